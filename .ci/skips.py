@@ -18,15 +18,15 @@ ALLOWED: dict[str, str] = {
         for kind in ("files", "database")
     },
     **{
-        f"tests.tools.sandbox.{name}": (
+        f"tests.sandbox.{name}": (
             "containers may refuse namespaces and Landlock; every attack is tried there in what is left"
         )
         for name in (
             "test_examination::test_what_bubblewrap_holds_where_it_works",
             "test_examination::test_what_landlock_holds_where_it_works",
-            "test_confine::test_what_is_hidden_is_walked_around",
-            "test_confine::test_what_is_named_itself_is_open_below_something_hidden",
-            "test_confine::test_too_many_names_beside_what_is_hidden_stop_it",
+            "test_enforce::test_what_is_hidden_is_walked_around",
+            "test_enforce::test_what_is_named_itself_is_open_below_something_hidden",
+            "test_enforce::test_too_many_names_beside_what_is_hidden_stop_it",
         )
     },
     **{
@@ -42,7 +42,7 @@ ALLOWED: dict[str, str] = {
         )
     },
     **{
-        f"tests.session.export.test_in_browser::{name}": (
+        f"tests.export.test_in_browser::{name}": (
             "a browser takes minutes to install; the page is taken apart by a parser as well"
         )
         for name in (

@@ -29,8 +29,8 @@ from greenroom import (
     coder,
     tool,
 )
+from greenroom.sandbox import process_tree as launcher
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools.process import launcher
 
 ROUNDS = 10
 LIMIT_SECONDS = 0.5

@@ -14,9 +14,10 @@ import time
 import trio
 
 from greenroom.core import AgentContext, Workspace
+from greenroom.sandbox import examination
+from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
-from greenroom.tools.sandbox import examination
-from greenroom.tools.sandbox.mechanisms import Mechanisms, candidates
 
 ROUNDS = 40
 LIMIT, LIMIT_ONCE = 4, 30

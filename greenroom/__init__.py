@@ -9,10 +9,14 @@ The house, from the ground up; a package imports only those below it:
     memory             what the model sees of a long conversation, and what outlives it
     llm, runtime       talking to models; the actor kernel, which knows no model
     resilience         retry, breaker, limits, budgets, usable on any code
+    export             a session as Markdown, HTML or JSON
     session            conversations that outlive the process
     permissions        rules on what a tool call may do
     tools              what agents can do
     net                the one place that speaks HTTP
+    shell              reading commands: what one would do, before it runs
+    sandbox            what the operating system holds a command to; processes that leave nothing behind
+    fs, threads        durable and atomic files; the threads that work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
 The names that a first program needs can be imported from here; they load when they are used.

@@ -154,6 +154,7 @@ from greenroom.core import (
     WorkflowLimitError as WorkflowLimitError,
     Workspace as Workspace,
 )
+from greenroom.export import export_session as export_session, import_session as import_session
 from greenroom.llm import (
     AnthropicProvider as AnthropicProvider,
     EstimatedCounter as EstimatedCounter,
@@ -229,8 +230,6 @@ from greenroom.session import (
     SessionSearch as SessionSearch,
     SessionStore as SessionStore,
     SQLiteStore as SQLiteStore,
-    export_session as export_session,
-    import_session as import_session,
 )
 from greenroom.tools import (
     ProcessLimits as ProcessLimits,

@@ -1,5 +1,6 @@
 """Nobody's own files, keys or proxies decide whether a test passes, and no test touches them."""
 
+import gc
 import os
 import signal
 from collections import defaultdict
@@ -31,6 +32,17 @@ def pytest_configure(config):
         print_blob=True,
     )
     settings.load_profile("greenroom")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session):
+    """Search no garbage among thousands of modules and tests, which stay: it takes half of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -15,7 +15,7 @@ import trio
 
 from greenroom import AgentSession, MemoryStore, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from greenroom.core import ImageBlock, ToolUseBlock, Usage
-from greenroom.session import export_session
+from greenroom.export import export_session
 
 HERE = Path(__file__).parent
 SCHEMES = {"light": "1", "dark": "0"}

@@ -1,4 +1,4 @@
-"""Put what real permission prompts look like into docs/permission-prompts.md.
+"""Put what real permission prompts look like into docs/how-to/permission-prompts.md.
 
 python docs/images/permission_prompts.py        takes every scene in tmux, and writes the page
 python docs/images/permission_prompts.py SCENE  plays one, in the terminal that it is started in
@@ -70,7 +70,7 @@ def play(scene: str) -> None:
     """Let the coder say what the scene holds, and ask the person in this terminal."""
     from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
     from greenroom.cli import ConsoleRenderer
-    from greenroom.cli.run.rules import rules_of_run
+    from greenroom.cli.run_rules import rules_of_run
     from greenroom.testing import ScriptedProvider
     from greenroom.tools import builtin_tools
 

@@ -15,13 +15,6 @@ from rich.console import Console
 from rich.text import Text
 
 PROGRAM = 'def greet(name):\n    return f"helo {name}"\n'
-ORDERS = [
-    "list *.py",
-    "run python -m doctest greet.py",
-    "write notes.txt: say hello, not helo",
-    "search def in *.py",
-    "read greet.py",
-]
 COMMAND = [sys.executable, "-m", "greenroom"]
 
 
@@ -77,27 +70,12 @@ def draw_terminal(folder: Path) -> None:
     draw("terminal.svg", folder, "", (96, 44), script)
 
 
-def draw_picker(folder: Path) -> None:
-    environ = {**os.environ, "HOME": str(folder)}
-    for order in ORDERS:
-        subprocess.run(
-            [*COMMAND, "--permission-mode", "bypass", "-p", order],
-            cwd=folder / "hello",
-            env=environ,
-            capture_output=True,
-            check=False,
-        )
-        time.sleep(1)  # the list tells sessions of one second apart by nothing
-    draw("picker.svg", folder, "--resume", (120, 18), [("", "Esc leaves")])
-
-
 def main() -> None:
-    for draw_picture in (draw_terminal, draw_picker):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "hello").mkdir()
-            (folder / "hello" / "greet.py").write_text(PROGRAM)
-            draw_picture(folder)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "hello").mkdir()
+        (folder / "hello" / "greet.py").write_text(PROGRAM)
+        draw_terminal(folder)
 
 
 if __name__ == "__main__":

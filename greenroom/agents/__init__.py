@@ -1,24 +1,18 @@
-"""The steps of the usual loop, and agents made of them.
+"""The steps of the usual loop, and agents made of them: where runtime, models, tools and permissions meet.
 
-This is the only place where runtime, models, tools and permissions meet. The loop: `reply` (one model
-call), `tool_calls` and `verdict` (its tool calls). Files that tools change: `file_checkpoints` (kept
-before), `restore` and `restore_plan` (put back). Tools: `task` (drives a subagent), `ask_person` (a
-question to the person), `resilient_tool` (any tool under retry, breaker and limits). The ready-made
-coding agent: `coder`; `project_notes` with `project_text` and `surroundings` (what it is told of the
-folder that it works in), `skills` with `front_matter` (instructions for one kind of work).
-
-`agent` is the configuration that can be run, with its loop; `steps` is what that loop calls, whichever
-agent has the conversation: `progress` (whether calls lead anywhere), `team` and `handoff` (who may get the
-conversation, and how). `speaker` is what a run needs of one agent: `toolbox` (its tools, and which of them
-run by consent), `answer` (when a reply is one), `guards` and `guarded_stream` (what looks at what is said),
-`models` (by name). A run of it: `agent_run` (from the spawn to the end), `agent_result` (what it comes to), `approval` (by a function), `caller` and
-`agent_tool` (an agent inside of another), `runnable` (what
-is run for one input: an `Agent`, or several as one), `run_context` (what tools and instructions find), `sync` (for
-code that is not async). `single_turn` is one turn as a function of its messages. For readers: `streams`
-(of some kinds of chunks, of several agents), `stream_events` (five kinds of events, and no more).
+- The loop: `reply` is one model call, `tool_calls` its tool calls, `verdict` the judgement on each,
+  `questions` those that a person or a function answers.
+- Files that tools change: `file_checkpoints` keeps them before, `restore` puts them back.
+- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` what the run comes to;
+  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its model,
+  tools and answers; `handoff` passes the conversation on; `guards` look at what is said; `run_context` is
+  what tools and instructions are given; `runnable` is what agents and teams of them have in common, `caller`
+  what they pass down to the agents that they run.
+- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it works, `skills` how to do one kind of work.
+- `resilient_tool` puts a tool under retry, breaker and limits; `streams` are for readers of chunks.
 """
 
-from greenroom.agents.agent import Agent as Agent
+from greenroom.agents.agent import Agent as Agent, run_turn as run_turn
 from greenroom.agents.agent_result import (
     AgentResult as AgentResult,
     Denial as Denial,
@@ -31,9 +25,6 @@ from greenroom.agents.agent_run import (
     RunOptions as RunOptions,
     open_run as open_run,
 )
-from greenroom.agents.answer import plain as plain
-from greenroom.agents.approval import as_answer as as_answer
-from greenroom.agents.ask_person import AskPerson as AskPerson
 from greenroom.agents.caller import (
     caller_of as caller_of,
     calling as calling,
@@ -44,38 +35,34 @@ from greenroom.agents.caller import (
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
-from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES
-from greenroom.agents.models import find_model as find_model
-from greenroom.agents.project_notes import (
+from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
+from greenroom.agents.project import (
     ProjectNotes as ProjectNotes,
+    ProjectText as ProjectText,
     project_notes as project_notes,
     read_notes as read_notes,
 )
-from greenroom.agents.project_text import ProjectText as ProjectText
+from greenroom.agents.questions import AskPerson as AskPerson, as_answer as as_answer
 from greenroom.agents.reply import stream_reply as stream_reply
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
 from greenroom.agents.restore import (
+    FileRestore as FileRestore,
     RestorePlan as RestorePlan,
     RestoreReport as RestoreReport,
     plan_restore as plan_restore,
 )
-from greenroom.agents.restore_plan import FileRestore as FileRestore
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable
-from greenroom.agents.single_turn import run_turn as run_turn
 from greenroom.agents.skills import Skill as Skill, Skills as Skills
-from greenroom.agents.stream_events import (
+from greenroom.agents.speaker import Toolbox as Toolbox, find_model as find_model, plain as plain
+from greenroom.agents.streams import (
     StreamEvent as StreamEvent,
     StreamEventType as StreamEventType,
-    stream_events as stream_events,
-)
-from greenroom.agents.streams import (
     mapped as mapped,
     merged as merged,
     only as only,
+    stream_events as stream_events,
     texts as texts,
 )
 from greenroom.agents.task import Task as Task
-from greenroom.agents.team import Team as Team
 from greenroom.agents.tool_calls import run_tools as run_tools
-from greenroom.agents.toolbox import Toolbox as Toolbox

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.approval import Decide, as_answer, attend, respond
 from greenroom.agents.caller import current_caller
+from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.streams import texts
 from greenroom.core import (
     RUNTIME,
@@ -279,8 +279,7 @@ class AgentRun(Generic[OutputT]):
         try:
             return await self._receive()
         except StopAsyncIteration:
-            if isinstance(self._end, Exited) or self._report.has_crashed:
-                await self.handle.wait(check=True)
+            await self._raise_crash()
             raise
 
     async def _receive(self) -> OutputChunk:
@@ -289,6 +288,16 @@ class AgentRun(Generic[OutputT]):
             self._usage = await self.handle.tree_usage()
         self._note(chunk)
         return chunk
+
+    async def finish(self) -> None:
+        """Read the chunks to the end, for who wants the result alone; raises what reading them raises."""
+        async for chunk in self._chunks:
+            self._note(chunk)
+        await self._raise_crash()
+
+    async def _raise_crash(self) -> None:
+        if isinstance(self._end, Exited) or self._report.has_crashed:
+            await self.handle.wait(check=True)
 
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:

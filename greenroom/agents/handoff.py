@@ -1,11 +1,21 @@
-"""Handoffs: the tool by which an agent passes the conversation on, and who has had it in a turn."""
+"""Handoffs: the tool by which an agent passes the conversation on, and the team of those that may get it."""
 
+import re
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
-from greenroom.core import AgentContext, HandoffLimitError, ToolInfo, ToolResult
+from greenroom.agents.run_context import fits, name_of
+from greenroom.core import AgentContext, ConfigurationError, HandoffLimitError, ToolInfo, ToolResult
 from greenroom.session import AgentSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from greenroom.agents.agent import Agent
+
 
 MAX_SWITCHES = 5
 """How often the conversation may be passed on in one turn; agents may send a person back and forth."""
@@ -94,3 +104,103 @@ def find_holder(session: AgentSession) -> str | None:
     """Return the name of the agent that was given the conversation last; None where none was."""
     last = session.last_record(_RECORD)
     return msgspec.convert(last, dict[str, str])["to"] if last else None
+
+
+# ---- The team of an `Agent`: the agents that may get its conversation, each by its name.
+
+DepsT = TypeVar("DepsT")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,52}")  # with the 12 characters before it, a name for a tool
+
+
+@dataclass(frozen=True)
+class Team(Generic[DepsT]):
+    """The agents among which one conversation is passed on.
+
+    Attributes:
+        first: the agent that is run; its budget and its steps are those of a turn.
+        members: all of them by name, the first included.
+        max_switches: how often the conversation may be passed on in a turn.
+    """
+
+    first: "Agent[DepsT, object]"
+    members: "Mapping[str, Agent[DepsT, object]]"
+    max_switches: int = MAX_SWITCHES
+
+    @classmethod
+    def of(
+        cls,
+        first: "Agent[DepsT, object]",
+        others: "Iterable[Agent[DepsT, object]]" = (),
+        *,
+        max_switches: int = MAX_SWITCHES,
+    ) -> "Team[DepsT]":
+        """Gather an agent, these others, and all that can be reached from them; resolve the names.
+
+        Raises:
+            ConfigurationError: no agent has one of the names, or two agents have it.
+            TypeError: one of them wants other `deps` than the first one.
+        """
+        members = _gather([first, *others])
+        for member in members.values():
+            for each in member.handoffs:
+                if isinstance(each, str) and each not in members:
+                    raise ConfigurationError(
+                        f"{member.name} hands off to {each!r}, and there is no agent of this name"
+                        f" among {', '.join(members)}",
+                        hint="write the agent itself, or run one from which it can be reached",
+                    )
+        return cls(first, members, max_switches)
+
+    def handoffs(self, agent: "Agent[DepsT, object]") -> tuple[Handoff, ...]:
+        """Return the tools by which one of them passes the conversation on."""
+        names = map(_name, agent.handoffs)
+        return tuple(Handoff(name, self.members[name].description) for name in names)
+
+
+def check_handoffs(agent: "Agent[DepsT, object]") -> None:
+    """Refuse handoffs that can't be, as far as that shows before the agent is run.
+
+    Raises:
+        ConfigurationError: one of them can't be made a tool, or has the name of another tool.
+        TypeError: one of the agents wants other `deps`.
+    """
+    _gather([agent])
+    taken = {*agent.toolbox.registry.list_tools(), transfer_name(agent.name)}
+    for name in map(_name, agent.handoffs):
+        tool = transfer_name(name)
+        if tool in taken or not _NAME.fullmatch(name):
+            why = "taken" if tool in taken else "no name for a tool"
+            raise ConfigurationError(
+                f"{agent.name} can't hand off to {name!r}: {tool!r} is {why}",
+                hint="an agent hands off to others, to each once, and has no tools of such names;"
+                " the name of an agent has at most 52 letters, digits, '_' and '-' there",
+            )
+        taken.add(tool)
+
+
+def _gather(agents: "Sequence[Agent[DepsT, object]]") -> "dict[str, Agent[DepsT, object]]":
+    """Return agents and those that can be reached from them, by name; all want the first one's deps."""
+    found: dict[str, Agent[DepsT, object]] = {}
+    waiting = list(agents)
+    while waiting:
+        agent = waiting.pop()
+        if agent.name not in found:
+            waiting += [each for each in agent.handoffs if not isinstance(each, str)]
+        elif found[agent.name] is not agent:
+            raise ConfigurationError(
+                f"two agents that pass a conversation on are named {agent.name!r}",
+                hint='give each a name of its own: Agent(…, name="sales")',
+            )
+        found[agent.name] = agent
+        if not fits(agents[0].deps_type, agent.deps_type):
+            wanted, given = name_of(agent.deps_type), name_of(agents[0].deps_type)
+            raise TypeError(
+                f"{agent.name} gets the conversation and the deps of {agents[0].name}, and wants"
+                f" {wanted} instead of {given}: give both the same deps_type"
+            )
+    return found
+
+
+def _name(each: "Agent[DepsT, object] | str") -> str:
+    return each if isinstance(each, str) else each.name

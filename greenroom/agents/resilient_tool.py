@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.agents.ask_person import AskPerson
+from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     CircuitOpenError,

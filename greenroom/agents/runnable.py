@@ -1,27 +1,170 @@
 """`Runnable`: what is run for one input: an `Agent`, or several agents as one."""
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
+import trio
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
-from greenroom.agents.agent_tool import AgentTool
-from greenroom.agents.run_context import is_instance
-from greenroom.agents.sync import run_in_loop
-from greenroom.core import ContentBlock
+from greenroom.agents.caller import find_circle
+from greenroom.agents.run_context import RunState, is_instance
+from greenroom.agents.speaker import plain
+from greenroom.core import (
+    AgentContext,
+    ConfigurationError,
+    ContentBlock,
+    EventLoopError,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    TurnStatus,
+    serde,
+)
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentInternals, AgentRuntime
+from greenroom.runtime import AgentInternals, AgentRuntime, run_in_call
 from greenroom.session import AgentSession
+from greenroom.tools import is_worker
 
 if TYPE_CHECKING:
     from greenroom.session import SessionStore
 
 DepsT = TypeVar("DepsT", default=None)
+
+
+# ---- An agent, or several as one, as a tool of another agent.
+
+OutputT = TypeVar("OutputT", default=str)
+
+
+class AgentTool(Generic[DepsT, OutputT]):
+    """Gives a piece of work to an agent, and answers with its output; made by `as_tool`."""
+
+    category = "agent"
+    requires_permission = False  # what the agent does is judged call by call
+    concurrent = True
+    timeout = 24 * 3600.0
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "prompt": {
+                "type": "string",
+                "description": "The whole task: the agent sees nothing of this conversation",
+            },
+        },
+        "required": ["prompt"],
+        "additionalProperties": False,
+    }
+
+    def __init__(
+        self, agent: "Runnable[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
+    ) -> None:
+        """Take an agent, and the name and description that a model sees."""
+        if not description:
+            raise ConfigurationError(
+                f"a model that may call {name} has to be told what it is good for",
+                hint="write Agent(…, description=…), or as_tool(description=…)",
+            )
+        self._agent = agent
+        self._deps = deps
+        self.name = name
+        self.description = description
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say which agent gets which work."""
+        return ToolInfo(f"Ask {self.name}", str(input["prompt"]))
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Run the agent, and return its output as text or JSON.
+
+        Raises:
+            ToolError: the agent is one of those that have called this, itself or over others; or
+                its turn did not complete.
+        """
+        if way := find_circle(self._agent):
+            raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
+        result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
+        if result.status is not TurnStatus.COMPLETED:
+            why = f": {result.error}" if result.error else ""
+            raise ToolError(f"{self.name} has not answered: its turn {result.status}{why}")
+        output = plain(result.output)
+        text = output if isinstance(output, str) else serde.dumps(output).decode()
+        return ToolResult.ok(text, session_id=result.session.session_id)
+
+    def _deps_of(self, context: AgentContext) -> DepsT:
+        """Return what the agent is given: deps of its own, else the caller's, where they fit."""
+        deps: object = self._deps
+        wanted = self._agent.deps_type
+        state = context.resources.get(RunState)
+        if deps is None and wanted is not None and state and is_instance(state.deps, wanted):
+            deps = state.deps
+        return deps  # type: ignore[return-value]  # `run` checks it
+
+
+# ---- Async code for callers that are not: in a loop of its own, or in the one that a tool's thread is of.
+
+T = TypeVar("T")
+
+
+def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
+    """Run an async function to its end and return what it returns.
+
+    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that thread, and
+    no longer than the tool call.
+
+    Args:
+        function: takes no arguments.
+        name: the plain function that calls this, for its errors, such as "run_sync".
+
+    Raises:
+        EventLoopError: an event loop runs here already, which this would block; or this is the process
+            of a tool, where no agent is.
+        TurnError: the tool call has ended before it.
+    """
+    awaited = f"write `await agent.{name.removesuffix('_sync')}(…)`"
+    if trio.lowlevel.in_trio_run():
+        raise EventLoopError(f"{name}() was called in a running event loop", hint=awaited)
+    if _is_in_asyncio():
+        raise EventLoopError(
+            f"{name}() was called in a running event loop, which is asyncio's",
+            hint="write `async with RuntimeThread() as greenroom: await greenroom.run(agent, …)`",
+        )
+    if is_worker():
+        raise EventLoopError(
+            f'{name}() was called by a tool with isolation="process", where the agent is not',
+            hint="leave isolation='process' out, or make the tool an async function",
+        )
+    if _is_in_thread_of_trio():
+        return trio.from_thread.run(run_in_call, function)
+    return trio.run(function)
+
+
+def _is_in_asyncio() -> bool:
+    """Whether asyncio runs a loop in this thread; asked without importing it."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def _is_in_thread_of_trio() -> bool:
+    try:
+        trio.from_thread.run_sync(_do_nothing)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _do_nothing() -> None:
+    pass
+
+
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 
 
@@ -98,8 +241,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             answers=answers,
             budget=budget,
         ) as run:
-            async for _ in run:
-                pass
+            await run.finish()
         return run.result
 
     def run_sync(

@@ -1,36 +1,271 @@
-"""The speaker: what a run needs of one agent, such as of the one that has the conversation."""
+"""The speaker: what a run needs of one agent, such as of the one that has the conversation.
+
+That is its model (opened by name once for a runtime), its tools, and when a reply is its answer.
+"""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from greenroom.agents.answer import TextAnswer, TypedAnswer
-from greenroom.agents.caller import calling
-from greenroom.agents.guarded_stream import GuardedStream
-from greenroom.agents.guards import Guards, note_unseen, rejected
+from msgspec import UNSET, to_builtins
+
+from greenroom.agents.caller import calling, under_caller
+from greenroom.agents.guards import GuardedStream, Guards, note_unseen, rejected
 from greenroom.agents.handoff import Handoff
-from greenroom.agents.models import find_model
 from greenroom.agents.reply import stream_reply
-from greenroom.agents.run_context import RunContext
-from greenroom.agents.toolbox import Toolbox, check_tools
+from greenroom.agents.resilient_tool import find_original
+from greenroom.agents.run_context import RunContext, check_deps
 from greenroom.core import (
     RUNTIME,
+    AgentContext,
     ContentBlock,
     ConversationInput,
     GuardError,
     Message,
+    ModelOutputError,
+    ResourceMap,
     TextBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    serde,
 )
-from greenroom.llm import ModelStream
+from greenroom.llm import (
+    ANSWER_TOOL,
+    LLMProvider,
+    ModelRequest,
+    ModelStream,
+    NamedTool,
+    OutputSchema,
+    OutputType,
+    ToolChoice,
+    ask_again,
+    open_model,
+    output_ways,
+)
 from greenroom.memory import Compactor, remind
+from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentInternals
+from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
 
 if TYPE_CHECKING:
     from greenroom.agents.agent import Agent
 
 T = TypeVar("T")
+
+
+# ---- Models by name, opened once for all agents of a runtime, and closed with it.
+
+
+class _Models:
+    """The models that agents have opened by name; a resource of the runtime, which closes it."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, LLMProvider] = {}
+
+    def find(self, name: str) -> LLMProvider:
+        if name not in self._open:
+            self._open[name] = open_model(name)
+        return self._open[name]
+
+    async def aclose(self) -> None:
+        async with AsyncExitStack() as stack:  # each is closed, whatever happens to others
+            for llm in self._open.values():
+                stack.push_async_callback(llm.aclose)
+
+
+def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
+    """Return the model that is meant; one that is only named is opened, unless it is open already.
+
+    Raises:
+        ConfigurationError: it can't be opened.
+    """
+    if not isinstance(llm, str):
+        return llm
+    models = resources.shared.get(_Models)
+    if models is None:
+        models = _Models()
+        resources.shared.insert(models)
+    return models.find(llm)
+
+
+# ---- The answer of an `Agent`: when a reply is one, and the value that it gives.
+
+_NOT_RUN = "This call was not run: the answer was given."
+
+
+def plain(value: object) -> object:
+    """Return a value as what JSON can express, as pydantic or msgspec writes it, else as its text."""
+    from pydantic_core import to_json
+
+    if type(value) is str:
+        return value
+    return serde.loads(to_json(value, inf_nan_mode="strings", fallback=_builtins))
+
+
+def _builtins(value: object) -> object:
+    try:
+        return to_builtins(value)
+    except TypeError:
+        return str(value)
+
+
+class TextAnswer:
+    """A text: the model answers by not calling anything more."""
+
+    schema = tool = None
+
+    def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
+        """Let the model call no more tools at the last step."""
+        return "none" if is_last and has_tools else "auto"
+
+    def is_in(self, reply: Message) -> bool:
+        """Whether the model calls nothing."""
+        return not reply.tool_uses
+
+    def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
+        """Return the text of the reply."""
+        return reply.text, None
+
+
+class TypedAnswer(Generic[T]):
+    """A value of a type: how a request asks for it, and how a reply gives it.
+
+    Where the provider can hold its replies to a schema, the last reply is such a text. Elsewhere the model
+    is offered a tool that takes the value, and is made to call it where it has nothing else to call.
+    """
+
+    def __init__(self, output: OutputType[T], llm: LLMProvider, retries: int) -> None:
+        """Choose the way that this provider can be asked in."""
+        self._output = output
+        self._by_schema = output_ways(llm, ModelRequest(messages=()), output)[0] == "schema"
+        self._retries = retries
+        self._is_asked_again = False
+
+    @property
+    def schema(self) -> OutputSchema | None:
+        """What the provider holds its replies to."""
+        return self._output.schema if self._by_schema else None
+
+    @property
+    def tool(self) -> ToolDefinition | None:
+        """The tool that takes the value."""
+        return None if self._by_schema else self._output.tool
+
+    def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
+        """Say which tools the model may, must or must not call at this step."""
+        if self._by_schema:
+            return "none" if is_last and has_tools else "auto"
+        must = is_last or self._is_asked_again or not has_tools
+        return NamedTool(ANSWER_TOOL) if must else "auto"
+
+    def is_in(self, reply: Message) -> bool:
+        """Whether a reply means to give the answer."""
+        calls = [call.name for call in reply.tool_uses]
+        return not calls or ANSWER_TOOL in calls
+
+    def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
+        """Return the value of a reply, and the message that answers its calls or names its mistakes.
+
+        Where it is `msgspec.UNSET`, the model is to answer again.
+
+        Raises:
+            ModelOutputError: the reply does not fit, and the model can't be asked again.
+            ModelContentFilterError: the model, or a filter, refused to answer.
+        """
+        answer = [call for call in reply.tool_uses if call.name == ANSWER_TOOL]
+        others = [call for call in reply.tool_uses if call.name != ANSWER_TOOL]
+        try:
+            value = self._output.read(reply)
+        except ModelOutputError as error:
+            if self._retries < 1 or is_last:
+                raise
+            self._retries -= 1
+            self._is_asked_again = True
+            return UNSET, ask_again(reply, error.errors)
+        blocks = [ToolResultBlock(call.id, (TextBlock("Taken."),)) for call in answer]
+        blocks += [
+            ToolResultBlock(call.id, (TextBlock(_NOT_RUN),), is_error=True) for call in others
+        ]
+        return value, Message.user(blocks) if blocks else None
+
+
+# ---- The toolbox: the tools of an `Agent`, and which of them run by consent of the program that passed them.
+
+_BUILTIN = "greenroom.tools.builtin."
+_READING = ("Read", "Grep", "Glob")
+"""The built-in tools that look at the workspace, and change nothing."""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """Tools, and what may be done with them where no rule says more.
+
+    Attributes:
+        registry: the tools, by name.
+        consents: the names of the functions among them. A program that passes a function says by that
+            that it may be called; one that passes someone else's tool does not.
+        policy: allows these functions, and to read; every other call is asked about.
+    """
+
+    registry: ToolRegistry
+    consents: frozenset[str]
+    policy: PermissionManager
+
+    @classmethod
+    def of(cls, things: Iterable[object]) -> "Toolbox":
+        """Make one of functions and tools.
+
+        Raises:
+            ToolError: one of them can't be a tool, or two have one name.
+        """
+        tools = [as_tool(thing) for thing in things]
+        registry = ToolRegistry(tools)
+        consents = frozenset(
+            tool.name for tool in tools if isinstance(find_original(tool), FunctionTool)
+        )
+        foreign = {tool.name for tool in tools if not _is_builtin(tool)}
+        reading = [name for name in _READING if name not in foreign]
+        rules = [
+            PermissionRule.allow_tool(*names, id=id_, description=why)
+            for names, id_, why in (
+                (sorted(consents), "own functions", "the program has passed them"),
+                (reading, "reading", "they change nothing"),
+            )
+            if names
+        ]
+        return cls(registry, consents, PermissionManager(rules, read_only=False))
+
+    def permissions(
+        self, own: PermissionManager | None, context: AgentContext
+    ) -> PermissionManager:
+        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
+        return under_caller(own or self.policy, context, self.consents)
+
+
+def _is_builtin(tool: Tool) -> bool:
+    return type(find_original(tool)).__module__.startswith(_BUILTIN)
+
+
+def tool_name(thing: object) -> str:
+    """Return what a function or tool is called, for an error."""
+    name: object = getattr(thing, "name", None) or getattr(thing, "__name__", None)
+    return name if isinstance(name, str) else type(thing).__name__
+
+
+def check_tools(tools: Iterable[object], deps_type: object) -> None:
+    """Refuse a function that wants other `deps` than a run will give it.
+
+    Raises:
+        TypeError: it does; the message says what it wants.
+    """
+    for tool in map(find_original, tools):
+        if callable(tool):
+            check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
+
+
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 

@@ -1,20 +1,22 @@
-"""The verdict on one call: what the rules say, what the person says, and what was approved."""
+"""The verdict on one call: what the rules say, what the person says, what was approved and is recorded."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import trio
+from msgspec import structs
 
-from greenroom.agents.ask_person import AskPerson
-from greenroom.agents.credentials import ask_credentials
-from greenroom.agents.decision_record import answered, decided, overruled, rechecked
+from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     Answer,
+    Credential,
     Error,
+    PermissionPart,
     PermissionRecord,
     ReadPath,
     Remember,
@@ -26,11 +28,140 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     WritePath,
+    clip,
+    clock,
 )
 from greenroom.permissions import Explanation, PermissionManager, PermissionRule, keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
+# ---- What a session keeps of a decision about a tool call: whole enough to tell why, and bounded.
+
+_PARTS = 32  # of a call
+_TEXT = 300  # characters of each part, and of each rule
+_REASON = 1_000
+
+
+def decided(
+    call: ToolUseBlock,
+    permissions: PermissionManager,
+    found: Explanation,
+    sandbox: SandboxReport | None = None,
+) -> PermissionRecord:
+    """Say what the rules have decided; what they ask about is not decided, and so denied."""
+    allowed = found.decision is RuleDecision.ALLOW
+    parts = _weightiest(found.parts)
+    return PermissionRecord(
+        tool_use_id=call.id,
+        tool_name=call.name,
+        at=clock.now(),
+        decision=RuleDecision.ALLOW if allowed else RuleDecision.DENY,
+        asked=found.decision is RuleDecision.ASK,
+        reason=clip(found.reason, _REASON),
+        rule_id=clip(found.rule.id, _TEXT) if found.rule else "",
+        digest=found.digest,
+        parts=tuple(_clipped(part) for part in parts),
+        left_out=len(found.parts) - len(parts),
+        mode=permissions.mode,
+        sandbox=str(sandbox or ""),
+    )
+
+
+def answered(
+    record: PermissionRecord,
+    answer: Answer,
+    rules: tuple[PermissionRule, ...] = (),
+    *,
+    edited: bool = False,
+) -> PermissionRecord:
+    """Say what the answer to a question has decided."""
+    return structs.replace(
+        record,
+        decision=answer.decision,
+        by=answer.by,
+        remember=answer.remember if rules else None,
+        rules=tuple(clip(str(rule), _TEXT) for rule in rules[:_PARTS]),
+        asked=True,
+        edited=edited,
+        message=clip(answer.message, _REASON),
+    )
+
+
+def overruled(record: PermissionRecord) -> PermissionRecord:
+    """Say that a rule denies what a person has approved in other words."""
+    return structs.replace(record, decision=RuleDecision.DENY, by="rules")
+
+
+def rechecked(record: PermissionRecord) -> PermissionRecord:
+    """Say that a call was refused, since it was no longer what had been approved."""
+    return structs.replace(record, decision=RuleDecision.DENY, by="recheck")
+
+
+def _weightiest(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
+    """Leave out parts of a long call, those first that are allowed; the others keep their order."""
+    if len(parts) <= _PARTS:
+        return parts
+    by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)
+    kept = {id(part) for part in by_weight[:_PARTS]}
+    return tuple(part for part in parts if id(part) in kept)
+
+
+def _clipped(part: PermissionPart) -> PermissionPart:
+    return PermissionPart(
+        text=clip(part.text, _TEXT),
+        decision=part.decision,
+        reason=clip(part.reason, _TEXT),
+        rule_id=clip(part.rule_id, _TEXT),
+        source=clip(part.source, _TEXT),
+    )
+
+
+# ---- Credentials of a call: the person is asked for those that are missing, before it runs.
+
+
+async def ask_credentials(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    context: AgentContext,
+    digest: str,
+) -> ToolResult | None:
+    """Ask for the credentials that a call lacks; return why it can't run, or None."""
+    for credential in tool.credentials:
+        if credential.find(context) is None:
+            refusal = await _ask_for_credential(agent, call, tool, credential, context, digest)
+            if refusal is not None:
+                return refusal
+    return None
+
+
+async def _ask_for_credential(
+    agent: AgentInternals,
+    call: ToolUseBlock,
+    tool: RegisteredTool,
+    credential: Credential,
+    context: AgentContext,
+    digest: str,
+) -> ToolResult | None:
+    answer = await agent.request_permission(
+        tool.name,
+        f"Give the credential {credential.name}",
+        details=credential.hint,
+        reason=f"{tool.name} needs it, and it is kept from the model and from every file",
+        credential=credential.name,
+        # Other than that of the call, so that a yes to one of the questions is none to the other.
+        digest=f"{digest} {credential.name}",
+        tool_use_id=call.id,
+    )
+    if answer.allowed and credential.find(context) is not None:
+        return None
+    why = "was not given" + (f": {answer.message}" if answer.message else "")
+    return ToolResult.error(
+        f"{tool.name} was not run: the credential {credential.name} {why}.", ToolStatus.DENIED
+    )
+
+
+_T = TypeVar("_T")
 _LONG = 8_000
 """Characters and values; an input of this size is judged within a few tens of milliseconds."""
 
@@ -71,12 +202,17 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
+        is_same = tools.get(self.call.name) is self.tool
+        if is_same and not self.asked:  # no files of commands count, so nothing has to be explained
+            judge = partial(permissions.judge, self.tool, self.input, context, sandbox=self.sandbox)
+            judged = await _in_time(judge, self.input)
+            if judged.decision is RuleDecision.ALLOW and judged.digest == self.digest:
+                return None
         now = await _explain(
             permissions, self.tool, self.input, context, self.sandbox, asked=self.asked
         )
-        same = now.digest == self.digest and tools.get(self.call.name) is self.tool
-        needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
-        if same and now.decision in (needs, RuleDecision.ALLOW):
+        is_same = is_same and now.digest == self.digest
+        if self.asked and is_same and now.decision is not RuleDecision.DENY:
             return None
         agent.session.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
@@ -152,17 +288,20 @@ async def _explain(
 ) -> Explanation:
     """Judge a call; with its files where a person is asked about it, or has been.
 
-    One with a long input is judged in a thread, and files are read in one, which an interrupt does not
-    wait for.
+    Files are read in a thread, which an interrupt does not wait for.
     """
     explain = partial(permissions.explain, tool, input, context, sandbox=sandbox, files=False)
-    if _is_long(input):
-        found = await trio.to_thread.run_sync(explain, abandon_on_cancel=True)
-    else:
-        found = explain()
+    found = await _in_time(explain, input)
     if found.runs_commands and (asked or found.decision is RuleDecision.ASK):
         return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
     return found
+
+
+async def _in_time(judge: Callable[[], _T], input: object) -> _T:  # noqa: A002
+    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
+    if _is_long(input):
+        return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
+    return judge()
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use

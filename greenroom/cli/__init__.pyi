@@ -1,4 +1,4 @@
-from greenroom.cli.console.renderer import ConsoleRenderer as ConsoleRenderer
-from greenroom.cli.drawing.theme import ColorScheme as ColorScheme
-from greenroom.cli.main import main as main
-from greenroom.cli.run.live_tree import tell_tree as tell_tree
+from greenroom.cli.commands import main as main
+from greenroom.cli.diagnostics import tell_tree as tell_tree
+from greenroom.cli.painter import ColorScheme as ColorScheme
+from greenroom.cli.renderer import ConsoleRenderer as ConsoleRenderer

@@ -9,23 +9,21 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
-from greenroom.cli.console.recap import earlier_turns, recap
-from greenroom.cli.console.render_recap import render_recap
-from greenroom.cli.console.renderer import ConsoleRenderer
-from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.run.conversation import describe_session, way_back
-from greenroom.cli.run.dump_target import dump_target
-from greenroom.cli.run.end_signals import EndSignals
-from greenroom.cli.run.live_tree import tell_tree
-from greenroom.cli.run.run_setup import RunSetup, open_setup
-from greenroom.cli.streams.output_writer import OutputWriter
-from greenroom.cli.turn_record import DONE, FAILED, USAGE
+from greenroom.cli.arguments import DONE, FAILED, USAGE
+from greenroom.cli.diagnostics import dump_target, tell_tree
+from greenroom.cli.painter import ColorScheme
+from greenroom.cli.recap import earlier_turns, recap
+from greenroom.cli.render_chunk import render_recap
+from greenroom.cli.renderer import ConsoleRenderer
+from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.stored_sessions import describe_session, way_back
+from greenroom.cli.streams import EndSignals, OutputWriter
 from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
 
 if TYPE_CHECKING:
-    from greenroom.cli.options import Options
+    from greenroom.cli.arguments import Options
 
 _RECALLED = 6  # messages of a resumed session that are shown
 

@@ -1,54 +1,24 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
-Modules: `content`, `message`, `usage`, `request`, `price` (conversations); `input`, `output`, `state` (what agents
-receive and tell); `tooling`, `effects`, `permission` (tool calls); `checkpoint` (what they did to
-files); `protection` (files that make programs run); `context`, `resources`, `credential`,
-`workspace` (what tools are given); `sandbox` (what holds them); `instrument`, `instruments` (who may watch); `errors`, `model_errors`; and the
-small tools of the trade: `serde`, `text`, `disguise`,
-`json_place`, `ids`, `clock`.
+- Conversations: `message` (with the blocks of its content), `usage` (tokens and prices).
+- Agents: `input` (what they receive), `output` (the chunks they emit), `state`.
+- Tool calls: `tooling` (definitions, requests to models, results, and what became of files),
+  `permission` (effects, decisions, protected names), `context` (what a tool is given), `credential`.
+- `instrument`: who may watch, and change, what an agent does.
+- `errors` and `model_errors`, in one tree; `failure` makes exceptions of others safe to show.
+- Small tools: `serde` (JSON), `text`, `ids`, `clock`.
 """
 
 from greenroom.core import clock as clock, serde as serde
-from greenroom.core.checkpoint import (
-    Checkpoint as Checkpoint,
-    FileChange as FileChange,
-    FileState as FileState,
-)
-from greenroom.core.content import (
-    ContentBlock as ContentBlock,
-    DocumentBlock as DocumentBlock,
-    ImageBlock as ImageBlock,
-    RedactedThinkingBlock as RedactedThinkingBlock,
-    ResultContent as ResultContent,
-    TextBlock as TextBlock,
-    ThinkingBlock as ThinkingBlock,
-    ToolResultBlock as ToolResultBlock,
-    ToolUseBlock as ToolUseBlock,
-    UnknownBlock as UnknownBlock,
-)
 from greenroom.core.context import (
     AgentContext as AgentContext,
+    ResourceMap as ResourceMap,
+    Workspace as Workspace,
 )
 from greenroom.core.credential import (
     Credential as Credential,
     Credentials as Credentials,
     conceal as conceal,
-)
-from greenroom.core.disguise import (
-    disguises as disguises,
-    exact as exact,
-    lookalikes as lookalikes,
-    texts_in as texts_in,
-)
-from greenroom.core.effects import (
-    Contact as Contact,
-    Effect as Effect,
-    Execute as Execute,
-    Opaque as Opaque,
-    ReadPath as ReadPath,
-    ShellCommand as ShellCommand,
-    WritePath as WritePath,
-    usual_effects as usual_effects,
 )
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
@@ -100,6 +70,7 @@ from greenroom.core.failure import (
     leaves as leaves,
     log_error as log_error,
     message_of as message_of,
+    notice as notice,
     read_text as read_text,
     type_name as type_name,
 )
@@ -123,22 +94,28 @@ from greenroom.core.input import (
     ToolResultInput as ToolResultInput,
     UserInput as UserInput,
 )
-from greenroom.core.instrument import Instrument as Instrument, ModelCall as ModelCall
-from greenroom.core.instruments import (
+from greenroom.core.instrument import (
     Hook as Hook,
+    Instrument as Instrument,
     Instruments as Instruments,
     InstrumentStatistics as InstrumentStatistics,
-)
-from greenroom.core.json_place import (
-    error_at as error_at,
-    error_of_json as error_of_json,
-    place_in_json as place_in_json,
+    ModelCall as ModelCall,
 )
 from greenroom.core.message import (
     UNKNOWN_FIELDS as UNKNOWN_FIELDS,
+    ContentBlock as ContentBlock,
+    DocumentBlock as DocumentBlock,
+    ImageBlock as ImageBlock,
     Message as Message,
+    RedactedThinkingBlock as RedactedThinkingBlock,
+    ResultContent as ResultContent,
     Role as Role,
     StopReason as StopReason,
+    TextBlock as TextBlock,
+    ThinkingBlock as ThinkingBlock,
+    ToolResultBlock as ToolResultBlock,
+    ToolUseBlock as ToolUseBlock,
+    UnknownBlock as UnknownBlock,
     as_blocks as as_blocks,
 )
 from greenroom.core.model_errors import (
@@ -160,9 +137,6 @@ from greenroom.core.model_errors import (
     ModelRequestTimeoutError as ModelRequestTimeoutError,
     ModelStreamError as ModelStreamError,
     ModelTimeoutError as ModelTimeoutError,
-)
-from greenroom.core.notice import (
-    notice as notice,
 )
 from greenroom.core.output import (
     Custom as Custom,
@@ -191,39 +165,34 @@ from greenroom.core.output import (
     UsageReport as UsageReport,
 )
 from greenroom.core.permission import (
+    AGENT_FOLDERS as AGENT_FOLDERS,
+    CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
     DECIDED_BY_ITSELF as DECIDED_BY_ITSELF,
+    PROTECTED_FILES as PROTECTED_FILES,
+    PROTECTED_FOLDERS as PROTECTED_FOLDERS,
     Answer as Answer,
+    Contact as Contact,
+    Effect as Effect,
+    Execute as Execute,
+    Opaque as Opaque,
     PermissionEffects as PermissionEffects,
     PermissionPart as PermissionPart,
     PermissionRecord as PermissionRecord,
+    ReadPath as ReadPath,
     Remember as Remember,
     RuleDecision as RuleDecision,
-)
-from greenroom.core.price import Price as Price
-from greenroom.core.protection import (
-    AGENT_FOLDERS as AGENT_FOLDERS,
-    CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
-    PROTECTED_FILES as PROTECTED_FILES,
-    PROTECTED_FOLDERS as PROTECTED_FOLDERS,
+    ShellCommand as ShellCommand,
+    WritePath as WritePath,
     own_rules as own_rules,
     protected_names as protected_names,
-)
-from greenroom.core.request import (
-    ModelRequest as ModelRequest,
-    NamedTool as NamedTool,
-    OutputSchema as OutputSchema,
-    ToolChoice as ToolChoice,
-)
-from greenroom.core.resources import (
-    ResourceMap as ResourceMap,
-)
-from greenroom.core.sandbox import (
-    SandboxPart as SandboxPart,
-    SandboxReport as SandboxReport,
-    SandboxTier as SandboxTier,
+    usual_effects as usual_effects,
 )
 from greenroom.core.serde import (
     JSON as JSON,
+    Wire as Wire,
+    error_at as error_at,
+    error_of_json as error_of_json,
+    place_in_json as place_in_json,
 )
 from greenroom.core.state import (
     AgentState as AgentState,
@@ -231,11 +200,25 @@ from greenroom.core.state import (
 )
 from greenroom.core.text import (
     clip as clip,
+    disguises as disguises,
+    exact as exact,
+    lookalikes as lookalikes,
     mark_lines as mark_lines,
+    texts_in as texts_in,
     valid_unicode as valid_unicode,
     visible as visible,
 )
 from greenroom.core.tooling import (
+    Checkpoint as Checkpoint,
+    FileChange as FileChange,
+    FileState as FileState,
+    ModelRequest as ModelRequest,
+    NamedTool as NamedTool,
+    OutputSchema as OutputSchema,
+    SandboxPart as SandboxPart,
+    SandboxReport as SandboxReport,
+    SandboxTier as SandboxTier,
+    ToolChoice as ToolChoice,
     ToolDefinition as ToolDefinition,
     ToolInfo as ToolInfo,
     ToolResult as ToolResult,
@@ -243,12 +226,7 @@ from greenroom.core.tooling import (
     portable_name as portable_name,
 )
 from greenroom.core.usage import (
+    Price as Price,
     Usage as Usage,
     Used as Used,
-)
-from greenroom.core.wire import (
-    Wire as Wire,
-)
-from greenroom.core.workspace import (
-    Workspace as Workspace,
 )

@@ -1,18 +1,109 @@
-"""The context that a tool is given: who calls, and what the runtime does for it.
+"""The context that a tool is given: who calls, what the runtime does for it, resources, and its folder.
 
-The model never sees it: it stands in no schema and in no result.
+The model never sees it: it is in no schema and in no result.
 """
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar, cast
 
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
-from greenroom.core.resources import ResourceMap
 from greenroom.core.tooling import ToolResult
-from greenroom.core.workspace import Workspace
+
+# ---- Resources: objects that an agent's tools share, or all agents of a runtime, found by their class.
+
+T = TypeVar("T")
+
+
+class ResourceMap:
+    """Objects keyed by their class: never serialised, never shown to the model.
+
+    An agent's map stands on that of its runtime: what it does not hold itself is looked up there.
+
+    Example:
+        >>> resources = ResourceMap()
+        >>> resources.insert([1, 2])
+        >>> resources.get(list)
+        [1, 2]
+        >>> resources.get(dict) is None
+        True
+        >>> ResourceMap(shared=resources).get(list)
+        [1, 2]
+    """
+
+    def __init__(self, *, shared: "ResourceMap | None" = None) -> None:
+        """Start empty, on top of the map that others share, if any."""
+        self._values: dict[type, object] = {}
+        self._shared = shared
+
+    @property
+    def shared(self) -> "ResourceMap":
+        """The map that all agents of the runtime share; this one where it stands alone."""
+        return self if self._shared is None else self._shared
+
+    def insert(self, value: object) -> None:
+        """Hold a value under its class, in place of one that was there."""
+        self._values[type(value)] = value
+
+    def get(self, kind: type[T]) -> T | None:
+        """Return the value of this class, or None."""
+        if kind not in self._values and self._shared is not None:
+            return self._shared.get(kind)
+        return cast("T | None", self._values.get(kind))
+
+    def contains(self, kind: type) -> bool:
+        """Whether a value of this class is held, here or in the shared map."""
+        return kind in self._values or (self._shared is not None and self._shared.contains(kind))
+
+    def remove(self, kind: type[T]) -> T | None:
+        """Take the value of this class out and return it, or None; the shared map keeps its own."""
+        return cast("T | None", self._values.pop(kind, None))
+
+    def clear(self) -> None:
+        """Let go of every value; the shared map keeps its own."""
+        self._values.clear()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(tuple(self._values.values()))
+
+
+# ---- The folder that an agent works in, and where in it the agent stands.
+
+
+class Workspace:
+    """A root folder and a working directory that may move, as a shell's does.
+
+    Relative paths of tool inputs start at `cwd`; relative patterns of permission rules are anchored
+    at `root`, so that `cd` can't widen a rule.
+
+    Example:
+        >>> Workspace("/srv/project").absolute("src/a.py").as_posix()
+        '/srv/project/src/a.py'
+    """
+
+    def __init__(self, root: str | Path, cwd: str | Path | None = None) -> None:
+        """Take the root, by its absolute path; work begins there unless `cwd` says otherwise."""
+        self.root = Path(os.path.abspath(root))
+        self.cwd = self.root if cwd is None else Path(os.path.abspath(cwd))
+
+    def copy(self) -> "Workspace":
+        """Return one that begins at the same place and moves on its own; it costs next to nothing."""
+        return copy(self)
+
+    def absolute(self, path: str | Path) -> Path:
+        """Make a path absolute from the working directory, `~` expanded, `..` removed as text.
+
+        Symbolic links are not followed: that takes the disk, which this class never touches.
+        """
+        return Path(os.path.abspath(self.cwd / Path(path).expanduser()))
 
 
 def _no_progress(_: str, __: str) -> None:

@@ -9,10 +9,9 @@ from typing import NoReturn, TypeVar, cast
 from msgspec.structs import replace
 
 from greenroom.core import serde
-from greenroom.core.context import AgentContext
+from greenroom.core.context import AgentContext, ResourceMap
 from greenroom.core.errors import ToolError
-from greenroom.core.resources import ResourceMap
-from greenroom.core.wire import Wire
+from greenroom.core.serde import Wire
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
 _FORGOTTEN = 100

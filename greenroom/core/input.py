@@ -4,11 +4,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from greenroom.core.content import ContentBlock, TextBlock, ToolUseBlock
 from greenroom.core.ids import RECALLED, RUNTIME, SUMMARY, check_sender, new_id
+from greenroom.core.message import ContentBlock, TextBlock, ToolUseBlock
 from greenroom.core.output import EndStatus
+from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult
-from greenroom.core.wire import Wire
 
 
 def _input_id() -> str:

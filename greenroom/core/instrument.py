@@ -1,15 +1,23 @@
-"""What an instrument may watch: the moments before and after each thing that an agent does."""
+"""Instruments: which moments of an agent they may watch, and how a raising hook is contained."""
 
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, cast, get_args
 
-from greenroom.core.content import ToolUseBlock
+import msgspec
+
+from greenroom.core import serde
 from greenroom.core.context import AgentContext
+from greenroom.core.errors import ConfigurationError
+from greenroom.core.failure import describe_error, log_error
 from greenroom.core.input import SubAgentResult, UserInput
-from greenroom.core.message import Message
+from greenroom.core.message import Message, ToolUseBlock
 from greenroom.core.output import Done, Exited, PermissionRequest
 from greenroom.core.permission import Answer
-from greenroom.core.request import ModelRequest
-from greenroom.core.tooling import ToolResult
+from greenroom.core.tooling import ModelRequest, ToolResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +97,190 @@ class Instrument:
         self, agent: AgentContext, request: PermissionRequest, answer: Answer
     ) -> None:
         """The request is decided; one that was withdrawn is denied by "withdrawn"."""
+
+
+# ---- The instruments of a runtime: who is told of what, and what becomes of a hook that raises.
+
+Hook: TypeAlias = Literal[
+    "before_agent",
+    "after_agent",
+    "before_turn",
+    "after_turn",
+    "before_model_call",
+    "after_model_call",
+    "before_tool_call",
+    "after_tool_call",
+    "before_permission",
+    "after_permission",
+]
+"""The name of a hook; `Instrument` says what each is told."""
+
+_HOOKS: tuple[Hook, ...] = get_args(Hook)
+
+
+class _Method(Protocol):
+    """A hook of one instrument."""
+
+    def __call__(self, agent: AgentContext, /, *details: object) -> object: ...
+
+
+logger = logging.getLogger("greenroom.instruments")
+
+
+@dataclass(frozen=True)
+class InstrumentStatistics:
+    """A look at the instruments of a runtime.
+
+    Attributes:
+        attached: their classes' names, in the order in which they are called.
+        failures: how often hooks have raised, by class and hook, such as "Tracer.before_turn".
+    """
+
+    attached: tuple[str, ...]
+    failures: dict[str, int]
+
+
+class Instruments:
+    """Tells instruments what agents do. A hook that nobody has costs an empty loop.
+
+    Example:
+        >>> class Meter:
+        ...     def before_turn(self, agent, message):
+        ...         print(agent.name, "begins a turn")
+        >>> instruments = Instruments([Meter()])
+        >>> ann = AgentContext(session_id="s-1", agent_type="coder", name="Ann")
+        >>> instruments.notify("before_turn", ann, "hello")
+        Ann begins a turn
+    """
+
+    def __init__(self, instruments: Iterable[object] = ()) -> None:
+        """Attach these.
+
+        Raises:
+            ConfigurationError: one of them can't be an instrument.
+        """
+        self._attached: tuple[object, ...] = ()
+        # Which methods to call, found once. Tuples, so that a hook may attach and remove others.
+        self._methods: dict[Hook, tuple[_Method, ...]] = dict.fromkeys(_HOOKS, ())
+        self._failures: Counter[str] = Counter()
+        for instrument in instruments:
+            self.add(instrument)
+
+    def add(self, instrument: object) -> None:
+        """Attach an instrument, behind the others; one that is attached already stays where it is.
+
+        It is told of what begins from now on, and of the end of what has begun.
+
+        Raises:
+            ConfigurationError: it has no hook, one that waits, or one of a name that means nothing.
+        """
+        _check(instrument)
+        if not any(each is instrument for each in self._attached):
+            self._attach((*self._attached, instrument))
+
+    def remove(self, instrument: object) -> None:
+        """Tell this one nothing more.
+
+        Raises:
+            ConfigurationError: it is not attached.
+        """
+        rest = tuple(each for each in self._attached if each is not instrument)
+        if len(rest) == len(self._attached):
+            raise ConfigurationError(f"the instrument {_name(instrument)} is not attached")
+        self._attach(rest)
+
+    def statistics(self) -> InstrumentStatistics:
+        """Return which are attached, and how often their hooks have raised."""
+        return InstrumentStatistics(tuple(map(_name, self._attached)), dict(self._failures))
+
+    # -- what the house calls -------------------------------------------------------------------
+
+    def notify(self, hook: Hook, agent: AgentContext, *details: object) -> None:
+        """Call a hook of every instrument that has it; whatever they raise ends here."""
+        for method in self._methods[hook]:
+            try:
+                method(agent, *details)
+            except Exception as error:  # noqa: BLE001 (a hook never changes what it watches)
+                self._failed(method, hook, agent, error)
+
+    def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> ToolUseBlock:
+        """Call that hook, and return the call with the input that it is left with."""
+        for method in self._methods["before_tool_call"]:
+            try:
+                copy = msgspec.structs.replace(call, input=_copy(call.input))
+                call = _rewritten(call, method(agent, copy))
+            except Exception as error:  # noqa: BLE001 (as above; the input stays as it was)
+                self._failed(method, "before_tool_call", agent, error)
+        return call
+
+    def _attach(self, instruments: tuple[object, ...]) -> None:
+        self._attached = instruments
+        for hook in _HOOKS:
+            having = (each for each in instruments if _has(each, hook))
+            self._methods[hook] = tuple(getattr(each, hook) for each in having)
+
+    def _failed(self, method: _Method, hook: Hook, agent: AgentContext, error: Exception) -> None:
+        """Log it, the first time with its traceback, so that one that always fails can't flood."""
+        name = f"{_name(getattr(method, '__self__', method))}.{hook}"
+        self._failures[name] += 1
+        path = "/".join(agent.lineage) or agent.session_id
+        what = f"{path}: the hook {name} raised {describe_error(error)}"
+        if self._failures[name] == 1:
+            log_error(logger, what, error)
+        else:
+            logger.error("%s", what)
+
+
+def _name(instrument: object) -> str:
+    return type(instrument).__name__
+
+
+def _has(instrument: object, hook: Hook) -> bool:
+    """Whether it has a hook of its own, and not the one that does nothing."""
+    inherited = getattr(type(instrument), hook, None) is getattr(Instrument, hook)
+    return hasattr(instrument, hook) and not inherited
+
+
+def _check(instrument: object) -> None:
+    name = _name(instrument)
+    if isinstance(instrument, type):
+        raise ConfigurationError(
+            f"{instrument.__name__} is a class, no instrument", hint=f"add {instrument.__name__}()"
+        )
+    unknown = [
+        each
+        for each in dir(type(instrument))
+        if each.startswith(("before_", "after_"))
+        and each not in _HOOKS
+        and callable(getattr(type(instrument), each))
+    ]
+    if unknown:
+        raise ConfigurationError(
+            f"{name} has {', '.join(unknown)}, which no hook is called",
+            hint=f"the hooks are {', '.join(_HOOKS)}",
+        )
+    hooks = [hook for hook in _HOOKS if _has(instrument, hook)]
+    if not hooks:
+        raise ConfigurationError(f"{name} has no hook", hint=f"they are {', '.join(_HOOKS)}")
+    for hook in hooks:
+        if inspect.iscoroutinefunction(getattr(instrument, hook)):
+            raise ConfigurationError(
+                f"{name}.{hook} is async, and hooks can't wait",
+                hint="hand what takes time to a task of your own, over a memory channel",
+            )
+
+
+def _rewritten(call: ToolUseBlock, found: object) -> ToolUseBlock:
+    if found is None:
+        return call
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"it returned {type(found).__name__}, which is no input")
+    # By their text, since True == 1 in Python.
+    if serde.dumps(found) == serde.dumps(call.input) and not call.invalid:
+        return call
+    return msgspec.structs.replace(call, input=_copy(found), invalid="", raw_input="")
+
+
+def _copy(found: dict[str, object]) -> dict[str, object]:
+    """Copy an input as JSON, so that nobody changes it later who still has a hand on it."""
+    return cast("dict[str, object]", serde.plain(found, "the input"))

@@ -7,11 +7,10 @@ from msgspec import UNSET
 
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
-from greenroom.core.sandbox import SandboxReport
+from greenroom.core.serde import Wire
 from greenroom.core.state import AgentState
-from greenroom.core.tooling import ToolInfo, ToolResult
+from greenroom.core.tooling import SandboxReport, ToolInfo, ToolResult
 from greenroom.core.usage import Usage
-from greenroom.core.wire import Wire
 
 
 class TurnStatus(StrEnum):

@@ -8,7 +8,7 @@ ended may be in any state after any other, and one that has ended stays as it is
 
 from enum import StrEnum
 
-from greenroom.core.wire import Wire
+from greenroom.core.serde import Wire
 
 
 class StateKind(StrEnum):

@@ -1,6 +1,12 @@
-"""Text at our borders: made valid, made visible, and cut without splitting a character."""
+"""Text at our borders: made valid, cut without splitting a character, and shown as it is.
+
+What a person is to judge is shown exactly, with a warning where it misleads.
+"""
 
 import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 # Controls except tab and newline; DEL and C1; soft hyphen and the invisible, joining and
 # bidirectional format characters; line and paragraph separators; BOM; tags; lone surrogates.
@@ -77,3 +83,134 @@ def mark_lines(text: str) -> str:
     """
     lines = visible(text.replace("\r\n", "\n")).split("\n")
     return "\n".join(f"| {line}".rstrip() for line in lines)
+
+
+# ---- Text that is to be judged by a person: shown exactly, and with a warning where it misleads.
+
+# Blanks that are none to a shell, or take no ink where one is expected.
+_ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
+_PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
+_SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
+_WORD = re.compile(r"[^\W\d_]++")
+# Letters of Cyrillic, Greek, Armenian, Cherokee and Lisu that look like letters of ASCII. There are
+# also those that NFKC makes letters of ASCII, such as fullwidth and mathematical ones.
+_LIKE_LATIN = frozenset(
+    "АВЕЅІЈКМНОРСТУХԌԚԜҮѴаеіјорсухѕһԁԛԝүѵӏ"
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳ"  # noqa: RUF001
+    "ԼՍՏՕհոսօզց"
+    "ᎠᎡᎢᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏒᏔᏙᏚᏞᏟᏢᏦᏧᏩᏴ"
+    "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓨꓪꓫꓬꓮꓰꓲꓳꓴ"
+)
+# Small letters that look like one of ASCII only at a glance, or in italics.
+_RATHER_LIKE_LATIN = frozenset("кмтαγικρτυχω")
+_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "LISU")
+_NAMED = 3  # words in a warning
+_SHOWN = 40  # letters of each
+
+_HIDES = "it holds characters that would hide; they are shown as \\u{…}"
+_PADS = "it holds long runs of blanks or empty lines; how long they are stands in their place"
+_POSES = "letters of several alphabets look alike, as in: "
+
+
+def exact(text: str) -> str:
+    r"""Show what a text is, so that nothing in it can hide, pose as something else or push it away.
+
+    As `visible`, and blanks that only look like one are escaped as well; a run of more than 32
+    blanks or of more than 4 empty lines is told by its length.
+
+    Example:
+        >>> print(exact("ls" + " " * 3000 + "; rm\u00a0-rf x"))
+        ls…(3000 blanks)…; rm\u{a0}-rf x
+    """
+    text = _ODD_BLANKS.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", visible(text))
+    text = _EMPTY_LINES.sub(
+        lambda found: f"\n…({found[0].count(chr(10)) - 1} empty lines)…\n", text
+    )
+    return _PADDING.sub(lambda found: f"…({len(found[0])} blanks)…", text)
+
+
+def disguises(*texts: str) -> tuple[str, ...]:
+    r"""Return what may mislead a reader of these texts, a sentence each; empty where nothing does.
+
+    Example:
+        >>> disguises("ls -l"), disguises("ls \u202e")
+        ((), ('it holds characters that would hide; they are shown as \\u{…}',))
+    """
+    found = []
+    if any(visible(text) != text or _ODD_BLANKS.search(text) for text in texts):
+        found.append(_HIDES)
+    if any(_PADDING.search(text) or _SOME_EMPTY_LINES.search(text) for text in texts):
+        found.append(_PADS)
+    posing = dict[str, None]()
+    for text in texts:
+        posing |= dict.fromkeys(islice(_posing(text), _NAMED + 1))
+    if posing:
+        more = " and others" if len(posing) > _NAMED else ""
+        found.append(_POSES + ", ".join(islice(posing, _NAMED)) + more)
+    return tuple(found)
+
+
+def lookalikes(text: str, *, sure: bool = False) -> str:
+    r"""Return the letters that make a word of this text look like one in ASCII, where it is none.
+
+    Such a word has letters of ASCII beside others that look like some, or it has only such. With
+    `sure`, a word of a language that happens to have only letters which look a little like those of
+    ASCII does not count.
+
+    Example:
+        >>> ascii(lookalikes("\u0455ud\u043e")), lookalikes("größe")
+        ("'\\u0455\\u043e'", '')
+    """
+    if text.isascii():
+        return ""
+    found = dict[str, None]()
+    for word in _WORD.findall(text):
+        like = [ch for ch in word if _looks_latin(ch) or ch in _RATHER_LIKE_LATIN]
+        odd = sum(not ch.isascii() for ch in word)
+        whole = len(like) == len(word) and not (sure and _RATHER_LIKE_LATIN.intersection(word))
+        if whole or (like and odd < len(word)):
+            found |= dict.fromkeys(like)
+    return "".join(found)
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Go through every text in a JSON value, such as a call's input; tools show of it what they wish.
+
+    Example:
+        >>> list(texts_in({"a": "x", "b": ["y", {"c": 1}]}))
+        ['x', 'y']
+    """
+    waiting = [value]
+    while waiting:
+        each = waiting.pop(0)
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, list | tuple):
+            waiting += each
+
+
+def _posing(text: str) -> Iterator[str]:
+    """Find words that look like others in ASCII; in a text of another language only mixed ones."""
+    if text.isascii():
+        return
+    is_foreign = any(map(_is_foreign, text))
+    for word in re.findall(r"\w++", text):
+        is_mixed = re.search("[A-Za-z]", word) is not None
+        if (odd := lookalikes(word)) and (is_mixed or not is_foreign):
+            yield f"{word[:_SHOWN]} (U+{ord(odd[0]):04X})"
+
+
+def _is_foreign(character: str) -> bool:
+    if character.isascii() or character in _LIKE_LATIN or character in _RATHER_LIKE_LATIN:
+        return False
+    return unicodedata.name(character, "").startswith(_SCRIPTS)
+
+
+def _looks_latin(character: str) -> bool:
+    if character in _LIKE_LATIN:
+        return True
+    like = unicodedata.normalize("NFKC", character) if character >= "\u2100" else ""
+    return like.isascii() and like.isalpha()

@@ -1,13 +1,16 @@
-"""What crosses between tools, models and prompts: definitions, descriptions and results."""
+"""What crosses between tools, models and prompts: definitions, requests, results, checkpoints of files."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core.content import ResultContent, TextBlock, ToolResultBlock
 from greenroom.core.failure import MAX_ERROR_TEXT
+from greenroom.core.message import Message, ResultContent, TextBlock, ToolResultBlock
+from greenroom.core.serde import Wire
 from greenroom.core.text import clip, valid_unicode
-from greenroom.core.wire import Wire
 
 
 class ToolDefinition(Wire, frozen=True):
@@ -133,3 +136,214 @@ class ToolResult(Wire, frozen=True):
     def block(self, tool_use_id: str) -> ToolResultBlock:
         """Make the block that answers the call of this id in the next message."""
         return ToolResultBlock(tool_use_id, self.content, self.is_error)
+
+
+# ---- What is asked of a model: one request in our words, which each provider puts into its own.
+
+
+@dataclass(frozen=True)
+class NamedTool:
+    """The choice of one tool that the model must call."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "any", "none"] | NamedTool
+"""Whether the model may, must or must not call a tool, or which one it must call."""
+
+
+@dataclass(frozen=True)
+class OutputSchema:
+    """The form that a reply's text must have: one JSON object that fits a JSON Schema.
+
+    Attributes:
+        name: letters, digits, `_` and `-`, at most 64; the model sees it.
+        schema: a JSON Schema of type object. Each provider adapts it to the keywords that it knows,
+            so the reply has to be checked against the whole schema.
+    """
+
+    name: str
+    schema: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """A request to a model; nothing is added to it on its way to the wire.
+
+    Attributes:
+        messages: the conversation so far, its last message usually the user's.
+        system: the system prompt, unchanged; blocks may carry `extra` such as a cache marker.
+        tools: the tools that the model may ask for.
+        tool_choice: whether it may, must or must not, or which one it must.
+        max_tokens: the most that the reply may take; None leaves it to the provider's default.
+        temperature: the sampling temperature, where it should not be the model's default.
+        top_p: the nucleus to sample from, where it should not be the model's default.
+        stop_sequences: texts at which the reply stops.
+        thinking: how many tokens the model may think for; 0 turns thinking off, None says nothing.
+        options: fields of the provider's own request body; they have the last word.
+        cache: whether the provider may mark what its cache should keep; it does so by default,
+            except where the request brings marks of its own.
+        output: the form that the reply must have, for providers that can enforce one;
+            `generate_structured` knows which can.
+        conversation: names the conversation that the request belongs to, such as a session's id, so
+            that a provider can bring its requests to where its beginning is cached; may be empty.
+
+    Example:
+        >>> request = ModelRequest(messages=[Message.user("hello")], system="Be brief.")
+        >>> request.tool_choice
+        'auto'
+    """
+
+    messages: Sequence[Message]
+    system: str | Sequence[TextBlock] = ""
+    tools: Sequence[ToolDefinition] = ()
+    tool_choice: ToolChoice = "auto"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop_sequences: Sequence[str] = ()
+    thinking: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    cache: bool = True
+    output: OutputSchema | None = None
+    conversation: str = ""
+
+
+# ---- Checkpoints: what became of files while tools ran, as values; their contents lie elsewhere.
+
+
+class FileState(Wire, frozen=True):
+    """How one path was at one moment.
+
+    Attributes:
+        kind: nothing there, a regular file, a symbolic link, or something else.
+        mode: permission bits of a file.
+        size: bytes of a file.
+        digest: SHA-256 of a file's content in hex, or empty where it was not read.
+        target: where a link points.
+        problem: why it can't be told apart from others, or put back; else empty.
+
+    Example:
+        >>> FileState("absent").same(FileState("absent"))
+        True
+    """
+
+    kind: Literal["absent", "file", "link", "other"]
+    mode: int = 0
+    size: int = 0
+    digest: str = ""
+    target: str = ""
+    problem: str = ""
+
+    def same(self, other: "FileState") -> bool:
+        """Whether both are known to be alike; times do not count, and what was not read is not."""
+        if self.kind != other.kind:
+            return False
+        if self.kind == "file":
+            mine, theirs = (self.digest, self.mode), (other.digest, other.mode)
+            return bool(self.digest) and mine == theirs
+        return (self.target, self.problem) == (other.target, other.problem)
+
+
+class FileChange(Wire, frozen=True):
+    """One path before calls ran and after them.
+
+    Attributes:
+        path: relative to the workspace's root, with `/`.
+        before: how it was before the first of the calls.
+        after: what the calls left; None while they run, and for ever if the process died then.
+    """
+
+    path: str
+    before: FileState
+    after: FileState | None = None
+
+
+class Checkpoint(Wire, frozen=True):
+    """What the calls of one reply did to files; recorded when they start, and again when they ended.
+
+    Attributes:
+        id: the same in both records; the later one counts.
+        root: the workspace's real path.
+        tool_use_ids: the calls.
+        changes: the files that they change.
+        gaps: what is not known of their changes, a sentence each.
+    """
+
+    id: str
+    root: str
+    tool_use_ids: tuple[str, ...] = ()
+    changes: tuple[FileChange, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+# ---- What a sandbox holds on this machine, and what it does not, as a value that travels.
+
+SandboxPart: TypeAlias = Literal[
+    "files",
+    "attributes",
+    "protected",
+    "hidden",
+    "network",
+    "services",
+    "signals",
+    "syscalls",
+    "memory",
+    "cpu",
+    "file_size",
+    "processes",
+    "disk",
+]
+"""One thing that a sandbox can hold.
+
+- files: nothing is created, written, renamed or removed outside of what may be written.
+- attributes: nor are modes, owners and times changed there.
+- protected: names in the workspace that make programs run elsewhere, such as `.git`, stay as they
+  are, also those that don't exist.
+- hidden: what must not be read is not.
+- network: no address is reached.
+- services: no program outside is asked over a Unix socket to do it instead.
+- signals: no process outside is signalled.
+- syscalls: the system calls that sandboxes are broken with are refused.
+- memory, cpu, file_size, processes: the limits.
+- disk: all that is written together is bounded.
+"""
+
+SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "limits"]
+"""How commands are held: in namespaces, by Landlock, by macOS, or by limits alone."""
+
+
+class SandboxReport(Wire, frozen=True):
+    """What holds a command of one policy on this machine, found by trying it.
+
+    Attributes:
+        mode: the policy's mode, "workspace-write" or "read-only".
+        network: the policy's network, "none" or "all".
+        tier: how commands are held.
+        enforced: by what each part is held.
+        missing: the parts that nothing holds, whether the policy asks for them or not.
+        lacking: those of them that the policy asks for.
+        why: why each missing part is.
+        user: the id of the user that runs the command, where that is not the one that asks for it.
+        as_root: why root runs it although it should be that user.
+
+    Example:
+        >>> print(SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",)))
+        read-only, network none (limits); NOT HELD: files
+    """
+
+    mode: str
+    network: str
+    tier: SandboxTier
+    enforced: dict[SandboxPart, str] = {}
+    missing: tuple[SandboxPart, ...] = ()
+    lacking: tuple[SandboxPart, ...] = ()
+    why: dict[SandboxPart, str] = {}
+    user: int | None = None
+    as_root: str = ""
+
+    def __str__(self) -> str:
+        user = "" if self.user is None else f", as user {self.user}"
+        user = f", as root: {self.as_root}" if self.as_root else user
+        held = f"{self.mode}, network {self.network} ({self.tier}{user})"
+        return f"{held}; NOT HELD: {', '.join(self.lacking)}" if self.lacking else held

@@ -1,7 +1,8 @@
-"""What of a history may be sent to a provider: filtered, and merged into alternating turns."""
+"""What of a history may be sent to a provider: filtered, merged into alternating turns, and not too large."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -13,6 +14,8 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
+    ModelBadRequestError,
+    ModelRequest,
     RedactedThinkingBlock,
     Role,
     TextBlock,
@@ -20,6 +23,7 @@ from greenroom.core import (
     ToolResultBlock,
     UnknownBlock,
 )
+from greenroom.llm.stream import Announcement
 
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], str], Sequence[ContentBlock]]
 """Leaves out of the blocks of a message, which came from this provider, what would be refused."""
@@ -214,3 +218,148 @@ def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
     if not results:
         return tuple(blocks)
     return (*results, *(block for block in blocks if not isinstance(block, ToolResultBlock)))
+
+
+# ---- Telling once of each conversation what of it is not sent, since another provider said it.
+
+_KEPT = 1024  # conversations of which it is remembered that they were told of
+
+
+class DropNotices:
+    """What one provider leaves out of other providers' messages, as `model.dropped`.
+
+    Example:
+        >>> thought = Message("assistant", (ThinkingBlock("hm", "sig"),), provider="acme")
+        >>> notices, request = DropNotices("other"), ModelRequest(messages=[thought])
+        >>> notices.notice(request).text
+        'not sent to other: 1 thinking of acme'
+        >>> notices.notice(request) is None
+        True
+    """
+
+    def __init__(self, provider: str) -> None:
+        """Begin with no conversation."""
+        self._provider = provider
+        # How many messages were searched in vain; None where there was something to tell.
+        self._searched: dict[str, int | None] = {}
+
+    def notice(self, request: ModelRequest) -> Announcement | None:
+        """Return what there is to tell of a request's conversation, if it was not told before."""
+        messages = request.messages
+        key = request.conversation or (messages[0].id or str(id(messages[0])) if messages else "")
+        searched = self._searched.pop(key, 0)
+        found: dict[str, Counter[str]] = {}
+        if searched is not None:
+            has_grown = len(messages) >= searched
+            found = self._find_dropped(messages[searched:] if has_grown else messages)
+        self._searched[key] = None if found or searched is None else len(messages)
+        if len(self._searched) > _KEPT:
+            del self._searched[next(iter(self._searched))]
+        if not found:
+            return None
+        words = [
+            f"{n} {kind} of {name}" for name, kinds in found.items() for kind, n in kinds.items()
+        ]
+        counts = {name: dict(kinds) for name, kinds in found.items()}
+        data: dict[str, object] = {"provider": self._provider, "from": counts}
+        return Announcement(
+            "model.dropped", data, f"not sent to {self._provider}: {', '.join(words)}"
+        )
+
+    def _find_dropped(self, messages: Sequence[Message]) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {}
+        own = {"", self._provider}
+        for message in messages:
+            if message.provider not in own and (kinds := Counter(_kinds(message))):
+                found.setdefault(message.provider, Counter()).update(kinds)
+        return found
+
+
+def _kinds(message: Message) -> Iterable[str]:
+    """Name what only the message's own provider understands: thinking, files, unknown kinds, fields."""
+    for block in message.content:
+        match block:
+            case ThinkingBlock() | RedactedThinkingBlock():
+                yield "thinking"
+            case UnknownBlock(raw):
+                yield str(raw.get("type") or "unknown")
+            case _ if is_private(block):
+                yield "file"
+            case _:
+                yield from block.extra
+
+
+# ---- How large images, documents and requests may be: what is too large is refused before it is sent.
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaLimits:
+    """What a provider takes at the most, in bytes as they are sent; None where it names no limit.
+
+    Attributes:
+        image: the base64 data of one image.
+        document: the base64 data of one document.
+        request: the body of a request.
+
+    Example:
+        >>> MediaLimits(image=3).check_message(Message.user([ImageBlock("image/png", "aGk=")]), 0, "acme")
+        Traceback (most recent call last):
+        greenroom.core.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes of base64, and ...
+    """
+
+    image: int | None = None
+    document: int | None = None
+    request: int | None = None
+
+    def check_message(self, message: Message, place: int, provider: str) -> None:
+        """Check what the message at this place of a conversation brings.
+
+        Raises:
+            ModelBadRequestError: an image or a document is too large; the message says which.
+        """
+        for path, block in _media(message.content):
+            most = self.image if isinstance(block, ImageBlock) else self.document
+            if most is not None and len(block.data) > most:
+                kind = "image" if isinstance(block, ImageBlock) else "document"
+                raise ModelBadRequestError(
+                    f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path} of "
+                    f"message {place} ({_name(block)}) has {_size(len(block.data))}",
+                    provider=provider,
+                    hint=f"make the {kind} smaller, or pass its url; then leave out the message that has it",
+                )
+
+    def check_request(self, content: bytes, provider: str) -> None:
+        """Check the body of a request.
+
+        Raises:
+            ModelBadRequestError: it is too large.
+        """
+        if self.request is not None and len(content) > self.request:
+            raise ModelBadRequestError(
+                f"{provider} takes requests of at most {_size(self.request)}, and this one has "
+                f"{_size(len(content))}",
+                provider=provider,
+                hint="compact the conversation, or leave out images and documents",
+            )
+
+
+def _media(
+    blocks: Sequence[ContentBlock], before: str = ""
+) -> Iterator[tuple[str, ImageBlock | DocumentBlock]]:
+    for place, block in enumerate(blocks):
+        match block:
+            case ImageBlock() | DocumentBlock():
+                yield f"{before}{place}", block
+            case ToolResultBlock(content=content):
+                yield from _media(content, f"{before}{place}.")
+            case _:
+                pass
+
+
+def _name(block: ImageBlock | DocumentBlock) -> str:
+    title = block.title if isinstance(block, DocumentBlock) else ""
+    return ", ".join(filter(None, (block.media_type, title)))
+
+
+def _size(count: int) -> str:
+    return f"{count / (1024 * 1024):.1f} MiB" if count >= 1024 * 1024 else f"{count} bytes"

@@ -1,11 +1,15 @@
-"""Where a provider is reached, and with which key: from arguments, else from the environment."""
+"""Where a provider is reached, with which key, how long to wait for it, and whether it may be called.
+
+What is not passed comes from the environment.
+"""
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from greenroom.core import ConfigurationError
+from greenroom.core import ConfigurationError, ModelCallForbiddenError
 
 
 @dataclass(frozen=True)
@@ -103,3 +107,77 @@ def missing_key(provider: str, variable: str) -> ConfigurationError:
         f"no key for {provider}",
         hint=f"set {variable}, or choose the model offline: which needs none",
     )
+
+
+# ---- How long to wait for a model.
+
+
+@dataclass(frozen=True)
+class ModelTimeouts:
+    """Seconds to wait, on trio's clock; pings and comments count as signs of life.
+
+    To wait until the provider has room for another connection is bounded by none of them; all count
+    from there at the earliest. `math.inf` waits for ever.
+
+    Attributes:
+        connect: for a new connection to be made.
+        first_event: from sending the request to the answer's status, and again from there to its
+            first bytes. A model that thinks before it speaks may take minutes.
+        between_events: from one piece of the reply to the next.
+        request: from having room for a connection to the end of the reply, with all that its reader
+            does in between; None for no limit. It ends a server that says a little now and then and
+            never comes to an end.
+    """
+
+    connect: float = 10.0
+    first_event: float = 300.0
+    between_events: float = 120.0
+    request: float | None = 3600.0
+
+
+# ---- A switch that keeps real models from being called, for tests that must not cost anything.
+
+FORBID_VARIABLE = "GREENROOM_FORBID_MODEL_CALLS"
+"""The environment variable that forbids real calls, so that programs that a test starts obey as well."""
+
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+def forbids_calls(env: Mapping[str, str] = os.environ) -> bool:
+    """Whether calls of real models are forbidden.
+
+    Example:
+        >>> forbids_calls({"GREENROOM_FORBID_MODEL_CALLS": "1"}), forbids_calls({})
+        (True, False)
+    """
+    return env.get(FORBID_VARIABLE, "").strip().lower() not in _OFF
+
+
+def check_call(endpoint: Endpoint, client: object) -> None:
+    """Let a request pass unless it is forbidden: called before anything is sent.
+
+    Servers on this very machine may be asked, and so may a client that replays what was recorded, which
+    says so by `is_replay`.
+
+    Raises:
+        ModelCallForbiddenError: it would leave this machine, and that is switched off.
+    """
+    host = host_of(endpoint.url)
+    if not forbids_calls() or _is_loopback(host) or getattr(client, "is_replay", False):
+        return
+    raise ModelCallForbiddenError(
+        f"a request would have gone to {endpoint.provider} at {host}, "
+        f"and {FORBID_VARIABLE} forbids that",
+        provider=endpoint.provider,
+        host=host,
+        hint="use ScriptedProvider or a cassette of greenroom.testing, or a server on 127.0.0.1",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

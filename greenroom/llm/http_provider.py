@@ -13,13 +13,12 @@ from greenroom.core import (
     ModelRequest,
     Price,
 )
-from greenroom.llm.dotted_names import dotted_names
-from greenroom.llm.drop_notices import DropNotices
-from greenroom.llm.endpoint import Endpoint
+from greenroom.llm.calls import dotted_names
+from greenroom.llm.conversation import DropNotices
+from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.exchange import ReplyDecoder, exchange
-from greenroom.llm.request_encoder import assemble
 from greenroom.llm.stream import ModelStream, collect
-from greenroom.llm.timeouts import ModelTimeouts
+from greenroom.llm.transcript import assemble
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport

@@ -1,15 +1,286 @@
-"""The stream of a reply: an iterator of events that can be asked for the message at any time."""
+"""The stream of a reply: its events, the reply so far, and an iterator that can be asked for the message."""
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
+from typing import Literal, TypeAlias
 
+import msgspec
 import trio
 
-from greenroom.core import Message, ModelError, Price
-from greenroom.llm.draft import Draft
-from greenroom.llm.events import Announcement, StreamEvent
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelError,
+    ModelStreamError,
+    Price,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    UnknownBlock,
+    Usage,
+    Wire,
+)
+from greenroom.llm.failure import too_large
+from greenroom.llm.fields import text
+
+# ---- Stream events: what a model's reply is made of while it arrives, the same for every provider.
+
+
+class StreamStart(Wire, frozen=True, tag="stream_start"):
+    """The reply begins: the model that answers, and the provider's id of the reply."""
+
+    model: str = ""
+    response_id: str = ""
+
+
+class BlockStart(Wire, frozen=True, tag="block_start"):
+    """A block begins; its index orders it in the reply, its kind is the provider's word for it."""
+
+    index: int
+    kind: str
+
+
+class BlockDelta(Wire, frozen=True, tag="block_delta"):
+    """A piece of a block: of its text, of its thinking, or of a tool's argument text."""
+
+    index: int
+    kind: Literal["text", "thinking", "tool_input"]
+    text: str
+
+
+class BlockEnd(Wire, frozen=True, tag="block_end"):
+    """A block is complete; `block` is authoritative, whatever its deltas were."""
+
+    index: int
+    block: ContentBlock
+
+
+class UsageUpdate(Wire, frozen=True, tag="usage_update"):
+    """The tokens used as far as reported; each update replaces the one before."""
+
+    usage: Usage
+
+
+class Notice(Wire, frozen=True, tag="notice"):
+    """Something that belongs to no block, such as a ping or an event of an unknown kind."""
+
+    kind: str
+    text: str = ""
+
+
+class Announcement(Wire, frozen=True, tag="announcement"):
+    """Something that the readers of an agent are told; it is published as a `Custom` chunk.
+
+    The fields are those of `Custom`: a dotted kind, the facts as JSON, and one line of text.
+    """
+
+    kind: str
+    data: dict[str, object] = {}
+    text: str = ""
+
+
+class StreamRestart(Wire, frozen=True, tag="stream_restart"):
+    """The reply begins anew: what has come before is not part of it.
+
+    `partial` is what had come, with the usage that was reported of it, which is not in that of the
+    reply to come.
+    """
+
+    partial: Message
+
+
+class StreamEnd(Wire, frozen=True, tag="stream_end"):
+    """The reply is complete: the provider said so, the connection did not just end."""
+
+    message: Message
+
+
+StreamEvent: TypeAlias = (
+    StreamStart
+    | BlockStart
+    | BlockDelta
+    | BlockEnd
+    | UsageUpdate
+    | Notice
+    | Announcement
+    | StreamRestart
+    | StreamEnd
+)
+"""Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""
+
+
+# ---- Text that comes in pieces, however many there are.
+
+_PIECES = 1024
+
+
+class GrowingText:
+    """Text that grows at its end, and takes little more memory than its characters do.
+
+    A list of a million pieces of a word each takes fifteen times as much as their text, and so does
+    `io.StringIO` before Python 3.12, up to a point.
+
+    Example:
+        >>> text = GrowingText()
+        >>> text.write("Hel")
+        >>> text.write("lo")
+        >>> text.getvalue()
+        'Hello'
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._text = ""
+        self._pieces: list[str] = []
+
+    def write(self, piece: str) -> None:
+        """Add a piece at the end."""
+        self._pieces.append(piece)
+        if len(self._pieces) >= _PIECES:
+            self._join()
+
+    def getvalue(self) -> str:
+        """Return the text so far."""
+        self._join()
+        return self._text
+
+    def _join(self) -> None:
+        # With no other reference to it, CPython lets a text grow where it is, without a copy.
+        text, self._text = self._text, ""
+        text += "".join(self._pieces)
+        self._text = text
+        self._pieces.clear()
+
+
+# ---- The reply as far as it has come: a fold of the events that a reader has seen.
+
+TEXT_LIMIT = 128 * 1024 * 1024
+"""The most characters of text, thinking and arguments in one reply, together."""
+
+
+class Draft:
+    """Add each event; ask at any time for what there is of the message.
+
+    Example:
+        >>> draft = Draft("anthropic")
+        >>> draft.add(BlockDelta(0, "text", "Hel"))
+        >>> draft.partial().text
+        'Hel'
+    """
+
+    def __init__(self, provider: str, price: Price | None = None) -> None:
+        """Begin a reply of this provider, with nothing in it; its usage costs by this price."""
+        self._provider = provider
+        self._price = price
+        self._start = StreamStart()
+        self._usage: Usage | None = None
+        self._texts = defaultdict[tuple[int, str], GrowingText](GrowingText)
+        self._size = 0
+        self._blocks: dict[int, ContentBlock] = {}
+        self._message: Message | None = None
+
+    def add(self, event: StreamEvent) -> None:
+        """Take the next event into account.
+
+        Raises:
+            ModelStreamError: the text is longer than any model's can be.
+        """
+        match event:
+            case StreamStart():
+                self._start = event
+            case BlockDelta(index, kind, text):
+                self._size += len(text)
+                if self._size > TEXT_LIMIT:
+                    raise self._too_long()
+                if kind != "tool_input":  # of which nothing is kept before it is complete
+                    self._texts[index, kind].write(text)
+            case BlockEnd(index, block):
+                self._blocks[index] = block
+                self._texts.pop((index, "text"), None)
+                self._texts.pop((index, "thinking"), None)
+            case UsageUpdate(usage):
+                self._usage = usage if self._price is None else self._price.charged(usage)
+            case StreamRestart():
+                self._start, self._usage, self._size = StreamStart(), None, 0
+                self._texts.clear()
+                self._blocks.clear()
+            case StreamEnd(message):
+                self._message = self._priced(message).stamped()
+            case _:
+                pass
+
+    def _too_long(self) -> ModelStreamError:
+        return too_large(f"the reply is longer than {TEXT_LIMIT} characters", self._provider)
+
+    def _priced(self, message: Message) -> Message:
+        if self._price is None or message.usage is None:
+            return message
+        return msgspec.structs.replace(message, usage=self._price.charged(message.usage))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the reply is complete."""
+        return self._message is not None
+
+    @property
+    def message(self) -> Message:
+        """The complete message.
+
+        Raises:
+            ModelStreamError: the reply is not complete; `partial` has what there is of it.
+        """
+        if self._message is None:
+            raise ModelStreamError("the reply is not complete", provider=self._provider)
+        return self._message
+
+    def partial(self) -> Message:
+        """Return what has come so far as a message that may stand in a history.
+
+        It holds the finished blocks and the text and thinking so far. What could not be sent back
+        is left out: unfinished tool calls, and server tools without their result. Its stop reason
+        is `interrupted`, unless the reply is complete: then it is the complete message.
+        """
+        if self._message is not None:
+            return self._message
+        return Message(
+            "assistant",
+            _paired([block for _, block in sorted(self._blocks_so_far().items())]),
+            model=self._start.model,
+            provider=self._provider,
+            stop_reason=StopReason.INTERRUPTED,
+            response_id=self._start.response_id,
+            usage=self._usage,
+        )
+
+    def so_far(self) -> Message | None:
+        """Return the same as `partial`, or None where nothing has come yet."""
+        has_begun = self._texts or self._blocks or self._usage or self._start != StreamStart()
+        return self.partial() if has_begun or self.ended else None
+
+    def _blocks_so_far(self) -> dict[int, ContentBlock]:
+        unfinished: dict[int, ContentBlock] = {}
+        for (index, kind), written in self._texts.items():
+            text = written.getvalue()
+            if text and kind == "text":
+                unfinished[index] = TextBlock(text)
+            elif text and kind == "thinking":
+                unfinished[index] = ThinkingBlock(text)
+        return unfinished | self._blocks
+
+
+def _paired(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
+    """Leave out calls of tools that the provider runs itself and whose result has not come."""
+    results = (block.raw for block in blocks if isinstance(block, UnknownBlock))
+    answered = {text(raw.get("tool_use_id")) for raw in results} - {""}
+    return tuple(
+        block
+        for block in blocks
+        if not isinstance(block, UnknownBlock)
+        or not str(block.raw.get("type", "")).endswith("_tool_use")
+        or text(block.raw.get("id")) in answered
+    )
 
 
 class ModelStream(ABC):

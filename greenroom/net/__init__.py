@@ -1,23 +1,23 @@
 """The network: HTTP out to others, and nothing else in the house speaks it.
 
-Modules: `client` (`HttpClient`), `pool` (which request has which connection, and which ones wait),
-`connection` (one of them), `response` and `body` (what comes back), `transport` (what a client has to offer), `timeouts`, `errors` (the
-library's exceptions become ours), `addresses` (which are public), `urls` (which are fetched, and
-where redirects lead), `proxies` and `tls` (what the environment says), and `backend`, the one that
-names the HTTP library.
+`client` is the HTTP client and its responses, `pool` decides which request has which connection and
+which ones wait, `connection` is one of them with the bodies that it carries, `urls` are addresses,
+redirects and proxies, and `backend` names the HTTP library, and makes its errors ours.
 """
 
-from greenroom.net.addresses import is_public as is_public, public_address as public_address
-from greenroom.net.body import ChunkIterator as ChunkIterator
-from greenroom.net.client import HttpClient as HttpClient
+from greenroom.net.client import (
+    HttpClient as HttpClient,
+    HttpResponse as HttpResponse,
+    HttpTransport as HttpTransport,
+)
+from greenroom.net.connection import ChunkIterator as ChunkIterator, Timeouts as Timeouts
 from greenroom.net.pool import HttpStatistics as HttpStatistics
-from greenroom.net.proxies import proxy_for as proxy_for
-from greenroom.net.response import HttpResponse as HttpResponse
-from greenroom.net.timeouts import Timeouts as Timeouts
-from greenroom.net.transport import HttpTransport as HttpTransport
 from greenroom.net.urls import (
     checked_url as checked_url,
+    is_public as is_public,
     port_of as port_of,
+    proxy_for as proxy_for,
+    public_address as public_address,
     redirect_target as redirect_target,
     same_host as same_host,
 )

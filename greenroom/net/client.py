@@ -1,21 +1,63 @@
-"""The HTTP client: one exchange at a time as a block, connections kept between them."""
+"""The HTTP client: one exchange at a time as a block, connections kept between them; and what a transport is."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import trio
 
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.net.backend import httpx
-from greenroom.net.body import ChunkIterator
-from greenroom.net.connection import Route
-from greenroom.net.errors import mapped_errors
+from greenroom.net.backend import httpx, mapped_errors
+from greenroom.net.connection import ChunkIterator, Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
-from greenroom.net.proxies import proxy_for
-from greenroom.net.response import HttpResponse
-from greenroom.net.timeouts import Timeouts
+from greenroom.net.urls import proxy_for
+
+# ---- Responses: status and headers at once, the body as it comes.
+
+DEFAULT_BODY_LIMIT = 1 << 20
+"""Bytes of a body that `read` returns at the most where it is not told otherwise."""
+
+
+class HttpResponse:
+    """The answer to one request, inside the block of `HttpClient.stream`.
+
+    Attributes:
+        status: the HTTP status.
+        headers: by name, in any case; of a header that stands twice, the values joined by commas.
+        url: the URL that was asked for.
+    """
+
+    def __init__(
+        self, status: int, headers: Mapping[str, str], url: str, chunks: ChunkIterator
+    ) -> None:
+        """Only `HttpClient.stream` makes responses."""
+        self.status = status
+        self.headers = headers
+        self.url = url
+        self._chunks = chunks
+
+    def __repr__(self) -> str:
+        return f"<HttpResponse {self.status}>"
+
+    def chunks(self) -> ChunkIterator:
+        """Return the iterator of the decompressed body: one for each response, read once."""
+        return self._chunks
+
+    async def read(self, limit: int = DEFAULT_BODY_LIMIT) -> bytes:
+        """Return the body, or the first `limit` bytes of it; what is beyond is never fetched.
+
+        Raises:
+            NetworkTimeoutError: no piece came in time.
+            NetworkError: the connection broke before the end.
+        """
+        body = bytearray()
+        async for chunk in self._chunks:
+            body += chunk
+            if len(body) >= limit:
+                break
+        return bytes(body[:limit])
+
 
 _DEFAULT_TIMEOUTS = Timeouts()
 
@@ -157,3 +199,30 @@ def _checked(headers: Mapping[str, str]) -> dict[str, str]:
                 hint="a key that was copied with a line break?",
             )
     return dict(headers)
+
+
+# ---- What a provider needs of an HTTP client: the place where another one can be put.
+
+
+class HttpTransport(Protocol):
+    """Sends requests: an `HttpClient`, or what takes the place of one, such as a recording of it."""
+
+    def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout: Timeouts = ...,
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """Send a request; the block begins when the headers of the answer have come.
+
+        Raises:
+            NetworkError: the other side can't be reached or broke off.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...

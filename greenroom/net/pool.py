@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import trio
 
 from greenroom.core import ConfigurationError
+from greenroom.net.backend import tls_context
 from greenroom.net.connection import Connection, Route
-from greenroom.net.tls import tls_context
 
 _IDLE_SECONDS = 30.0
 """How long an idle connection is offered to the next request; many servers close it after 60."""

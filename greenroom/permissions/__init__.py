@@ -1,41 +1,42 @@
-"""May this agent do that? Rules, matchers and a shell analyser; it never prompts and runs nothing.
+"""May this agent do that? Rules, and the decision that follows from them; it asks nobody and runs nothing.
 
-The rooms, each importing only those before it: `facts` are what one tool call would do; `shell` takes
-a command apart into them; `rules` are what a person decides beforehand; `judging` makes one decision
-of both, and says why; `rule_files` reads and writes rules; `answers` proposes rules, and keeps those
-of one session. `manager` is what users hold.
+A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a tool
+call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that hold for it in
+their order, `matching` says how far one is about a fact, `evaluator` makes a decision of it, and `modes`
+settles what no rule decides. `explanation` says why; `suggestions` are rules made of answers, and
+`rule_file` keeps rules on the disk. `manager` is what users hold.
 """
 
-from greenroom.permissions.answers.grants import GrantKeeper as GrantKeeper
-from greenroom.permissions.facts.disk import read_beginning as read_beginning
-from greenroom.permissions.judging.call import JudgedTool as JudgedTool
-from greenroom.permissions.judging.explanation import Explanation as Explanation
-from greenroom.permissions.judging.mode import (
-    PermissionMode as PermissionMode,
-    Sandboxed as Sandboxed,
-    check_mode as check_mode,
+from greenroom.permissions.call import JudgedTool as JudgedTool
+from greenroom.permissions.explanation import (
+    Explanation as Explanation,
+    Judgement as Judgement,
 )
 from greenroom.permissions.manager import (
     PermissionManager as PermissionManager,
     PermissionStatistics as PermissionStatistics,
 )
-from greenroom.permissions.rule_files.rule_file import (
+from greenroom.permissions.matcher import Predicate as Predicate, RuleMatcher as RuleMatcher
+from greenroom.permissions.modes import (
+    PermissionMode as PermissionMode,
+    Sandboxed as Sandboxed,
+    check_mode as check_mode,
+)
+from greenroom.permissions.rule import PermissionRule as PermissionRule, RuleScope as RuleScope
+from greenroom.permissions.rule_file import (
     asking_everything as asking_everything,
     encode_rule as encode_rule,
-    parse_rules as parse_rules,
-    read_rules as read_rules,
-    tightening as tightening,
-)
-from greenroom.permissions.rule_files.trust import (
     is_trusted as is_trusted,
     keep_rules as keep_rules,
+    parse_rules as parse_rules,
+    read_rules as read_rules,
     rules_digest as rules_digest,
+    tightening as tightening,
     trust_rules as trust_rules,
     user_rules_path as user_rules_path,
 )
-from greenroom.permissions.rules.matcher import Predicate as Predicate, RuleMatcher as RuleMatcher
-from greenroom.permissions.rules.rule import (
-    PermissionRule as PermissionRule,
-    RuleScope as RuleScope,
+from greenroom.permissions.suggestions import GrantKeeper as GrantKeeper
+from greenroom.shell import (
+    read_beginning as read_beginning,
+    read_only_commands as read_only_commands,
 )
-from greenroom.permissions.shell.programs.usage import read_only_commands as read_only_commands

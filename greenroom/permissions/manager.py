@@ -4,21 +4,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
-from greenroom.permissions.answers.grants import ANSWER, GrantKeeper, encode_grants, read_grants
-from greenroom.permissions.answers.suggestion import forbid, suggest
-from greenroom.permissions.judging.call import AnyTool, Call, read_call
-from greenroom.permissions.judging.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.judging.explanation import Explanation, explain
-from greenroom.permissions.judging.mode import PermissionMode, Sandboxed, apply_mode, check_mode
-from greenroom.permissions.judging.rule_index import RuleIndex
-from greenroom.permissions.rule_files.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.rules.rule import PermissionRule, RuleScope
+from greenroom.permissions.call import AnyTool, Call, read_call
+from greenroom.permissions.evaluator import STRICTNESS, combine, judge
+from greenroom.permissions.explanation import Explanation, Judgement, explain
+from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
+from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
+from greenroom.permissions.scopes import Audience, choose_rules, order_of
+from greenroom.permissions.suggestions import (
+    ANSWER,
+    GrantKeeper,
+    encode_grants,
+    forbid,
+    read_grants,
+    suggest,
+)
 
 MAX_INDEXES = 256  # of a manager, for different tools and agents
 _EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
@@ -35,38 +40,6 @@ class PermissionStatistics:
 
     rules: Mapping[RuleScope, int]
     inherited: int
-
-
-class _Who(NamedTuple):
-    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
-
-    Attributes:
-        granted: those of which allowances hold.
-        bound: those of which denials and questions hold; the agents above are among them.
-        takes_grants: whether every step so far passes on what is allowed above it.
-    """
-
-    granted: frozenset[tuple[str, str]]
-    bound: frozenset[tuple[str, str]]
-    takes_grants: bool = True
-
-    @classmethod
-    def of(cls, context: AgentContext) -> Self:
-        """Take those of one agent, and the rules that name none."""
-        own = {("session", context.session_id), ("agent", context.agent_type)}
-        names = frozenset(own | {("session", ""), ("agent", "")})
-        return cls(names, names)
-
-    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
-        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
-        takes = self.takes_grants and pass_grants
-        granted = self.granted | spawner.granted if takes else self.granted
-        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
-
-    def is_bound_by(self, rule: PermissionRule) -> bool:
-        """Tell whether a rule holds for the call."""
-        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
-        return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
 class _Binding(NamedTuple):
@@ -124,7 +97,7 @@ class PermissionManager:
         self._parent: PermissionManager | None = None
         self._own: PermissionManager | None = None  # of one that is beneath another
         self._consents = frozenset[str]()
-        self._spawner: _Who | None = None
+        self._spawner: Audience | None = None
         self._pass_grants = False
         self._bound: dict[str, _Binding] = {}
         self.add_rules(rules)
@@ -167,8 +140,8 @@ class PermissionManager:
 
     def _hold(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
-        self._rules = tuple(sorted(rules, key=attrgetter("order")))
-        self._index = lru_cache(MAX_INDEXES)(partial(_index, self._rules))
+        self._rules = tuple(sorted(rules, key=order_of))
+        self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that holds for one session only, until `clear_session_rules`.
@@ -203,7 +176,8 @@ class PermissionManager:
         binding = _Binding(ref(session), str(root), session.grants)
         if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
             return ()
-        rules, notes = read_grants(binding.grants, session.session_id, binding.root)
+        id_, grants = session.session_id, binding.grants  # of which most sessions have none
+        rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
         for manager in self._line():
             manager._forget_answers(session.session_id)
             manager._bound[session.session_id] = binding
@@ -247,7 +221,25 @@ class PermissionManager:
             context: for whom, and in which workspace.
             sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context, sandbox), _Who.of(context))[0]
+        return self.judge(tool, input, context, sandbox=sandbox).decision
+
+    def judge(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+        *,
+        sandbox: SandboxReport | None = None,
+    ) -> Judgement:
+        """Decide on a call as `check` does; the digest of what was judged comes with it.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`.
+            context: as for `check`.
+            sandbox: as for `check`.
+        """
+        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))
 
     def explain(
         self,
@@ -268,12 +260,12 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest.
                 Without, `Explanation.with_files` does so, which may take a while.
         """
-        call = read_call(tool, input, context, sandbox)
-        decision, verdicts = self._judge(call, _Who.of(context))
-        found = explain(call, decision, verdicts)
-        if decision is not RuleDecision.ASK:
+        judged = self.judge(tool, input, context, sandbox=sandbox)
+        found = explain(judged)
+        if judged.decision is not RuleDecision.ASK:
             return found
-        found = replace(found, remembers=suggest(call, verdicts), forbids=forbid(call, verdicts))
+        rules, denials = suggest(judged.call, judged.verdicts), forbid(judged.call, judged.verdicts)
+        found = replace(found, remembers=rules, forbids=denials)
         return found.with_files() if files else found
 
     def child(
@@ -304,7 +296,7 @@ class PermissionManager:
             rules, mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only
         )
         child._parent = self
-        child._spawner = _Who.of(context) if context else self._spawner
+        child._spawner = Audience.of(context) if context else self._spawner
         child._pass_grants = pass_grants
         return child
 
@@ -327,7 +319,7 @@ class PermissionManager:
             consents: names of tools.
         """
         made = PermissionManager(mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only)
-        made._own, made._parent, made._spawner = self, caller, _Who.of(context)
+        made._own, made._parent, made._spawner = self, caller, Audience.of(context)
         made._consents = frozenset(consents)
         return made
 
@@ -395,47 +387,40 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, audience: Audience) -> Judgement:
         """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
-        found = self._seen(call, who)
+        found = self._judge_by_rules(call, audience)
         if self._parent is None or self._spawner is None:
             return found
         above = self._parent._judge(call, self._spawner)
-        return above if above[0] is RuleDecision.DENY is not found[0] else found
+        return above if above.decision is RuleDecision.DENY is not found.decision else found
 
-    def _seen(self, call: Call, who: _Who) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge_by_rules(self, call: Call, audience: Audience) -> Judgement:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
         if self._own is not None:
-            found.append(self._own._judge(call, who))
+            found.append(self._own._judge(call, audience))
         elif self._rules or self._parent is None:
-            rules = self._index(call.tool, call.category, who)
+            rules = self._index(call.tool, call.category, audience)
             verdicts = apply_mode(
                 judge(call, rules),
                 call,
                 self.mode,
                 sandboxed=self.sandboxed,
                 read_only=self.read_only,
-                careful=rules.careful_paths,
+                careful=rules.care.paths,
             )
-            found.append((combine(verdicts), verdicts))
+            found.append(Judgement(call, combine(verdicts), verdicts))
         if self._parent is not None:
             spawner = self._spawner
-            below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
-            above = self._parent._seen(call, below)
-            if not (call.tool in self._consents and _says_nothing(above)):
+            below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
+            above = self._parent._judge_by_rules(call, below)
+            if not (call.tool in self._consents and _is_unruled(above)):
                 found.append(above)
-        return max(found, key=lambda each: STRICTNESS[each[0]])
+        return max(found, key=lambda each: STRICTNESS[each.decision])
 
 
-def _says_nothing(found: tuple[RuleDecision, tuple[Verdict, ...]]) -> bool:
+def _is_unruled(found: Judgement) -> bool:
     """Tell whether a call is asked about only since no rule is about it."""
-    asked = (verdict for verdict in found[1] if verdict.decision is not RuleDecision.ALLOW)
-    return found[0] is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)
-
-
-def _index(rules: Iterable[PermissionRule], tool: str, category: str, who: _Who) -> RuleIndex:
-    """Choose the rules for a tool and an agent, so that a check looks at no others."""
-    return RuleIndex(
-        rule for rule in rules if who.is_bound_by(rule) and rule.matcher.concerns(tool, category)
-    )
+    asked = (verdict for verdict in found.verdicts if verdict.decision is not RuleDecision.ALLOW)
+    return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

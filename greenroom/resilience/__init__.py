@@ -1,11 +1,10 @@
 """Policies that work alone, on any async code: retry, breaker, limits, budgets.
 
 A policy that calls has `await policy.call(fn, *args)`, so that they compose: `retry.call(breaker.call,
-fn, x)`. Modules: `retry` with `backoff` (how long to wait) and `attempt` (a retry inside a retry makes one),
-`breaker`, `rate_limit`, `concurrency`, `budget`, and `meter` (who may refuse a wait).
+fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and concurrency), `budget` (with the
+meter that may refuse a wait).
 """
 
-from greenroom.resilience.backoff import Backoff as Backoff
 from greenroom.resilience.breaker import (
     CircuitBreaker as CircuitBreaker,
     CircuitCall as CircuitCall,
@@ -17,24 +16,21 @@ from greenroom.resilience.budget import (
     Budget as Budget,
     BudgetStatistics as BudgetStatistics,
     Limit as Limit,
-    TokenBudget as TokenBudget,
-)
-from greenroom.resilience.concurrency import (
-    ConcurrencyLimit as ConcurrencyLimit,
-    ConcurrencyStatistics as ConcurrencyStatistics,
-)
-from greenroom.resilience.meter import (
     Meter as Meter,
+    TokenBudget as TokenBudget,
     current_meter as current_meter,
     metered as metered,
 )
-from greenroom.resilience.rate_limit import (
+from greenroom.resilience.limits import (
+    ConcurrencyLimit as ConcurrencyLimit,
+    ConcurrencyStatistics as ConcurrencyStatistics,
     RateLimit as RateLimit,
     RateLimitStatistics as RateLimitStatistics,
     Reservation as Reservation,
 )
 from greenroom.resilience.retry import (
     Attempts as Attempts,
+    Backoff as Backoff,
     Retry as Retry,
     is_retryable as is_retryable,
     retry_after as retry_after,

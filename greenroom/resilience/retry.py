@@ -1,16 +1,143 @@
-"""Retry: what failed for a while is tried again, a bounded number of times and for a bounded time."""
+"""Retry: what failed for a while is tried again, a bounded number of times and for a bounded time.
+
+Back-off says how long to wait; a retry inside a retry makes one attempt.
+"""
 
 import math
+import random as _random
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
+from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
-from greenroom.resilience.attempt import Attempt, is_in_attempt
-from greenroom.resilience.backoff import Backoff
-from greenroom.resilience.meter import current_meter
+from greenroom.resilience.budget import current_meter
+
+# ---- The attempt that a piece of code is part of, so that a retry inside a retry makes one attempt.
+#
+# A context variable tells of the attempt, but tasks inherit it that are not part of it: what is started
+# in a nursery from outside of the attempt, such as a subagent in its parent's, lives on when the attempt
+# fails, and nobody repeats it. So the variable counts only in the task tree of the attempt, and only as
+# long as that lasts.
+
+_current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
+
+
+class Attempt:
+    """One attempt of a call; it may be left and entered again, as a stream that is read does."""
+
+    def __init__(self) -> None:
+        """Begin outside of it."""
+        self._task: trio.lowlevel.Task | None = None
+        self._depth = 0
+        self._outer: Attempt | None = None
+
+    def __enter__(self) -> None:
+        """Mark what runs in the block as part of this attempt."""
+        self._task = task = trio.lowlevel.current_task()
+        self._depth = len(task.child_nurseries)
+        self._outer = _current.get()
+        _current.set(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._task = None
+        _current.set(self._outer)
+
+    @property
+    def holds_caller(self) -> bool:
+        """Whether the caller is part of the attempt: its task, or one below a nursery opened in it."""
+        if self._task is None:
+            return False  # it is over, and a task that outlives it has inherited the variable
+        each = trio.lowlevel.current_task()
+        while each is not self._task:
+            nursery = each.parent_nursery
+            if nursery is None:
+                return False
+            root = nursery.parent_task
+            if root is self._task:
+                return nursery in root.child_nurseries[self._depth :]
+            if root.parent_nursery is None and nursery not in root.child_nurseries[-1:]:
+                return True  # a thread of the attempt calls back, in a system task
+            each = root
+        return True
+
+
+def is_in_attempt() -> bool:
+    """Whether the caller is part of an attempt that a retry around it will make again."""
+    attempt = _current.get()
+    return attempt is not None and attempt.holds_caller
+
+
+# ---- Back-off: how long to wait before the next try. Pure: it knows no clock and waits for nothing.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backoff:
+    """Delays that grow by a factor up to a limit, each shortened by chance.
+
+    The n-th delay is `min(limit, first * factor ** (n - 1)) * (1 - jitter * U)`, where U is drawn
+    anew from [0, 1) each time. So a jitter of 1 is the "full jitter", and of 0.5 the "equal jitter",
+    of Marc Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): what failed
+    together does not come back together.
+
+    Attributes:
+        first: seconds of the first delay, before jitter.
+        factor: by how much each delay is longer than the one before it.
+        limit: seconds that no delay exceeds.
+        jitter: the share of a delay that chance may take away, from 0 to 1.
+        random: draws from [0, 1); tests put in one that they know.
+
+    Raises:
+        ConfigurationError: a negative delay, a factor below 1, a limit below the first delay, or a
+            jitter outside of 0 to 1.
+
+    Example:
+        >>> [Backoff(first=1, limit=5, jitter=0).delay(n) for n in (1, 2, 3, 4)]
+        [1.0, 2.0, 4.0, 5.0]
+    """
+
+    first: float = 0.1
+    factor: float = 2.0
+    limit: float = 30.0
+    jitter: float = 0.5
+    random: Callable[[], float] = _random.random
+
+    def __post_init__(self) -> None:
+        """Refuse what is no back-off."""
+        # Written so that a NaN, which no comparison holds for, is refused too.
+        if not 0 <= self.first <= self.limit < float("inf"):
+            raise ConfigurationError(
+                "Backoff wants 0 <= first <= limit, and a limit that is finite"
+            )
+        if not 1 <= self.factor < float("inf"):
+            raise ConfigurationError("Backoff.factor must be 1 or more")
+        if not 0 <= self.jitter <= 1:
+            raise ConfigurationError("Backoff.jitter is a share: it must be from 0 to 1")
+
+    def delay(self, n: int) -> float:
+        """Return the seconds to wait before the n-th try that follows a failure, from 1 on.
+
+        Raises:
+            ValueError: `n` is below 1.
+        """
+        if n < 1:
+            raise ValueError(f"tries are counted from 1, and this is {n}")
+        return self._full(n) * (1.0 - self.jitter * self.random())
+
+    def _full(self, n: int) -> float:
+        try:
+            return min(self.limit, self.first * math.pow(self.factor, n - 1))
+        except OverflowError:
+            return self.limit if self.first else 0.0
+
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -70,7 +197,7 @@ class Retry:
 
     attempts: int = 4
     seconds: float = 60.0
-    backoff: Backoff = Backoff(first=0.5, limit=30.0, jitter=1.0)  # noqa: RUF009 (a frozen value)
+    backoff: Backoff = Backoff(first=0.5, limit=30.0, jitter=1.0)
     retryable: Callable[[Exception], bool] = is_retryable
 
     def __post_init__(self) -> None:

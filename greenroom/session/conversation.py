@@ -5,20 +5,20 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import asdict
 
 from greenroom.core import JSON, Checkpoint, Message, PermissionRecord, ToolUseBlock, Used
-from greenroom.session.description import Description
-from greenroom.session.history.decisions import decision_entry
-from greenroom.session.history.entry import (
+from greenroom.session.description import Description, SessionMetadata
+from greenroom.session.entries import (
+    QUESTION,
     CheckpointEntry,
     CopiedEntry,
     GrantEntry,
     MessageEntry,
+    OpenQuestion,
     RevokeEntry,
     ToolsStartedEntry,
+    decision_entry,
+    open_questions,
 )
-from greenroom.session.history.questions import QUESTION, OpenQuestion, open_questions
-from greenroom.session.history.records import record_entry
-from greenroom.session.history.transcript import Transcript
-from greenroom.session.metadata import SessionMetadata
+from greenroom.session.transcript import Transcript, record_entry
 
 
 class Conversation(Description):

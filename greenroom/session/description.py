@@ -1,12 +1,181 @@
-"""A session's description and the changes to it: who it is, whose child, which model, your values."""
+"""A session's description: what `metadata.json` says of it, and the changes to that in memory."""
 
 import copy
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from typing import Annotated
 
 import msgspec
 
-from greenroom.core import check_session_id, clock, serde
-from greenroom.session.metadata import Origin, SessionMetadata
+from greenroom.core import InvalidJSONError, SessionCorruptError, check_session_id, clock, serde
+
+FORKED_FROM = "forked_from"
+"""The key of a fork's origin among the values in `metadata`."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a fork left another session.
+
+    Attributes:
+        session_id: the other session.
+        at: how many messages of its history the fork began with.
+        branch: the number of the branch whose history that was, see `AgentSession.branches`.
+    """
+
+    session_id: str
+    at: int
+    branch: int = 0
+
+
+class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The description of a session, without its messages; the keys of `metadata.json`.
+
+    Attributes:
+        session_id: the session's id, which is also its folder's name.
+        agent_type: what kind of agent it belongs to, such as "coder".
+        parent_session_id: the session that started this one, or None.
+        parent_tool_use_id: the parent's tool call that started it, or None.
+        child_session_ids: the sessions that this one started, in order.
+        model: the model last used, empty before the first.
+        provider: the provider last used, empty before the first.
+        created_at: when it was made, aware and in UTC.
+        updated_at: when it was last changed, aware and in UTC.
+        metadata: values of the programmer's own.
+        unknown: keys that this version does not know, as a newer one has written them; a store keeps
+            those that it holds. Unset where there are none.
+    """
+
+    session_id: str
+    agent_type: str
+    parent_session_id: str | None = None
+    parent_tool_use_id: str | None = None
+    child_session_ids: tuple[str, ...] = ()
+    model: str = ""
+    provider: str = ""
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
+    metadata: dict[str, object] = {}
+    unknown: dict[str, object] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def forked_from(self) -> Origin | None:
+        """Where this session was forked from another; None where it was not, or nobody can tell."""
+        try:
+            return msgspec.convert(self.metadata.get(FORKED_FROM), Origin | None)
+        except msgspec.ValidationError:  # the values are the user's
+            return None
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether it was put out of the lists; see `AgentSession.archive`."""
+        return self.metadata.get("archived") is True
+
+    def touched(self, moment: datetime) -> "SessionMetadata":
+        """Return it with `updated_at` no earlier than this moment."""
+        later = max(self.updated_at, moment.astimezone(UTC).replace(microsecond=0))
+        return msgspec.structs.replace(self, updated_at=later)
+
+    def differs(self, other: "SessionMetadata | None") -> bool:
+        """Whether anything but `updated_at` is another, or there is nothing to compare with."""
+        return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
+
+
+def encode_metadata(
+    metadata: SessionMetadata, previous: bytes = b"", *, lines: int | None = None
+) -> bytes:
+    """Write it as indented JSON, keeping keys of `previous` that this version does not know.
+
+    With `lines` it says how many lines the history has at the least.
+    """
+    unknown = metadata.unknown or {}
+    known = serde.loads(serde.encode(msgspec.structs.replace(metadata, unknown=msgspec.UNSET)))
+    kept = serde.loads(previous) if previous else {}
+    both: dict[str, object] = {}
+    for each in (kept, unknown, known):
+        both |= each if isinstance(each, dict) else {}
+    if lines is not None:
+        both["lines"] = lines
+    return serde.dumps(both, pretty=True) + b"\n"
+
+
+def with_lines(data: bytes, lines: int) -> bytes:
+    """Return a description that says that the history has so many lines at the least.
+
+    Raises:
+        InvalidJSONError: it is not a description.
+    """
+    return (
+        serde.dumps({**serde.decode(data, dict[str, object]), "lines": lines}, pretty=True) + b"\n"
+    )
+
+
+def described_lines(data: bytes) -> int:
+    """Return how many lines the history has at the least, as far as its description knows."""
+    try:
+        return max(serde.decode(data, _Lines).lines, 0)
+    except InvalidJSONError:
+        return 0
+
+
+_KNOWN = {*SessionMetadata.__struct_fields__, "lines"} - {"unknown"}
+
+
+class _Lines(msgspec.Struct):
+    lines: int = 0
+
+
+def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
+    """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
+
+    Raises:
+        SessionCorruptError: it is no JSON, lacks a key, or describes another session.
+    """
+    try:
+        found = in_utc(serde.decode(data, SessionMetadata))
+    except InvalidJSONError as error:
+        raise SessionCorruptError(
+            f"{path}: {error.message}",
+            session_id=session_id,
+            path=path,
+            line=1,
+            hint=f"nothing was changed; `greenroom sessions repair {session_id}` puts the description "
+            "together anew: the messages are kept apart from it",
+        ) from error
+    if found.session_id != session_id:
+        raise SessionCorruptError(
+            f"{path} describes another session, {found.session_id[:140]!r}",
+            session_id=session_id,
+            path=path,
+            line=1,
+            hint="a session's folder bears the session's id: name it so, or let "
+            f"`greenroom sessions repair {session_id}` describe what is there by this one",
+        )
+    raw = serde.decode(data, dict[str, msgspec.Raw])
+    if raw.keys() <= _KNOWN:
+        return found
+    unknown = {
+        name: serde.decode(bytes(value), object)
+        for name, value in raw.items()
+        if name not in _KNOWN
+    }
+    return msgspec.structs.replace(found, unknown=unknown)
+
+
+def in_utc(metadata: SessionMetadata) -> SessionMetadata:
+    """Return it with its times in UTC.
+
+    Raises:
+        InvalidJSONError: one of them is in the first year of the calendar or in the last: there it
+            can't be told in every time zone.
+    """
+    times = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
+    for name, moment in times.items():
+        if not MINYEAR < moment.year < MAXYEAR:
+            raise InvalidJSONError(f"{name} is no time that every zone could tell: {moment}")
+    utc = {name: moment.astimezone(UTC) for name, moment in times.items()}
+    return msgspec.structs.replace(metadata, **utc)
+
+
+# -- A session's description and the changes to it: who it is, whose child, which model, your values.
 
 
 class Description:

@@ -14,14 +14,17 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
 )
-from greenroom.session.files.store import default_store
-from greenroom.session.history.entry import Entry, FormatEntry
-from greenroom.session.history.lines import START, Position, encode_line
-from greenroom.session.history.pending import PendingEntry, encode_pending, is_long
-from greenroom.session.holder import changed_error
-from greenroom.session.metadata import SessionMetadata
-from greenroom.session.repair import RepairReport, report_on
-from greenroom.session.store import SessionStore, SessionWriter, StoredSession, ThreadedStore
+from greenroom.session.description import SessionMetadata
+from greenroom.session.entries import Entry, FormatEntry, PendingEntry, encode_pending, is_long
+from greenroom.session.file_store import default_store
+from greenroom.session.history import START, Position, RepairReport, encode_line, report_on
+from greenroom.session.store import (
+    SessionStore,
+    SessionWriter,
+    StoredSession,
+    ThreadedStore,
+    changed_error,
+)
 
 T = TypeVar("T")
 

@@ -5,15 +5,23 @@ lines. It knows nothing of conversations. A session exists once its description 
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args, runtime_checkable
 
 import msgspec
+import trio
 
-from greenroom.core import SessionError
-from greenroom.session.history.lines import History, Position
-from greenroom.session.history.page import Page
-from greenroom.session.metadata import SessionMetadata
+from greenroom.core import (
+    SessionError,
+    SessionFencedError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
+from greenroom.fs import is_alive
+from greenroom.session.description import SessionMetadata
+from greenroom.session.history import History, Page, Position
 
 T = TypeVar("T")
 
@@ -194,3 +202,137 @@ class SessionStore(Protocol):
     def folder(self, session_id: str) -> str:
         """Return a session's folder for files that belong to it, or "" where there is none."""
         ...
+
+
+# -- Who holds a session: the errors of somebody who does not, or did not meanwhile.
+
+
+def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
+    """Return the error of a caller that asks for a session which this process holds."""
+    if pid is not None and not is_alive(pid):
+        return SessionLockedError(
+            f"session {session_id!r} is locked by process {pid}, which has ended",
+            session_id=session_id,
+            pid=pid,
+            hint="a process that it started still holds the lock: end that one",
+        )
+    return SessionLockedError(
+        f"session {session_id!r} is being written by {_name(pid)}",
+        session_id=session_id,
+        pid=pid,
+        hint="close it there, or wait until that process ends",
+    )
+
+
+def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
+    """Return the error of a writer that lost its session, to this process where that is known."""
+    fate = f"{_name(pid)} took it over" if pid else "its lock was removed or taken over"
+    return SessionFencedError(
+        f"session {session_id!r} is no longer ours to write: {fate}",
+        session_id=session_id,
+        pid=pid,
+        hint="nothing was written; what is unsaved is kept in memory",
+    )
+
+
+def unknown_error(
+    session_id: str, store: object, *, has_history: bool = False
+) -> SessionNotFoundError:
+    """Return the error of a session that the store does not hold, or of which it has the lines alone."""
+    if has_history:
+        return SessionNotFoundError(
+            f"the description of session {session_id!r} is missing in {store!r}; its history is there",
+            session_id=session_id,
+            hint=f"`greenroom sessions repair {session_id}` puts it together anew",
+        )
+    return SessionNotFoundError(
+        f"there is no session {session_id!r} in {store!r}",
+        session_id=session_id,
+        hint="AgentSession.list_all shows what there is",
+    )
+
+
+def changed_error(session_id: str) -> SessionError:
+    """Return the error of a session whose changes begin where the store no longer ends."""
+    return SessionError(
+        f"session {session_id!r} was changed by another writer since it was loaded",
+        session_id=session_id,
+        hint="load it again, and repeat what was added since",
+    )
+
+
+def _name(pid: int | None) -> str:
+    if pid is None:
+        return "another process"
+    return "this process" if pid == os.getpid() else f"process {pid}"
+
+
+# -- How much of a session a power cut may take back: a choice between safety and speed.
+
+Durability: TypeAlias = Literal["step", "turn", "none"]
+"""When saves are synced: each one, those at the end of a turn, or none."""
+
+
+def check_durability(value: Durability) -> Durability:
+    """Return it if it is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value not in get_args(Durability):
+        raise ValueError(f"{value!r} is no durability; use one of {get_args(Durability)}")
+    return value
+
+
+# -- Figures about a session and about the stores, each as a frozen value.
+
+
+@dataclass(frozen=True)
+class SessionStatistics:
+    """A look at one session.
+
+    Attributes:
+        messages: messages in the conversation.
+        unsaved: entries (messages, rewinds, answers and notes about calls) that no save has stored.
+        is_open: whether the session holds its writer lock.
+    """
+
+    messages: int
+    unsaved: int
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class StoreStatistics:
+    """A look at a store that works in threads; what lies on the disk is not looked at.
+
+    Attributes:
+        working: reads and writes that run, each in a thread.
+        waiting: reads and writes that wait for a thread.
+        threads: how many may run at once.
+    """
+
+    working: int
+    waiting: int
+    threads: int
+
+    @classmethod
+    def of(cls, limiter: trio.CapacityLimiter) -> Self:
+        """Take them from the limiter under which a store's threads run."""
+        figures = limiter.statistics()
+        return cls(figures.borrowed_tokens, figures.tasks_waiting, int(figures.total_tokens))
+
+
+@dataclass(frozen=True)
+class MemoryStoreStatistics:
+    """A look at a store in memory.
+
+    Attributes:
+        sessions: sessions that are stored.
+        locked: sessions that somebody writes.
+        bytes: the size of all histories.
+    """
+
+    sessions: int
+    locked: int
+    bytes: int

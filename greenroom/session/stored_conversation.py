@@ -2,24 +2,37 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import trio
 
 from greenroom.core import SessionError, check_session_id
 from greenroom.session.conversation import Conversation
-from greenroom.session.durability import Durability, check_durability
-from greenroom.session.history.entry import Entry
-from greenroom.session.history.pending import decode_pending, encode_pending, is_long, pieces
-from greenroom.session.history.transcript import Transcript
-from greenroom.session.holder import changed_error
+from greenroom.session.description import FORKED_FROM, SessionMetadata
+from greenroom.session.entries import Entry, decode_pending, encode_pending, is_long, pieces
+from greenroom.session.history import RepairReport
 from greenroom.session.journal import Journal
-from greenroom.session.metadata import FORKED_FROM, SessionMetadata
-from greenroom.session.repair import RepairReport
-from greenroom.session.statistics import SessionStatistics
-from greenroom.session.store import SessionStore, StoredSession
+from greenroom.session.store import (
+    Durability,
+    SessionStatistics,
+    SessionStore,
+    StoredSession,
+    changed_error,
+    check_durability,
+)
+from greenroom.session.transcript import Transcript
 
 T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class _SaveGroup:
+    """The save that waits for its turn, and all who called `save` until then: they share one commit."""
+
+    flush: bool
+    is_stored: bool = False
+    ended: trio.Event = field(default_factory=trio.Event)
 
 
 class StoredConversation(Conversation):
@@ -31,6 +44,7 @@ class StoredConversation(Conversation):
         self._journal = Journal(record.session_id, store)
         self._durability: Durability = "step"
         self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
+        self._gathering: _SaveGroup | None = None
 
     @property
     def store(self) -> SessionStore | None:
@@ -123,6 +137,7 @@ class StoredConversation(Conversation):
         with nothing on record, no metadata and no children is not stored. If it fails, all stays
         pending, and a later save may succeed; after a failed sync only once it is closed and opened
         again. What was stored though its save failed, as behind a lost connection, is not stored twice.
+        Calls that wait for a save in another task share the next one, and return together.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -130,10 +145,27 @@ class StoredConversation(Conversation):
             SessionStorageError: the disk refused.
             SessionError: it was changed in the store since it was loaded.
         """
-        async with self._turnstile:
-            if not self.is_saved:
-                async with self._held_open():
-                    await self._commit(flush and self._is_sync_due)
+        while (group := self._gathering) is not None:
+            group.flush |= flush
+            await group.ended.wait()
+            if group.is_stored:
+                return  # else its leader was cancelled, or has its error: who is left tries again
+        await self._lead(_SaveGroup(flush))
+
+    async def _lead(self, group: "_SaveGroup") -> None:
+        """Save for a group: for those that come until it has its turn, too."""
+        self._gathering = group
+        try:
+            async with self._turnstile:
+                self._gathering = None
+                if not self.is_saved:
+                    async with self._held_open():
+                        await self._commit(group.flush and self._is_sync_due)
+                group.is_stored = True
+        finally:
+            if self._gathering is group:  # cancelled before its turn
+                self._gathering = None
+            group.ended.set()
 
     @property
     def _is_sync_due(self) -> bool:

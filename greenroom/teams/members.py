@@ -95,6 +95,11 @@ async def ask_member(
         return await try_ask(handle, content, timeout, sender=sender, metadata=metadata)
 
 
+def has_room(agent: AgentInternals) -> bool:
+    """Whether `working` would start a member now, without a wait."""
+    return _Queue.of(agent).is_open
+
+
 class _Queue:
     """The members that one agent has at work, and those that wait for room."""
 
@@ -116,7 +121,7 @@ class _Queue:
 
     async def enter(self) -> None:
         """Wait for room; the caller has to take it before its next checkpoint, and to `leave` after all."""
-        if self._door.locked() or self._is_full:
+        if not self.is_open:
             async with self._door:
                 while self._is_full:
                     await self._left.park()
@@ -126,6 +131,11 @@ class _Queue:
         """Give a place back, or one that was not taken: who is next looks again."""
         self._working -= 1
         self._left.unpark()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is room, and nobody who waits for it."""
+        return not self._door.locked() and not self._is_full
 
     @property
     def _is_full(self) -> bool:

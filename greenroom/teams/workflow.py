@@ -255,7 +255,7 @@ class Workflow(Generic[StateT]):
         """
         async with self.stream(
             state,
-            mode="updates",  # makes no states that nobody reads
+            mode="debug",  # makes no states or steps that nobody reads
             session=session,
             store=store,
             resume=resume,
@@ -263,8 +263,7 @@ class Workflow(Generic[StateT]):
             approve=approve,
             answers=answers,
         ) as stream:
-            async for _ in stream:
-                pass
+            await stream._run.finish()
         return stream.result
 
     @asynccontextmanager

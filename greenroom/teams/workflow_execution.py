@@ -1,7 +1,7 @@
 """Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
 
 That a node begins is on record before it begins, and in which session. What it has changed is on record
-before anything rests upon it: a function that begins saves what was before it as well. So a run that is read
+before anything rests upon it: a node that begins saves what was before it as well. So a run that is read
 back knows of each node of its step whether it has ended, has not begun, or was cut off; of an agent that was
 cut off, its own session tells what it has left behind.
 """
@@ -16,6 +16,7 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from greenroom.agents import find_circle
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     Answer,
@@ -28,7 +29,7 @@ from greenroom.core import (
 from greenroom.planning import Trace, find_trace, reopen
 from greenroom.runtime import AgentInternals, try_ask
 from greenroom.session import AgentSession
-from greenroom.teams.members import working
+from greenroom.teams.members import has_room, working
 from greenroom.teams.workflow_graph import Graph, Node
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE,
@@ -166,12 +167,16 @@ class Execution(Generic[StateT]):
             unit = units.popleft()
             try:
                 await self._attend(node, unit)
-                if self._left and (node.look or not units):  # else the step or next item saves it
+                if self._left and not self._saves_soon(node, units):
                     await self._agent.session.save()
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
                 units.clear()
+
+    def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
+        """Whether the next item of a lane begins at once, and saves the end of this one as it begins."""
+        return bool(units) and (node.look is None or has_room(self._agent))
 
     async def _attend(self, node: Node, unit: Unit) -> None:
         """Run a node, or find out what became of it, and put on record what it has changed."""
@@ -243,14 +248,18 @@ class Execution(Generic[StateT]):
     async def _ask_agent(
         self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
     ) -> object:
+        if way := find_circle(node.run):
+            raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({way})")
+        may_begin = trio.Event()
+
         async def member(internals: AgentInternals) -> None:
-            await self._start(
-                node, unit, scope, session.session_id
-            )  # now that there is room for it
+            await may_begin.wait()
             await node.run(internals)
 
         facts = {"node": str(unit)}
         async with working(self._agent, member, name=node.name, session=session) as handle:
+            await self._start(node, unit, scope, session.session_id)  # while its agent comes up
+            may_begin.set()
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} has failed: {result.error or result.status}")

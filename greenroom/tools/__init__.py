@@ -1,16 +1,14 @@
 """Tools: what agents can do. They do not know who may call them.
 
-`protocol` says what a tool is; `function_tool` (`@tool`) makes one of a function, with `schema`,
-`typed_dict` and `docstring`, and `adapted_tool` (`as_tool`) of what is nearly one; `registry` and
-`registered_tool` are the tools of an agent, `flags` what tools say of their calls; `execution` is how calls run, with `validation`, `spill` and,
-for threads, `blocking`. The rooms:
+`protocol` says what a tool is, and what it says of its calls. `function_tool` makes one of a function
+(`@tool`) or of what is nearly one (`as_tool`); `schema` makes its JSON Schema out of signature and
+docstring. `registry` has the tools of an agent and is the gate for calls; `validation` checks their input,
+`execution` runs them: isolates failures, bounds time and text, uses threads. `workspace_changes` records what
+calls do to files, `file_contents` keeps and restores these. The rooms:
 
 - `builtin`: the tools that come along; they are found here as well, and load at their first use.
-- `isolation`: plain functions in processes that can be killed: the pool, one worker as we hold it, the
-  program in it, and what crosses.
-- `process`: commands and workers behind a launcher, so that nothing of them outlives us.
-- `sandbox`: what commands and workers can be held by: a policy, what of it holds on this machine, how.
-- `workspace`: what calls do to files: seen, kept, and undone; it loads at its first use, too.
+- `isolation`: plain functions in processes that can be killed: the pool and its workers, the program in a
+  worker, and the frames that cross.
 """
 
 from greenroom._lazy import open_lazily

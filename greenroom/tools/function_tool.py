@@ -1,20 +1,46 @@
-"""Function tools: `@tool` makes a tool of a typed function."""
+"""Tools out of what is at hand: `@tool` makes one of a typed function, `as_tool` of what is nearly one."""
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import (
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
-from greenroom.core import AgentContext, Credential, Effect, ToolError, ToolInfo, ToolResult
-from greenroom.tools.blocking import run_blocking
-from greenroom.tools.docstring import parse_docstring
-from greenroom.tools.flags import ToolFlags
-from greenroom.tools.isolation.function_reference import FunctionReference
-from greenroom.tools.isolation.process_limits import ProcessLimits
+from greenroom.core import (
+    AgentContext,
+    Credential,
+    Effect,
+    TextBlock,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    ToolStatus,
+    valid_unicode,
+)
+from greenroom.sandbox import Sandbox
+from greenroom.tools.execution import run_blocking
+from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
 from greenroom.tools.isolation.worker_pool import files_of, run_isolated
-from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, plain_info
-from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.schema import Arguments, to_json
+from greenroom.tools.protocol import (
+    DEFAULT_TIMEOUT,
+    OPTIONAL_MEMBERS,
+    EffectsFunction,
+    Tool,
+    ToolFlags,
+    plain_info,
+)
+from greenroom.tools.schema import Arguments, parse_docstring, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +95,7 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the function can't be a tool.
         """
-        _check(function)
+        _check_function(function)
         functools.update_wrapper(self, function)
         self._function = function
         self._effects = effects
@@ -80,27 +106,59 @@ class FunctionTool(Generic[P, R]):
         self.description = docstring.description or self.name.replace("_", " ")
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
-        _check_timeout(self.name, timeout)
         self.timeout = timeout
         self.requires_permission = requires_permission
         self.concurrent = concurrent
         self.isolation = isolation
-        self._limits = limits or ProcessLimits()
+        self._limits = limits
         self.sandbox = sandbox
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
         self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
-        ToolFlags.of(self)
-        _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
-        _check_runs_on(self.name, runs_on, isolation)
-        if self.credentials and isolation == "process":
-            raise ToolError(
-                f"tool {self.name}: a credential does not reach a process of its own",
-                hint="make it an async function, or leave isolation='process' out",
-            )
+        self._check_options()
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
         )
+
+    def _check_options(self) -> None:
+        """Refuse options that are unknown or contradict each other."""
+        ToolFlags.of(self)
+        place = f"tool {self.name}:"
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
+            raise ToolError(
+                f"{place} the timeout is {self.timeout!r}", hint="give seconds, more than 0"
+            )
+        if self.isolation not in ("thread", "process"):
+            raise ToolError(
+                f"{place} isolation is {self.isolation!r}", hint="give 'thread' or 'process'"
+            )
+        if self.runs_on not in ("runtime", "client"):
+            raise ToolError(
+                f"{place} runs_on is {self.runs_on!r}", hint="give 'runtime' or 'client'"
+            )
+        if self.isolation == "process":
+            self._check_process(place)
+        elif self._limits or self.sandbox:
+            raise ToolError(
+                f"{place} limits and a sandbox hold in a process of its own",
+                hint="add isolation='process'",
+            )
+
+    def _check_process(self, place: str) -> None:
+        """Refuse what can't run in a process of its own."""
+        hint = "leave isolation='process' out"
+        if self._is_async:
+            raise ToolError(
+                f"{place} an async function runs in this process, where a cancel stops it",
+                hint=f"{hint}, or make it a plain function",
+            )
+        if self.runs_on == "client":
+            raise ToolError(f"{place} the client runs it, so it has no process here", hint=hint)
+        if self.credentials:
+            raise ToolError(
+                f"{place} a credential does not reach a process of its own",
+                hint=f"make it an async function, or {hint}",
+            )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
@@ -133,7 +191,12 @@ class FunctionTool(Generic[P, R]):
         if self._reference:
             self._reference.check(self._function, self)
             return await run_isolated(
-                self._reference, self.name, input, context, self._limits, self.sandbox
+                self._reference,
+                self.name,
+                input,
+                context,
+                self._limits or ProcessLimits(),
+                self.sandbox,
             )
         call = functools.partial(self._call, input)
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
@@ -161,44 +224,31 @@ class FunctionTool(Generic[P, R]):
         return cast("_Function", self._function)(**self._arguments.bind(input, context))
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `@tool` can be told; `tool` says what each means."""
+
+    name: str | None
+    category: str
+    timeout: float
+    requires_permission: bool
+    concurrent: bool
+    effects: EffectsFunction | None
+    isolation: Isolation
+    limits: ProcessLimits | None
+    sandbox: Sandbox | None
+    runs_on: RunsOn
+    credentials: Sequence[Credential]
+    read_only: bool | None
+    idempotent: bool | None
+    destructive: bool | None
+
+
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(
-    function: Callable[P, R] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -223,6 +273,7 @@ def tool(
 
     Args:
         function: the function, where the decorator is written without brackets.
+        options: any of these, by name.
         name: the name that the model calls; by default the function's.
         category: the kind that permission rules speak of, such as `read` or `network`.
         timeout: seconds that one call may take.
@@ -259,70 +310,18 @@ def tool(
     """
 
     def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
-        return FunctionTool(
-            decorated,
-            name=name,
-            category=category,
-            timeout=timeout,
-            requires_permission=requires_permission,
-            concurrent=concurrent,
-            effects=effects,
-            isolation=isolation,
-            limits=limits,
-            sandbox=sandbox,
-            runs_on=runs_on,
-            credentials=credentials,
-            read_only=read_only,
-            idempotent=idempotent,
-            destructive=destructive,
-        )
+        return FunctionTool(decorated, **options)
 
     return decorate if function is None else decorate(function)
 
 
-def _check(function: object) -> None:
+def _check_function(function: object) -> None:
     if not inspect.isroutine(function):
         raise ToolError(f"{function!r} is no function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
-        )
-
-
-def _check_timeout(name: str, timeout: float) -> None:
-    if not isinstance(timeout, int | float) or not timeout > 0:
-        raise ToolError(
-            f"tool {name}: the timeout is {timeout!r}", hint="give seconds, more than 0"
-        )
-
-
-def _check_isolation(
-    name: str, isolation: str, bounds: ProcessLimits | Sandbox | None, is_async: bool
-) -> None:
-    if isolation not in ("thread", "process"):
-        raise ToolError(
-            f"tool {name}: isolation is {isolation!r}", hint="give 'thread' or 'process'"
-        )
-    if isolation == "process" and is_async:
-        raise ToolError(
-            f"tool {name}: an async function runs in this process, where a cancel stops it",
-            hint="leave isolation='process' out, or make it a plain function",
-        )
-    if isolation == "thread" and bounds is not None:
-        raise ToolError(
-            f"tool {name}: limits and a sandbox hold in a process of its own",
-            hint="add isolation='process'",
-        )
-
-
-def _check_runs_on(name: str, runs_on: str, isolation: str) -> None:
-    if runs_on not in ("runtime", "client"):
-        raise ToolError(f"tool {name}: runs_on is {runs_on!r}", hint="give 'runtime' or 'client'")
-    if runs_on == "client" and isolation == "process":
-        raise ToolError(
-            f"tool {name}: the client runs it, so it has no process here",
-            hint="leave isolation='process' out",
         )
 
 
@@ -339,3 +338,179 @@ def to_result(name: str, value: object) -> ToolResult:
     if isinstance(value, str):
         return ToolResult.ok(value)
     return ToolResult.ok(to_json(name, value))
+
+
+# ---- `as_tool`: plain functions, and tools of other shapes.
+
+_SCHEMAS = ("parameters", "parameters_schema", "schema")
+
+
+class _Execute(Protocol):
+    """A function whose way of being called is looked up at run time."""
+
+    def __call__(self, *given: object, **arguments: object) -> object: ...
+
+
+def as_tool(thing: object) -> Tool:
+    """Make a tool of something that is nearly one; what is one already is returned as it is.
+
+    A function becomes one as with `@tool`. Any other object needs a `name`, a JSON Schema of its
+    input (`schema`, `parameters_schema` or `parameters`: a mapping, or an object that has one as
+    `parameters`), and an `execute`, plain or async. This is called by its own signature: with
+    keywords where its parameters are those of the schema, else with the input as one dict, and with
+    the context of the call where it takes two. A plain one runs in a thread, as with `@tool`.
+
+    `description`, `category` and the members that a `Tool` may have are taken over; without a
+    category it is "other", and calls have to be allowed. What it returns becomes a result as with
+    `@tool`; an object with a text `content` and a `status` or `is_error` is read as such.
+
+    Raises:
+        ToolError: something is missing or of no use; it says what.
+
+    Example:
+        >>> class Dice:
+        ...     name = "roll"
+        ...     description = "Roll a die."
+        ...     schema = {"type": "object", "properties": {"sides": {"type": "integer"}}}
+        ...
+        ...     def execute(self, sides=6):
+        ...         return f"1 of {sides}"
+        >>> import trio
+        >>> from greenroom.tools import ToolRegistry
+        >>> context = AgentContext(session_id="s-1", agent_type="demo")
+        >>> registry = ToolRegistry([as_tool(Dice())])
+        >>> trio.run(registry.execute, "roll", {"sides": 20}, context).text
+        '1 of 20'
+    """
+    if isinstance(thing, type):
+        raise ToolError(f"{thing.__name__} is a class, not a tool", hint=f"pass {thing.__name__}()")
+    if isinstance(thing, Tool):
+        return thing
+    if inspect.isroutine(thing):
+        return tool(thing)
+    return _AdaptedTool(thing)
+
+
+class _AdaptedTool:
+    """A tool that hands each call on to an object of another shape."""
+
+    def __init__(self, thing: object) -> None:
+        """Read what the object says of itself."""
+        self.name = _text(thing, "name")
+        self._execute = _function(thing, self.name)
+        schema, self.parameters = _schema(thing, self.name)
+        self.description = (
+            _text(thing, "description")
+            or _text(schema, "description")
+            or self.name.replace("_", " ")
+        )
+        self.category = _text(thing, "category") or "other"
+        for member in OPTIONAL_MEMBERS:
+            if hasattr(thing, member):
+                setattr(self, member, getattr(thing, member))
+        self._bind = _convention(self._execute, self.name, self.parameters)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}>"
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Describe the call by the tool's name and its input."""
+        return plain_info(self.name, input)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Call the object in its own way, and wrap what it returns."""
+        call = partial(self._bind, input)
+        if inspect.iscoroutinefunction(self._execute):
+            outcome = call(context)
+        else:
+            outcome = await run_blocking(call, self.name, context)
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        return _translated(outcome) or to_result(self.name, outcome)
+
+
+def _text(thing: object, member: str) -> str:
+    found: object = getattr(thing, member, "")
+    return found if isinstance(found, str) else ""
+
+
+def _function(thing: object, name: str) -> _Execute:
+    found: object = getattr(thing, "execute", None)
+    if not name or not callable(found):
+        what = "execute that can be called" if name else "name"
+        hint = "pass a function, or an object with a name, a schema and an execute"
+        if callable(getattr(thing, "as_tool", None)):
+            hint = "pass what its as_tool() returns"
+        raise ToolError(
+            f"{name or type(thing).__name__} is no tool: it has no {what}",
+            hint=hint,
+        )
+    return cast("_Execute", found)
+
+
+def _schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
+    """Return the schema as the object has it, and as a mapping."""
+    for member in _SCHEMAS:
+        found: object = getattr(thing, member, None)
+        inner: object = getattr(found, "parameters", found)
+        if isinstance(inner, Mapping):
+            return found, inner
+    raise ToolError(
+        f"{name} is no tool: it has no JSON Schema", hint=f"give it one as {', '.join(_SCHEMAS)}"
+    )
+
+
+def _convention(
+    execute: _Execute, name: str, schema: Mapping[str, object]
+) -> Callable[[dict[str, object], AgentContext], object]:
+    """Find out from its signature how a function wants to be given its input."""
+    try:
+        signature = inspect.signature(execute)
+    except (TypeError, ValueError) as error:
+        raise ToolError(f"tool {name}: the signature of execute can't be read: {error}") from None
+
+    def fits(*given: object, **arguments: object) -> bool:
+        try:
+            signature.bind(*given, **arguments)
+        except TypeError:
+            return False
+        return True
+
+    properties = schema.get("properties")
+    known = dict.fromkeys(properties if isinstance(properties, Mapping) else ())
+    has_names = not known.keys().isdisjoint(signature.parameters)
+    if fits(**known) and (has_names or not fits(None)):
+        return lambda given, _: execute(**given)
+    if fits(None) and not has_names:
+        return lambda given, _: execute(given)
+    if fits(None, None) and not has_names:
+        return execute
+    raise ToolError(
+        f"tool {name}: its schema does not fit execute{signature}",
+        hint="name the parameters of execute as the properties of the schema, or take one dict",
+    )
+
+
+def _translated(value: object) -> ToolResult | None:
+    """Read a result of another type, so that a failure stays one; None where it is no such thing."""
+    content: object = getattr(value, "content", None)
+    is_result = hasattr(value, "status") or hasattr(value, "is_error")
+    if isinstance(value, ToolResult) or not isinstance(content, str) or not is_result:
+        return None
+    metadata: object = getattr(value, "metadata", None)
+    return ToolResult(
+        (TextBlock(valid_unicode(content)),),
+        _status(value),
+        dict(metadata) if isinstance(metadata, Mapping) else {},
+        _text(value, "error_message"),
+    )
+
+
+def _status(value: object) -> ToolStatus:
+    word: object = getattr(value, "status", ToolStatus.SUCCESS)
+    try:
+        status = ToolStatus(str(getattr(word, "value", word)).lower())
+    except ValueError:
+        return ToolStatus.ERROR  # in doubt, it has not worked
+    failed = status is ToolStatus.SUCCESS and getattr(value, "is_error", False)
+    return ToolStatus.ERROR if failed else status

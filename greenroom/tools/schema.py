@@ -1,25 +1,134 @@
-"""Schemas: what a function's signature says, as JSON Schema and as typed arguments."""
+"""The schema of a tool: what a function's signature and docstring say, as JSON Schema and as arguments."""
 
+import functools
 import inspect
+import operator
+import re
+import sys
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Annotated,
+    NotRequired,
     ParamSpec,
+    Required,
     Union,
     cast,
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.tools.typed_dict import portable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
+
+
+# ---- The docstring, in Google style: the description of a function and of its parameters.
+
+_SECTION = re.compile(
+    r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|Warnings?"
+    r"|See Also|References|Todo):\s*"
+)
+_PARAMETERS = ("Args", "Arguments", "Parameters")
+_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """What a docstring says.
+
+    Attributes:
+        description: the text before the first section.
+        parameters: the description of each parameter that the `Args:` section names.
+    """
+
+    description: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+def parse_docstring(text: str) -> Docstring:
+    r"""Take a Google-style docstring apart.
+
+    Example:
+        >>> parse_docstring("Add.\n\nArgs:\n    a: the first,\n        a number.").parameters
+        {'a': 'the first, a number.'}
+    """
+    description: list[str] = []
+    entries: list[str] = []
+    section = ""
+    for line in inspect.cleandoc(text).splitlines():
+        heading = _SECTION.fullmatch(line)
+        if heading:
+            section = heading[1]
+        elif not section:
+            description.append(line)
+        elif section in _PARAMETERS:
+            entries.append(line)
+    return Docstring("\n".join(description).strip(), _parameters(entries))
+
+
+def _parameters(lines: list[str]) -> dict[str, str]:
+    """Join each entry with the lines that are indented further than the first entry is."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    entries = inspect.cleandoc("\n" + "\n".join(lines)).splitlines()
+    for line in entries:
+        entry = None if line.startswith((" ", "\t")) else _ENTRY.match(line)
+        if entry:
+            current = found.setdefault(entry["name"], [])
+            current.append(entry["text"])
+        else:
+            current.append(line.strip())
+    return {name: " ".join(filter(None, parts)) for name, parts in found.items()}
+
+
+# ---- Typed dictionaries of the standard library, which pydantic takes from Python 3.12 on only.
+
+
+def portable(hint: object) -> object:
+    """Return a type hint in which pydantic understands every `typing.TypedDict`.
+
+    Before Python 3.12 each is put anew as one of `typing_extensions`, which comes with pydantic.
+    One that holds itself stays as it is, and pydantic says what to do about it.
+    """
+    return hint if sys.version_info >= (3, 12) else _rebuilt(hint, frozenset())
+
+
+def _rebuilt(hint: object, outer: frozenset[object]) -> object:
+    if is_typeddict(hint):
+        return hint if hint in outer else _typed_dict(cast("type", hint), outer | {hint})
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_rebuilt(arguments[0], outer), *arguments[1:])]
+    rebuilt = tuple(_rebuilt(argument, outer) for argument in arguments)
+    if rebuilt == arguments:
+        return hint
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, rebuilt)
+    return types.GenericAlias(cast("type", origin), rebuilt)
+
+
+def _typed_dict(kind: type, outer: frozenset[object]) -> object:
+    from typing_extensions import TypedDict
+
+    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+    fields: dict[str, object] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        marker = get_origin(hint)
+        stated = marker in (Required, NotRequired)
+        inner = _rebuilt(get_args(hint)[0] if stated else hint, outer)
+        needed = marker is Required if stated else name in required
+        fields[name] = Required[inner] if needed else NotRequired[inner]
+    rebuilt = TypedDict(kind.__name__, fields)  # type: ignore[misc]  # fields known at run time
+    rebuilt.__doc__ = kind.__doc__
+    return rebuilt
+
 
 P = ParamSpec("P")
 

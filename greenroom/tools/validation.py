@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from referencing import Resource
 
+
 _MAX_FAULTS = 5
 _MAX_VALUE = 120
 _MAX_MESSAGE = 600
@@ -189,3 +190,14 @@ def _path(parts: object) -> str:
     for part in cast("list[str | int]", parts):
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     return path or "input"
+
+
+def integer(data: Mapping[str, object], name: str, default: int) -> int:
+    """Return the integer of this name; to JSON Schema, 3.0 is one as well.
+
+    Example:
+        >>> integer({"limit": 3.0}, "limit", 10), integer({}, "limit", 10)
+        (3, 10)
+    """
+    value = data.get(name, default)
+    return int(value) if isinstance(value, int | float) else default

@@ -1,5 +1,6 @@
 """An `Agent` that is run inside of another agent is a subagent of it: budget, interrupt, rules."""
 
+import dataclasses
 import itertools
 from functools import partial
 
@@ -413,6 +414,43 @@ async def test_a_circle_of_agents_is_refused_with_its_chain():
     )
     result, _ = await run(first)
     assert "(first → second → first)" in result.messages[2].tool_results[0].text
+
+
+def asks_down(name):
+    """A model that calls a tool, and answers with what that has come to."""
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call(name, prompt="?")
+
+    return ScriptedProvider(*[model] * 50)
+
+
+async def test_an_agent_that_is_a_tool_of_its_own_is_refused_with_the_chain():
+    agent = Agent(
+        asks_down("me"), tools=lambda _: [agent.as_tool()], name="me", description="Asks."
+    )
+    result, _ = await run(agent)
+    assert result.output == "me can't be asked: it waits for this very answer (me → me)"
+
+
+async def test_with_other_tools_it_is_the_same_agent_where_agents_wait_for_each_other():
+    agent = Agent(asks_down("me"), name="me", description="Asks.")
+    copy = agent.replace_tools([agent.as_tool()]).replace_tools([agent.as_tool()])
+    result, _ = await run(copy)
+    assert result.output == "me can't be asked: it waits for this very answer (me → me)"
+
+
+async def test_copies_of_an_agent_that_ask_each_other_end_with_the_chain():
+    agent = Agent(
+        asks_down("me"),
+        tools=lambda _: [dataclasses.replace(agent).as_tool()],
+        name="me",
+        description="Asks.",
+    )
+    result, _ = await run(agent)
+    assert "8 agents run inside of each other: me → me" in result.output
+    assert len(agent.llm.requests) == 8 * 2
 
 
 async def test_an_agent_that_runs_itself_comes_to_an_end():

@@ -6,8 +6,7 @@ import threading
 import pytest
 
 from greenroom.core import PermissionRequest, ToolEnd, ToolStatus
-from greenroom.permissions import PermissionRule
-from greenroom.permissions.judging import explanation
+from greenroom.permissions import PermissionRule, explanation
 from greenroom.testing import Reply, call
 from greenroom.tools import tool
 from tests.agents.test_tool_calls import FakeBash, Stage

@@ -41,19 +41,24 @@ from greenroom.core import (
     WritePath,
     clock,
 )
+from greenroom.export import export_session, import_session
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    MemoryStore,
-    export_session,
-    import_session,
-)
+from greenroom.session import AgentSession, FileStore, MemoryStore
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import Packs, ToolRegistry, WorkspaceRecorder, builtin_tools, tool
-from greenroom.tools.workspace import file_state, packs, recorder, survey, window
-from greenroom.tools.workspace.file_state import Stamp
+from greenroom.tools import (
+    Packs,
+    ToolRegistry,
+    WorkspaceRecorder,
+    builtin_tools,
+    file_contents as file_state,
+    file_contents as packs,
+    tool,
+    workspace_changes as recorder,
+    workspace_changes as survey,
+    workspace_changes as window,
+)
+from greenroom.tools.file_contents import Stamp
 
 ALL = [PermissionRule.allow_all()]
 

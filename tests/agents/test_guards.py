@@ -30,8 +30,7 @@ from greenroom import (
     ToolUseBlock,
     resilient,
 )
-from greenroom.agents.guarded_stream import GuardedStream
-from greenroom.agents.guards import Guards
+from greenroom.agents.guards import GuardedStream, Guards
 from greenroom.core import Message, StopReason, serde
 from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd, events_of
 from greenroom.testing import Reply, ScriptedProvider, call

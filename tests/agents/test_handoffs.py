@@ -25,8 +25,7 @@ from greenroom import (
     ToolStart,
     builtin_tools,
 )
-from greenroom.agents.handoff import MAX_SWITCHES
-from greenroom.agents.team import Team
+from greenroom.agents.handoff import MAX_SWITCHES, Team
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 
 SECONDS = 60

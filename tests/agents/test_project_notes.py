@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from greenroom.agents import coder, project_notes, read_notes
-from greenroom.agents.surroundings import git_branch
+from greenroom.agents.project import git_branch
 from greenroom.core import Workspace, clock, mark_lines
 from greenroom.permissions import PermissionManager, is_trusted, rules_digest, trust_rules
 from greenroom.runtime import AgentRuntime
@@ -118,7 +118,7 @@ def test_an_agreement_is_about_the_bytes_that_were_read(project, monkeypatch):
         path.write_text("good")
         return is_trusted(*arguments)
 
-    monkeypatch.setattr("greenroom.agents.project_text.is_trusted", swap)
+    monkeypatch.setattr("greenroom.agents.project.is_trusted", swap)
     [note] = read_notes(project).texts
     assert (note.text, note.is_trusted) == ("evil", False)
 

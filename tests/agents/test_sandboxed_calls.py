@@ -21,12 +21,12 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
+from greenroom.sandbox import examination
+from greenroom.sandbox.report import Mechanisms
 from greenroom.session import AgentSession, MemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
-from greenroom.tools.sandbox import examination
-from greenroom.tools.sandbox.mechanisms import Mechanisms
-from tests.tools.sandbox.held import marked
+from tests.sandbox.held import marked
 
 ALL = [PermissionRule.allow_all()]
 

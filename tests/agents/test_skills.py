@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from greenroom.agents import Skills
-from greenroom.agents.front_matter import parse_front_matter
+from greenroom.agents.skills import parse_front_matter
 from greenroom.core import AgentContext, ConfigurationError
 from greenroom.permissions import rules_digest, trust_rules
 from greenroom.tools import ToolRegistry

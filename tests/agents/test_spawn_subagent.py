@@ -276,7 +276,7 @@ def test_without_any_event_loop_there_is_no_agent():
     assert spawn_subagent(new(), echo) is None
 
 
-async def test_the_agent_itself_may_call_it_in_a_turn_and_between_two():
+async def test_the_agent_itself_may_call_it_in_a_turn_and_between_two(autojump_clock):
     seen = []
 
     async def agent_fn(agent):

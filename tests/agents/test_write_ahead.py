@@ -6,10 +6,10 @@ import pytest
 
 from greenroom.agents import coder
 from greenroom.core import TurnStatus
+from greenroom.fs import durable
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.files import durable
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 

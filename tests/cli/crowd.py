@@ -15,9 +15,8 @@ from pathlib import Path
 import trio
 
 from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
-from greenroom.cli import ConsoleRenderer
-from greenroom.cli.run.rules import rules_of_run
-from greenroom.cli.terminal import plain_terminal, prompt_application
+from greenroom.cli import ConsoleRenderer, prompt_application, terminal as plain_terminal
+from greenroom.cli.run_rules import rules_of_run
 from greenroom.core import PermissionRequest, TextComplete
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import builtin_tools

@@ -23,7 +23,7 @@ from greenroom import (
     coder,
     tool,
 )
-from greenroom.cli.terminal import prompt_application
+from greenroom.cli import prompt_application
 from greenroom.core import serde
 from greenroom.testing import ScriptedProvider, call
 

@@ -1,8 +1,7 @@
 """What is printed for good and what is live, chunk by chunk."""
 
-from greenroom.cli.console.agent_view import AgentView
-from greenroom.cli.drawing.painter import Painter
-from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import (
     Custom,
     Done,

@@ -1,15 +1,16 @@
 """What the command line means, and what starting it costs."""
 
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 from greenroom import __version__
-from greenroom.cli.arguments import read_arguments
-from greenroom.cli.commands.sessions.arguments import SessionsOptions
-from greenroom.cli.options import Options
-from greenroom.cli.run.folders import sessions_folder
+from greenroom.cli import arguments
+from greenroom.cli.arguments import Options, SessionsOptions, read_arguments
+from greenroom.cli.commands import COMMANDS, find_command
+from greenroom.cli.stored_sessions import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
 
@@ -86,7 +87,7 @@ def test_commands_take_json():
         (["sessions", "fork", "s-1", "--at", "-1"], "--at"),
         (["sessions", "show", "s-1", "--last", "0"], "0 is less than 1"),
         (["--max-steps", "0"], "0 is less than 1"),
-        (["--max-steps", "many"], "many is no whole number"),
+        (["--max-steps", "many"], "many is not a whole number"),
     ],
 )
 def test_a_command_line_that_can_not_be_read_is_exit_code_2(words, says, capsys):
@@ -96,6 +97,24 @@ def test_a_command_line_that_can_not_be_read_is_exit_code_2(words, says, capsys)
     told = capsys.readouterr().err
     assert says in told
     assert "_positive" not in told
+
+
+def test_each_command_has_a_function_that_runs_it():
+    def commands(parser, words=()):
+        groups = [each for each in parser._actions if isinstance(each.choices, dict)]
+        for name, below in groups[0].choices.items() if groups else ():
+            yield from commands(below, (*words, name))
+        if not groups:
+            yield " ".join(words)
+
+    declared = set(commands(arguments.command_parser())) - {"completion", "complete"}
+    assert declared | {"run", "run -p", "run --resume"} == set(COMMANDS)
+    for command in COMMANDS:
+        name, *rest = command.split()
+        options = Options(command=command if name != "run" else name)
+        if rest and name == "run":
+            options = Options(prompt="hi") if rest == ["-p"] else Options(resume="")
+        assert inspect.iscoroutinefunction(find_command(options).func)
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

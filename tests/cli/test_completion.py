@@ -10,9 +10,8 @@ import pytest
 import trio
 
 from greenroom import AgentSession, FileStore
-from greenroom.cli.completion import command
-from greenroom.cli.completion.line import words_of
-from greenroom.cli.completion.script import SHELLS
+from greenroom.cli import completion as command
+from greenroom.cli.completion import SHELLS, words_of
 from greenroom.llm import MODELS, VENDORS
 from tests.terminal_program import TerminalProgram
 

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.cli.commands import doctor
-from greenroom.cli.commands.doctor import examine
-from greenroom.cli.options import Options
-from greenroom.cli.run.rules import is_foreign
-from greenroom.tools.sandbox.mechanisms import Mechanisms
-from greenroom.tools.sandbox.reporting import report_on
+from greenroom.cli import doctor
+from greenroom.cli.arguments import Options
+from greenroom.cli.doctor import examine
+from greenroom.cli.run_rules import is_foreign
+from greenroom.sandbox.report import Mechanisms, report_on
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_the_terminal_is_described(look, monkeypatch, more, status, says):
 
 
 def test_another_system_is_a_problem(look, monkeypatch):
-    monkeypatch.setattr("greenroom.cli.commands.doctor.sys.platform", "sunos5")
+    monkeypatch.setattr("greenroom.cli.doctor.sys.platform", "sunos5")
     assert look()["platform"].fix == "use Linux or macOS"
 
 

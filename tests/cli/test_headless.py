@@ -546,7 +546,7 @@ def test_a_credential_that_nobody_can_give_is_told_with_what_to_do(run, monkeypa
         read.credentials = (Credential("shop token"),)
         return found
 
-    monkeypatch.setattr("greenroom.cli.run.run_setup.builtin_tools", tools)
+    monkeypatch.setattr("greenroom.cli.run_setup.builtin_tools", tools)
     done = run("-p", "read README.md", "--model", "offline:", "--output-format", output)
     assert "Read needs the credential shop token, which only a person at a terminal" in done.err
     assert "greenroom --resume s-" in done.err

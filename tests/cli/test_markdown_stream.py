@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.cli.drawing.markdown_stream import MarkdownStream
+from greenroom.cli.markdown_stream import MarkdownStream
 
 TEXT = """\
 # Title

@@ -2,8 +2,9 @@
 
 import trio
 
-from greenroom.cli.run.folders import memory_file
-from greenroom.cli.run.instructions import Instructions, with_memory
+from greenroom.cli.arguments import Options
+from greenroom.cli.memory_command import memory_file
+from greenroom.cli.run_setup import open_setup
 from greenroom.memory import SQLiteMemory
 
 
@@ -49,12 +50,16 @@ def test_each_folder_has_a_file_of_its_own(tmp_path):
     assert one.parent == other.parent
 
 
-def test_a_run_with_memory_has_the_tools_and_is_told_of_them():
-    found = with_memory(Instructions("Be brief."), SQLiteMemory())
-    assert [tool.name for tool in found.tools] == ["Remember", "Recall", "Forget"]
-    assert found.text.startswith("Be brief.\n\n")
-    assert "Recall" in found.text
-    assert "Remember" in found.text
+async def test_a_run_with_memory_has_its_tools_and_instructions(project, env, monkeypatch):
+    monkeypatch.setenv("HOME", env["HOME"])
+    monkeypatch.chdir(project)
+    (project / "AGENTS.md").write_text("Be brief.")
+    options = Options(model="offline:", sessions=str(project / "sessions"), memory=True)
+    async with open_setup(options, {}) as setup:
+        names = {each.name for each in setup.tools.definitions()}
+        assert {"Remember", "Recall", "Forget"} <= names
+        assert "| Be brief." in setup.instructions
+        assert "ask Recall" in setup.instructions.partition("Be brief.")[2]
 
 
 def test_a_run_with_memory_begins(run):

@@ -9,21 +9,16 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom.cli.console.recap import earlier_turns, recap, recap_text
-from greenroom.cli.console.render_recap import render_recap
-from greenroom.cli.drawing.painter import Painter, colors_of
-from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.arguments import Options
+from greenroom.cli.diagnostics import log_to_file
+from greenroom.cli.headless import TurnRecord
 from greenroom.cli.interactive import _exit_code
-from greenroom.cli.options import Options
-from greenroom.cli.run.instructions import instructions_of_run
-from greenroom.cli.run.log_file import log_to_file
-from greenroom.cli.run.run_setup import open_setup
-from greenroom.cli.streams.byte_reader import unread
-from greenroom.cli.streams.output_writer import OutputWriter
-from greenroom.cli.streams.piped_input import MAX_PIPED, read_piped, with_context
-from greenroom.cli.terminal.plain_terminal import open_plain_terminal
-from greenroom.cli.terminal.terminal import Closed, Frame, Line, Question
-from greenroom.cli.turn_record import TurnRecord
+from greenroom.cli.painter import ColorScheme, Painter, colors_of
+from greenroom.cli.recap import earlier_turns, recap, recap_text
+from greenroom.cli.render_chunk import render_recap
+from greenroom.cli.run_setup import open_setup, read_instructions
+from greenroom.cli.streams import MAX_PIPED, OutputWriter, read_piped, unread, with_context
+from greenroom.cli.terminal import Closed, Frame, Line, Question, open_plain_terminal
 from greenroom.core import (
     ConfigurationError,
     Done,
@@ -125,7 +120,7 @@ async def test_for_a_terminal_what_is_written_is_made_visible():
 
 
 def test_the_log_turns_over_and_stays_private(tmp_path, monkeypatch):
-    monkeypatch.setattr("greenroom.cli.run.log_file._BYTES", 1_000)
+    monkeypatch.setattr("greenroom.cli.diagnostics._BYTES", 1_000)
     path = tmp_path / "log"
     with log_to_file(str(path)):
         for number in range(100):
@@ -330,7 +325,7 @@ def test_a_run_is_told_what_the_project_and_the_user_say(tmp_path, monkeypatch):
         place.mkdir(parents=True)
         (place / "SKILL.md").write_text(f"---\nname: {text[-4:]}\ndescription: {text}\n---\nBody")
     (project / "CLAUDE.md").write_text("not read")
-    found = instructions_of_run(project)
+    found = read_instructions(project)
     assert "| of the project" in found.text.splitlines()
     assert "of the user" in found.text.splitlines()
     assert "- user: of the user" in found.text.splitlines()

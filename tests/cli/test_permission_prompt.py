@@ -7,12 +7,17 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from greenroom.cli.drawing.painter import Painter
-from greenroom.cli.drawing.theme import ColorScheme
-from greenroom.cli.questions.choices import choices_for, find_choice
-from greenroom.cli.questions.permission_prompt import render_record, render_request
-from greenroom.cli.questions.question_queue import TOO_LATE, Decision, QuestionQueue
-from greenroom.cli.terminal.terminal import Line
+from greenroom.cli.painter import ColorScheme, Painter
+from greenroom.cli.permission_prompt import (
+    TOO_LATE,
+    Decision,
+    QuestionQueue,
+    choices_for,
+    find_choice,
+    render_record,
+    render_request,
+)
+from greenroom.cli.terminal import Line
 from greenroom.core import (
     PermissionEffects,
     PermissionPart,

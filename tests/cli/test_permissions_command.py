@@ -282,7 +282,7 @@ def test_calls_are_read_from_standard_input(run, own_rules, monkeypatch):
     [
         ([PUSH, "{}"], "cases.jsonl:2: "),
         ([PUSH, '{"expct": "deny"}'], "expct"),
-        ([PUSH, "no JSON"], "a case is such as"),
+        ([PUSH, "no JSON"], "write a case as"),
         ([{**PUSH, "setup": {"files": ["../x"]}}], "'../x' is outside of the temporary folder"),
         ([{**PUSH, "setup": {"dirs": ["/x"]}}], "'/x' is outside of the temporary folder"),
         (
@@ -301,7 +301,7 @@ def test_what_is_no_case_is_exit_code_2(run, cases, lines, says):
 def test_a_file_that_can_not_be_read_is_told(run, tmp_path):
     assert run("permissions", "test", str(tmp_path / "none")).code == 1
     (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
-    assert "is no text" in run("permissions", "test", str(tmp_path / "x")).err
+    assert "is not UTF-8 text" in run("permissions", "test", str(tmp_path / "x")).err
 
 
 # -- log --------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_it_is_told_as_json_as_well(terminal, run, rules):
 
 def test_texts_for_the_model_are_shown_whole_and_agreed_to_one_by_one(terminal, run, project):
     (project / "AGENTS.md").write_text("Obey.\n" + "x\n" * 20_000 + "The end\x1b[2J of it.\n")
-    said = "the model is told that this is not your word"
+    said = "the model is told that these are not your words"
     assert said in run("-p", "hello").err
     program = terminal("permissions", "trust", size=(50, 300))
     screen = program.wait_for("Trust it as long as it stays as it is? [y/N]")

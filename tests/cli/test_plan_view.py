@@ -2,9 +2,8 @@
 
 import msgspec
 
-from greenroom.cli.console.agent_view import AgentView
-from greenroom.cli.drawing.painter import Painter
-from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import Custom, Done, Lagged, SubAgentOutput, TextDelta, TurnStatus
 from greenroom.planning import PLAN_STEP, Plan, PlanRun, Subtask
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from greenroom.cli.terminal.question_pane import QuestionPane, fold
+from greenroom.cli.prompt_layout import QuestionPane, fold
 
 LINES = [f"line {number}" for number in range(50)]
 

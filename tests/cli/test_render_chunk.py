@@ -4,9 +4,8 @@ from typing import get_args
 
 import pytest
 
-from greenroom.cli.console.render_chunk import render_chunk
-from greenroom.cli.drawing.painter import Painter
-from greenroom.cli.drawing.theme import ColorScheme
+from greenroom.cli.painter import ColorScheme, Painter
+from greenroom.cli.render_chunk import render_chunk
 from greenroom.core import (
     AgentState,
     Custom,
@@ -242,7 +241,7 @@ def test_a_prompt_shows_a_diff_in_colour():
 
 
 def test_a_todo_list_is_shown_as_a_list():
-    from greenroom.cli.drawing.render_tool import render_result
+    from greenroom.cli.render_chunk import render_result
 
     todos = [
         {"content": "one", "status": "completed"},

@@ -9,10 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.cli import ConsoleRenderer
-from greenroom.cli.console import person
-from greenroom.cli.console.renderer import terminal_opener
-from greenroom.cli.terminal.terminal import Closed, Frame, Key, KeyName, Line, Question
+from greenroom.cli import ConsoleRenderer, renderer as person
+from greenroom.cli.renderer import terminal_opener
+from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, Question
 from greenroom.core import (
     EndStatus,
     GreenroomError,

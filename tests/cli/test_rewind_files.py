@@ -23,7 +23,7 @@ def test_with_yes_it_tells_what_was_restored_and_what_was_not(run, project, chan
     done = run("sessions", "rewind", changed, "--to", "0", "--files", "--yes")
     assert done.code == 0
     assert done.out.splitlines() == [
-        "8 messages taken back; they stay on record in the session.",
+        "8 messages taken back; they stay in the session's file.",
         "1 file restored.",
         "not restored: a.txt: somebody else has changed it since",
     ]

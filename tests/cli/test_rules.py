@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from greenroom.cli.run.rules import rules_of_run
+from greenroom.cli.run_rules import rules_of_run
 from greenroom.core import AgentContext, ConfigurationError, RuleDecision, Workspace
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK

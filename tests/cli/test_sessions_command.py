@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.cli.commands.sessions.row import age, one_line, title_of
+from greenroom.cli.recap import age, one_line, title_of
 from greenroom.core import clock
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE
@@ -230,7 +230,7 @@ def test_what_a_rewind_left_is_shown_and_forked(run, shelf):
     assert "branch 1 of 0 to 1, the current one (--branch N shows another)" in shown
     assert "three" not in shown
     left = run("sessions", "show", "s-1", "--branch", "0", *shelf.here)
-    assert "branch 0 of 0 to 1, left behind; the current one is 1" in left.out
+    assert "branch 0 of 0 to 1, not the current one, which is 1" in left.out
     assert "3  > three" in left.out
     found = run("sessions", "show", "s-1", "--branch", "0", "--last", "1", "--json", *shelf.here)
     assert (found.json["branch"], found.json["branches"], found.json["skipped"]) == (0, 2, 2)
@@ -260,7 +260,7 @@ def test_a_rewind_takes_the_last_messages_back(run, shelf):
     assert "3  > three" in refused.err
     assert "> one" not in refused.err
     done = run("sessions", "rewind", "s-1", "--to", "2", "--yes", *shelf.here)
-    assert done.out == "1 message taken back; they stay on record in the session.\n"
+    assert done.out == "1 message taken back; they stay in the session's file.\n"
     assert [each.text for each in shelf.load("s-1").history] == ["one", "two"]
     again = run("sessions", "rewind", "s-1", "--to", "0", "--yes", "--json", *shelf.here).json
     assert again == {"session_id": "s-1", "messages": 0, "taken_back": 2}

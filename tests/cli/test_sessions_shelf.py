@@ -78,7 +78,7 @@ def test_damaged_sessions_are_told_after_a_search(run, shelf):
     done = run("sessions", "search", "two", *shelf.here)
     assert done.code == 1
     assert "s-0" in done.out
-    assert "and 2 sessions more could not be read" in done.err
+    assert "2 more sessions could not be read" in done.err
     found = run("sessions", "search", "two", "--json", *shelf.here).json
     assert len(found["damaged"]) == 7
     assert all(set(each) == {"session_id", "error"} for each in found["damaged"])
@@ -98,7 +98,7 @@ def test_nothing_is_no_text_to_search_for(capsys):
     with pytest.raises(SystemExit) as end:
         read_arguments(["sessions", "search", " "])
     assert end.value.code == 2
-    assert "there is no text to look for" in capsys.readouterr().err
+    assert "there is no text to search for" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_a_search_and_what_was_found_stands(start, shelf):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.cli.streams.new_file import NewFile
+from greenroom.cli.sessions_read import write_new_file
 from greenroom.core import ConfigurationError
 
 EXAMPLE = str(Path(__file__).parents[2] / "sessions")
@@ -169,21 +169,11 @@ def test_a_file_that_is_not_there_is_an_error(run):
 
 
 def test_a_file_that_came_to_be_meanwhile_is_not_replaced(tmp_path):
-    file = NewFile(str(tmp_path / "a"))
-    file.write("mine")
     (tmp_path / "a").write_text("theirs")
     with pytest.raises(ConfigurationError):
-        file.finish()
-    file.close()
+        write_new_file(str(tmp_path / "a"), "mine", force=False)
     assert (tmp_path / "a").read_text() == "theirs"
     assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_file_that_was_not_finished_leaves_nothing(tmp_path):
-    file = NewFile(str(tmp_path / "a"))
-    file.write("half")
-    file.close()
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_file_system_without_links_will_do(tmp_path, monkeypatch):
@@ -191,17 +181,14 @@ def test_a_file_system_without_links_will_do(tmp_path, monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    file = NewFile(str(tmp_path / "a"))
-    file.write("all")
-    file.finish()
-    file.close()
+    write_new_file(str(tmp_path / "a"), "all", force=False)
     assert (tmp_path / "a").read_text() == "all"
     assert os.listdir(tmp_path) == ["a"]
 
 
 def test_only_an_export_loads_the_parser_of_markdown():
     script = (
-        "import sys; from greenroom.cli.commands.sessions import verbs;"
+        "import sys; from greenroom.cli import sessions_change, sessions_read;"
         "print('markdown_it' in sys.modules)"
     )
     done = subprocess.run(

@@ -6,11 +6,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from greenroom.cli.run.settings import read_settings
-from greenroom.cli.run.settings_model import SettingsModel
+from greenroom.cli.settings import read_settings
+from greenroom.cli.settings_model import SettingsModel
 from greenroom.core import ConfigurationFileError, Price, serde
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "settings.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "settings.schema.json"
 
 PRICE = '{"input": 2, "output": 10.5, "date": "2026-11-01", "source": "https://example.com"}'
 

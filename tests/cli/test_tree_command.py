@@ -12,9 +12,8 @@ import trio
 
 from greenroom import AgentRuntime, AgentSession, MemoryStore
 from greenroom.cli import tell_tree
-from greenroom.cli.commands.tree import print_trees
-from greenroom.cli.options import Options
-from greenroom.cli.run.live_tree import live_folder, read_trees
+from greenroom.cli.arguments import Options
+from greenroom.cli.diagnostics import live_folder, print_trees, read_trees
 from greenroom.teams import pipeline
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from greenroom.core import GreenroomError, errors, model_errors
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "errors.py"))
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "reference" / "errors.py"))
 
 
 def test_the_page_of_errors_is_up_to_date():
-    assert SCRIPT["PAGE"].read_text() == SCRIPT["page"](), "run: python docs/errors.py"
+    assert SCRIPT["PAGE"].read_text() == SCRIPT["page"](), "run: python docs/reference/errors.py"
 
 
 def test_every_error_has_its_row_and_says_what_to_do():

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guarantees.md").read_text()
-LINK = r"\[`(tests/[\w/]+\.py)::(\w+)`\]\(\.\./([\w/.]+)\)"
+PAGE = (ROOT / "docs" / "reference" / "guarantees.md").read_text()
+LINK = r"\[`(tests/[\w/]+\.py)::(\w+)`\]\((?:\.\./)+([\w/.]+)\)"
 
 
 @cache

@@ -11,7 +11,7 @@ from greenroom import Agent, AgentRuntime, MemoryStore, ModelQuotaError
 from greenroom.core import Hook
 from greenroom.testing import Reply, ScriptedProvider, call
 
-PAGE = Path(__file__).parents[2] / "docs" / "instrumentation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "instrumentation.md"
 ROWS = re.findall(r"^\| (`.+?) \| `(\w+)` \| .+ \|$", PAGE.read_text(), re.MULTILINE)
 TABLE = {name: ours for names, ours in ROWS for name in re.findall(r"`(\w+)`", names)}
 LIFECYCLE = "on_start on_llm_start on_llm_end on_tool_start on_tool_end on_end on_error"

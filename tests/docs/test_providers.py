@@ -12,7 +12,7 @@ import pytest
 from greenroom.llm import HOSTS, MODELS
 from greenroom.llm.endpoint import is_local
 
-PAGE = Path(__file__).parents[2] / "docs" / "providers" / "compatible.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "providers" / "compatible.md"
 BEGIN, END = "<!-- servers -->\n", "<!-- /servers -->\n"
 
 USUAL_RETURNS = HOSTS["openrouter"].returns
@@ -73,7 +73,7 @@ def test_every_server_has_a_section_that_can_be_linked_to(generated):
 
 
 def test_the_provider_of_the_page_is_as_short_as_it_is_said_to_be():
-    page = (PAGE.parents[1] / "how-to" / "write-a-provider.md").read_text()
+    page = (PAGE.parents[2] / "how-to" / "write-a-provider.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     provider, server, _ = code.partition("REPLY = ")
     assert server

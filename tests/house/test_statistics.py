@@ -28,7 +28,6 @@ STATEFUL = [
     ("greenroom.session", "SQLiteStore"),
     ("greenroom.teams", "Blackboard"),
     ("greenroom.teams", "Topic"),
-    ("greenroom.tools", "ToolRegistry"),
     ("greenroom.tools", "WorkerPool"),
 ]
 PACKAGES = {package for package, _ in STATEFUL}

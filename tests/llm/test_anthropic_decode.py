@@ -29,8 +29,8 @@ from greenroom.llm import (
     StreamStart,
     UsageUpdate,
 )
-from greenroom.llm.answer import reply_in
 from greenroom.llm.anthropic.decode import AnthropicDecoder
+from greenroom.llm.exchange import reply_in
 from tests.llm.wire import (
     STOP,
     anthropic,

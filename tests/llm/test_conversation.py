@@ -20,8 +20,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import ModelRequest
+from greenroom.llm.calls import PLAIN, CallRules, PortableCalls
 from greenroom.llm.conversation import turns
-from greenroom.llm.portable_calls import PLAIN, CallRules, PortableCalls
 from tests.llm.dialects import encode_anthropic, encode_openai
 
 RULES = CallRules(forbidden=PLAIN)

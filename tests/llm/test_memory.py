@@ -15,7 +15,7 @@ from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
 from greenroom.agents import stream_reply
 from greenroom.core import ModelStreamError
 from greenroom.llm import BlockDelta, Draft
-from greenroom.llm.growing_text import GrowingText
+from greenroom.llm.stream import GrowingText
 from tests.llm.test_providers import HELLO, VENDORS
 
 DELTAS = int(os.environ.get("GREENROOM_DELTAS", "10000"))
@@ -127,7 +127,7 @@ def test_a_text_grows_piece_by_piece_and_may_be_read_meanwhile():
 
 
 def test_a_reply_without_end_has_one(monkeypatch):
-    monkeypatch.setattr("greenroom.llm.draft.TEXT_LIMIT", 10)
+    monkeypatch.setattr("greenroom.llm.stream.TEXT_LIMIT", 10)
     draft = Draft("acme")
     for kind in ("text", "thinking", "tool_input"):
         draft.add(BlockDelta(0, kind, "abc"))

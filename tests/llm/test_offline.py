@@ -12,8 +12,7 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.llm import BlockDelta, LLMProvider, ModelRequest, OfflineProvider
-from greenroom.llm.offline.answers import answer
-from greenroom.llm.offline.orders import EXAMPLES, parse
+from greenroom.llm.offline import EXAMPLES, answer, parse
 
 NAMES = ("Read", "Glob", "Grep", "Bash", "Write", "Edit", "Task")
 TOOLS = [ToolDefinition(name, "", {}) for name in NAMES]

@@ -6,13 +6,11 @@ import datetime
 import enum
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-import anthropic
 import msgspec
 import pydantic
 import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
-from openai.lib._pydantic import _ensure_strict_json_schema
 
 from greenroom.core import (
     ConfigurationError,
@@ -153,6 +151,8 @@ def test_strict_modes_take_most_of_these_shapes():
 
 @pytest.mark.parametrize("output", [output for output, _ in SHAPES], ids=repr)
 def test_the_vendors_own_libraries_find_nothing_to_adapt(output):
+    import anthropic  # here, as it is slow
+
     for dialect, adapt in ((OPENAI, strict_of_openai), (ANTHROPIC, anthropic.transform_schema)):
         schema = strict_schema(output.schema.schema, dialect)
         if schema:
@@ -160,6 +160,8 @@ def test_the_vendors_own_libraries_find_nothing_to_adapt(output):
 
 
 def strict_of_openai(schema):
+    from openai.lib._pydantic import _ensure_strict_json_schema
+
     return _ensure_strict_json_schema(schema, path=(), root=copy.deepcopy(schema))
 
 

@@ -15,10 +15,10 @@ from greenroom.core import (
     ToolUseBlock,
     serde,
 )
-from greenroom.llm import ModelRequest, request_encoder
+from greenroom.llm import ModelRequest, transcript as request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.openai.encode import ChatDialect
-from greenroom.llm.request_encoder import RequestEncoder, encode_request
+from greenroom.llm.transcript import RequestEncoder, encode_request
 from tests.llm.test_conversation import MESSAGES
 
 DIALECTS = [MessagesDialect("m", 9), ChatDialect("m")]

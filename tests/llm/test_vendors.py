@@ -11,9 +11,9 @@ import pytest
 
 from greenroom.core import Message, RedactedThinkingBlock, ThinkingBlock, UnknownBlock
 from greenroom.llm.anthropic.decode import AnthropicDecoder
-from greenroom.llm.events import StreamEnd
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.sse import SSEDecoder
+from greenroom.llm.stream import StreamEnd
 from tests.llm.generated import anthropic_stream, chat_stream
 from tests.llm.vendors import Reading, read_anthropic, read_chat
 

@@ -16,10 +16,10 @@ import pytest
 from greenroom.core import Message, ModelError, ThinkingBlock, serde
 from greenroom.llm import ModelRequest
 from greenroom.llm.anthropic.decode import AnthropicDecoder
-from greenroom.llm.events import BlockEnd, StreamEnd
 from greenroom.llm.failure import error_of_response
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.sse import SSEDecoder
+from greenroom.llm.stream import BlockEnd, StreamEnd
 from greenroom.testing import request_from_wire, same_request
 from tests.llm.dialects import encode_anthropic, encode_openai
 from tests.llm.test_vendors import cut, reading

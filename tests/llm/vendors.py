@@ -1,13 +1,14 @@
-"""What the vendors' own libraries make of the bytes of a reply, in the words of `Reading`."""
+"""What the vendors' own libraries make of the bytes of a reply, in the words of `Reading`.
+
+They have four thousand modules, which are imported where they are used: each process that runs tests
+imports all test modules.
+"""
 
 import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import anthropic
 import httpx2
-import openai
-from openai.lib.streaming.chat import ChatCompletionStreamState
 
 ASKED = [{"role": "user", "content": "hi"}]
 
@@ -40,6 +41,8 @@ def _client(pieces: Iterable[bytes]) -> httpx2.Client:
 
 
 def read_anthropic(pieces: Iterable[bytes]) -> Reading:
+    import anthropic
+
     with (
         _client(pieces) as http,
         anthropic.Anthropic(api_key="k", http_client=http, max_retries=0) as client,
@@ -62,6 +65,9 @@ def read_anthropic(pieces: Iterable[bytes]) -> Reading:
 
 
 def read_chat(pieces: Iterable[bytes]) -> Reading:
+    import openai
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+
     state, counts = ChatCompletionStreamState(), None
     with (
         _client(pieces) as http,

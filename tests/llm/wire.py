@@ -1,8 +1,8 @@
 """Streams in the two wire formats, written from their specifications."""
 
 from greenroom.core import serde
-from greenroom.llm.events import StreamEnd
 from greenroom.llm.sse import SSEDecoder
+from greenroom.llm.stream import StreamEnd
 
 
 def sse(*values, named=True, end="\n"):

@@ -35,7 +35,7 @@ from greenroom.core import (
     Usage,
 )
 from greenroom.llm import EstimatedCounter
-from greenroom.llm.structured import ask_again
+from greenroom.llm.output_type import ask_again
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
 from greenroom.memory.summary import Summary, ask_for_summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint

@@ -10,7 +10,7 @@ import trio
 
 import greenroom.net
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net import HttpClient, Timeouts, proxy_for, tls
+from greenroom.net import HttpClient, Timeouts, backend as tls, proxy_for
 
 PEM = Path(__file__).with_name("server.pem")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
@@ -207,8 +207,7 @@ def test_one_module_names_the_http_library():
 
 
 def test_every_error_of_the_library_is_mapped():
-    from greenroom.net.backend import httpx
-    from greenroom.net.errors import mapped_errors
+    from greenroom.net.backend import httpx, mapped_errors
 
     def subclasses(kind):
         return {kind, *(leaf for child in kind.__subclasses__() for leaf in subclasses(child))}

@@ -13,21 +13,19 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.facts.fact import Command, Unknown
-from greenroom.permissions.facts.host import HostPattern
-from greenroom.permissions.facts.word import Piece, Word
-from greenroom.permissions.rules.expression import Expression
-from greenroom.permissions.shell.commands import CommandReader
-from greenroom.permissions.shell.grammar.cursor import Cursor
-from greenroom.permissions.shell.grammar.parser import Parser
-from greenroom.permissions.shell.grammar.word_reader import WordReader
-from greenroom.permissions.shell.programs.table import WRAPPERS
+from greenroom.permissions.patterns import Expression, HostPattern
+from greenroom.shell.analyser import Analyser
+from greenroom.shell.effects import Command, Unknown
+from greenroom.shell.lexer import Findings, Lexer
+from greenroom.shell.parser import Parser
+from greenroom.shell.programs import WRAPPERS
+from greenroom.shell.words import Piece, Word
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.test_cases import CASES, EXPECTED, WORDS, rule
 
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/proj"))
-PERMISSIONS = "greenroom.permissions"
+PACKAGE = "greenroom"
 
 
 def nothing(*_, **__):
@@ -57,7 +55,7 @@ def forgetting(owner, name):
 
 def clear_about(*reasons):
     """Make the parser say nothing where it says that something is unclear for one of these reasons."""
-    unclear = Cursor.unclear
+    unclear = Findings.unclear
 
     def hides(self, reason, *, change=False):
         if not any(each in reason for each in reasons):
@@ -71,7 +69,8 @@ def unnamed_programs_are_nothing(self, words, **options):
 
 
 def swallow_the_rest(self, document):
-    rest, self.at = self.text[self.at :], len(self.text)
+    lexer = self.lexer
+    rest, lexer.at = lexer.text[lexer.at :], len(lexer.text)
     return rest
 
 
@@ -84,52 +83,52 @@ def known_only(facts, *texts):
     ]
 
 
-def empty_is_fine(analyse):
-    return lambda text, place: known_only(analyse(text, place), "nothing to run") or ()
+def empty_is_fine(list_effects):
+    return lambda text, place: known_only(list_effects(text, place), "nothing to run") or ()
 
 
-_COMMAND = CommandReader.command
-_ANALYSE = import_module(f"{PERMISSIONS}.shell.analyse").analyse
-_NOTHING = import_module(f"{PERMISSIONS}.judging.evaluator")._NOTHING
-_REACH = import_module(f"{PERMISSIONS}.judging.likeness")._reach
-_COMBINE = import_module(f"{PERMISSIONS}.judging.evaluator").combine
+_COMMAND = Analyser.read_command
+_ANALYSE = import_module(f"{PACKAGE}.shell.analyser").list_effects
+_NOTHING = import_module(f"{PACKAGE}.permissions.evaluator")._NOTHING
+_REACH = import_module(f"{PACKAGE}.permissions.matching")._reach
+_COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
 
 # What is taken away, how, and the groups of cases that are asked.
 MUTANTS = {
     "invisible characters are asked about": (
-        [("shell.analyse.hidden_characters", lambda _: "")],
+        [("shell.analyser.name_hidden", lambda _: "")],
         ["quote", "url"],
     ),
     "a comment ends with its line": (
-        [("shell.grammar.cursor._COMMENT", re.compile(r"#(?:\\\n|[^\n])*"))],
+        [("shell.lexer._COMMENT", re.compile(r"#(?:\\\n|[^\n])*"))],
         ["chain"],
     ),
     "a comment is no command": (
-        [("shell.grammar.cursor._COMMENT", re.compile(r"(?!)"))],
+        [("shell.lexer._COMMENT", re.compile(r"(?!)"))],
         ["benign"],
     ),
     "a continued word is one word": (
         [
             (
-                "shell.grammar.word_reader.WordReader._escape",
+                "shell.lexer.Lexer._escape",
                 lambda self, special="": setattr(self, "at", self.at + 2) or Piece(" "),
             )
         ],
         ["quote", "chain"],
     ),
     "substitutions are commands": (
-        [("shell.grammar.parser.Parser.substitution", forgetting(Parser, "substitution"))],
+        [("shell.parser.Parser.read_substitution", forgetting(Parser, "read_substitution"))],
         ["subst"],
     ),
     "backticks are commands": (
-        [("shell.grammar.word_reader.WordReader._backticks", forgetting(WordReader, "_backticks"))],
+        [("shell.lexer.Lexer._backticks", forgetting(Lexer, "_backticks"))],
         ["subst"],
     ),
     "process substitutions are commands": (
         [
             (
-                "shell.grammar.word_reader.WordReader.process_substitution",
-                forgetting(WordReader, "process_substitution"),
+                "shell.lexer.Lexer.process_substitution",
+                forgetting(Lexer, "process_substitution"),
             )
         ],
         ["subst"],
@@ -137,142 +136,142 @@ MUTANTS = {
     "defaults of parameters are read": (
         [
             (
-                "shell.grammar.word_reader.WordReader._until_brace",
-                forgetting(WordReader, "_until_brace"),
+                "shell.lexer.Lexer._until_brace",
+                forgetting(Lexer, "_until_brace"),
             )
         ],
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.grammar.word_reader.WordReader._expanded", forgetting(WordReader, "_expanded"))],
+        [("shell.lexer.Lexer._expanded", forgetting(Lexer, "_expanded"))],
         ["subst"],
     ),
     "here-documents expand": (
         [
             (
-                "shell.grammar.word_reader.WordReader.here_document",
-                forgetting(WordReader, "here_document"),
+                "shell.lexer.Lexer.here_document",
+                forgetting(Lexer, "here_document"),
             )
         ],
         ["subst"],
     ),
     "a here-document ends at its delimiter": (
-        [("shell.grammar.simple_reader.SimpleReader._body", swallow_the_rest)],
+        [("shell.parser.Parser._body", swallow_the_rest)],
         ["chain"],
     ),
-    "arithmetic reads variables": ([("shell.analyse.may_hold_code", no)], ["subst"]),
+    "arithmetic reads variables": ([("shell.analyser.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("only known at run time"))],
+        [("shell.lexer.Findings.unclear", clear_about("only known at run time"))],
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
-        [("shell.grammar.word_reader._FILLED", re.compile(r"(?!)"))],
+        [("shell.lexer._FILLED", re.compile(r"(?!)"))],
         ["subst"],
     ),
     "subscripts in arithmetic": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("in arithmetic, which may run"))],
+        [("shell.lexer.Findings.unclear", clear_about("in arithmetic, which may run"))],
         ["subst"],
     ),
-    "builtins that compute": ([("shell.analyse.computes", no)], ["subst"]),
+    "builtins that compute": ([("shell.analyser.computes", no)], ["subst"]),
     "conditions that evaluate": (
-        [("shell.grammar.parser._EVALUATING", frozenset())],
+        [("shell.parser._EVALUATING", frozenset())],
         ["subst"],
     ),
-    "redirections are writes": ([("shell.analyse.redirection_facts", nothing)], ["redir"]),
+    "redirections are writes": ([("shell.analyser.list_opened", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
-        [("shell.commands._DESCRIPTOR", re.compile("(?!)"))],
+        [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
         ["redir", "benign"],
     ),
-    "sockets are no files": ([("shell.commands._SOCKET", re.compile("(?!)"))], ["redir"]),
-    "assignments are changes": ([("shell.analyse.is_display_setting", yes)], ["env"]),
+    "sockets are no files": ([("shell.redirections._SOCKET", re.compile("(?!)"))], ["redir"]),
+    "assignments are changes": ([("shell.analyser.is_display_setting", yes)], ["env"]),
     "only display variables are none": (
-        [("shell.analyse.is_display_setting", no)],
+        [("shell.analyser.is_display_setting", no)],
         ["env", "benign"],
     ),
-    "loops set variables": ([("shell.analyse.changes_programs", no)], ["env"]),
+    "loops set variables": ([("shell.analyser.changes_programs", no)], ["env"]),
     "builtins set variables": (
         [
-            ("shell.programs.cautions.changes_programs", no),
-            ("shell.programs.cautions._FINDERS", {}),
+            ("shell.cautions.changes_programs", no),
+            ("shell.cautions._FINDERS", {}),
         ],
         ["env", "subst"],
     ),
     "functions are changes": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("defines the function"))],
+        [("shell.lexer.Findings.unclear", clear_about("defines the function"))],
         ["env"],
     ),
     "bodies of functions are judged": (
         [
             (
-                "shell.grammar.parser.Parser._function",
+                "shell.parser.Parser._function",
                 forgetting(Parser, "_function"),
             )
         ],
         ["env"],
     ),
     "arithmetic is unclear": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("arithmetic"))],
+        [("shell.lexer.Findings.unclear", clear_about("arithmetic"))],
         ["env", "subst", "wrap"],
     ),
     "expansions that set or run are unclear": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("an expansion that may"))],
+        [("shell.lexer.Findings.unclear", clear_about("an expansion that may"))],
         ["subst"],
     ),
     "what can't be read is asked about": (
-        [("shell.grammar.cursor.Cursor.unclear", clear_about("can't be read"))],
+        [("shell.lexer.Findings.unclear", clear_about("can't be read"))],
         ["subst"],
     ),
     "programs have names": (
-        [("shell.commands.CommandReader.command", unnamed_programs_are_nothing)],
+        [("shell.analyser.Analyser.read_command", unnamed_programs_are_nothing)],
         ["dynamic"],
     ),
     "braces without a partner are not known": (
-        [("shell.grammar.pieces.UNSURE", Piece("", quoted=False))],
+        [("shell.words.UNSURE", Piece("", quoted=False))],
         ["path"],
     ),
     "a home folder before quotes is written out": (
-        [("shell.grammar.pieces._write_out_home", lambda pieces: pieces)],
+        [("shell.words._write_out_home", lambda pieces: pieces)],
         ["path"],
     ),
-    "a glob is no name": ([("shell.grammar.pieces._is_pattern", no)], ["dynamic", "quote"]),
-    "texts for shells are commands": ([("shell.commands.evaluated", lambda argv: None)], ["wrap"]),
+    "a glob is no name": ([("shell.words._is_pattern", no)], ["dynamic", "quote"]),
+    "texts for shells are commands": ([("shell.analyser.evaluated", lambda argv: None)], ["wrap"]),
     "shells that read a file or their input": (
-        [("shell.programs.usage._file", lambda argv, at: None)],
+        [("shell.programs._file", lambda argv, at: None)],
         ["wrap", "dynamic"],
     ),
-    "wrappers run their operands": ([("shell.commands.CommandReader._wrapped", nothing)], ["wrap"]),
+    "wrappers run their operands": ([("shell.analyser.Analyser._wrapped", nothing)], ["wrap"]),
     "only plain wrappers are transparent": (
         [
             (
-                "shell.commands._is_transparent",
+                "shell.analyser.is_transparent",
                 lambda usage: usage.argv[0].text in WRAPPERS,
             )
         ],
         ["wrap"],
     ),
-    "find runs its actions": ([("shell.commands.find_actions", nothing)], ["wrap"]),
+    "find runs its actions": ([("shell.analyser.find_actions", nothing)], ["wrap"]),
     "options that write or run": (
-        [("shell.programs.table.Program.marks", lambda self, option: "")],
+        [("shell.programs.Program.marks", lambda self, option: "")],
         ["flags"],
     ),
-    "scripts of sed": ([("shell.programs.cautions.sed_only_prints", yes)], ["flags"]),
-    "scripts of awk": ([("shell.programs.cautions.awk_only_prints", yes)], ["flags"]),
+    "scripts of sed": ([("shell.cautions.sed_only_prints", yes)], ["flags"]),
+    "scripts of awk": ([("shell.cautions.awk_only_prints", yes)], ["flags"]),
     "what programs do with their own words": (
-        [("shell.programs.cautions._FINDERS", {})],
+        [("shell.cautions._FINDERS", {})],
         ["flags"],
     ),
     "braces are written out": (
-        [("shell.grammar.word_reader.expand", lambda pieces: [pieces] if pieces else [])],
+        [("shell.lexer.expand", lambda pieces: [pieces] if pieces else [])],
         ["quote"],
     ),
     "most escapes in $'…' are not known": (
-        [("shell.grammar.word_reader._ODD_ESCAPE", re.compile(r"(?!)"))],
+        [("shell.lexer._ODD_ESCAPE", re.compile(r"(?!)"))],
         ["path"],
     ),
     "a prefix ends at a word": (
         [
             (
-                "judging.likeness.begins",
+                "permissions.matching.begins",
                 lambda argv, prefix: (
                     len(argv) >= len(prefix)
                     and all(w.text.startswith(p) for w, p in zip(argv, prefix, strict=False))
@@ -284,7 +283,7 @@ MUTANTS = {
     "an allowance names the program itself": (
         [
             (
-                "judging.likeness._reach",
+                "permissions.matching._reach",
                 lambda matcher, fact: _REACH(matcher, _short(fact)),
             )
         ],
@@ -293,102 +292,105 @@ MUTANTS = {
     "an allowance is about known words": (
         [
             (
-                "judging.likeness.begins",
+                "permissions.matching.begins",
                 lambda argv, prefix: [w.text for w in argv[: len(prefix)]] == list(prefix),
             )
         ],
         ["quote"],
     ),
     "a denial means every spelling of a program": (
-        [("judging.prefix.program_name", lambda program: program)],
+        [("permissions.matching.program_name", lambda program: program)],
         ["quote"],
     ),
     "a denial means every spelling of an option": (
-        [("judging.prefix.gives", lambda word, option: word == option)],
+        [("permissions.matching.gives", lambda word, option: word == option)],
         ["flags"],
     ),
     "a program that runs its words": (
-        [("judging.likeness.stands_in", no), ("shell.commands.RUNNERS", frozenset())],
+        [("permissions.matching.stands_in", no), ("shell.analyser.RUNNERS", frozenset())],
         ["wrap"],
     ),
     "words that are not known may be options": (
-        [("shell.programs.cautions._unseen", nothing)],
+        [("shell.cautions._unseen", nothing)],
         ["flags"],
     ),
     "words that are not known may be files that are written": (
-        [("shell.commands.extent", lambda words: "reads")],
+        [
+            ("shell.analyser.extent", lambda usage: "reads"),
+            ("shell.cautions.extent", lambda usage: "reads"),
+        ],
         ["benign"],
     ),
     "words that are not known may be denied": (
         [
-            ("facts.word.Word.unknown", property(no)),
-            ("facts.word.Word.may_be_option", property(no)),
+            ("shell.words.Word.unknown", property(no)),
+            ("shell.words.Word.may_be_option", property(no)),
         ],
         ["path"],
     ),
     "the values of loops are known": (
-        [("shell.grammar.known.MAX_VALUES", 0)],
+        [("shell.words.MAX_VALUES", 0)],
         ["dynamic", "benign", "path"],
     ),
     "what sets variables ends what is known of loops": (
-        [("shell.grammar.cursor.find_assigned", lambda command: frozenset())],
+        [("shell.lexer.find_assigned", lambda command: frozenset())],
         ["path"],
     ),
     "the current folder is known": (
-        [("shell.grammar.known._current_folder", lambda piece, splits: piece)],
+        [("shell.words._current_folder", lambda piece, splits: piece)],
         ["path"],
     ),
-    "builtins change what later words mean": ([("shell.analyse.redefines", no)], ["dynamic"]),
-    "values of variables are run": ([("shell.analyse.run_values", nothing)], ["env"]),
+    "builtins change what later words mean": ([("shell.analyser.redefines", no)], ["dynamic"]),
+    "values of variables are run": ([("shell.analyser.run_values", nothing)], ["env"]),
     "a file is run that was just written": (
-        [("shell.analyse._written", nothing)],
+        [("shell.analyser.files_written", nothing)],
         ["dynamic"],
     ),
     "operands are in a folder": (
-        [("shell.commands._moved", lambda place, words: place)],
+        [("shell.analyser._moved", lambda place, words: place)],
         ["path"],
     ),
     "what is left out is not read": (
-        [("judging.operands._LEFT_OUT", re.compile("(?!)"))],
+        [("permissions.call._LEFT_OUT", re.compile("(?!)"))],
         ["path"],
     ),
-    "operands are files": ([("judging.evaluator.operands", nothing)], ["path"]),
-    "a glob stands for files": ([("facts.pattern.PathPattern.overlaps", no)], ["path"]),
+    "operands are files": ([("permissions.evaluator.operands", nothing)], ["path"]),
+    "a glob stands for files": ([("permissions.patterns.PathPattern.overlaps", no)], ["path"]),
     "denied paths have no case": (
         [
             (
-                "facts.pattern.PathPattern.touches",
+                "permissions.patterns.PathPattern.touches",
                 lambda self, path, anchors: self.matches(path, anchors),
             )
         ],
         ["path"],
     ),
-    "paths are made absolute": ([("facts.place._normal", lambda path: path)], ["path"]),
+    "paths are made absolute": ([("shell.effects._normal", lambda path: path)], ["path"]),
     "a denied host has every spelling": (
-        [("facts.host.HostPattern.touches", HostPattern.matches)],
+        [("permissions.patterns.HostPattern.touches", HostPattern.matches)],
         ["url"],
     ),
     "an allowed host is read in one way": (
         [
             (
-                "facts.host.HostPattern.matches",
+                "permissions.patterns.HostPattern.matches",
                 lambda self, host: any(self._names(name) for name in host.names),
             )
         ],
         ["url"],
     ),
     "an allowing expression matches all": (
-        [("rules.expression.Expression.fullmatch", Expression.search)],
+        [("permissions.patterns.Expression.fullmatch", Expression.search)],
         ["regex"],
     ),
     "a denying expression matches a part": (
-        [("rules.expression.Expression.search", Expression.fullmatch)],
+        [("permissions.patterns.Expression.search", Expression.fullmatch)],
         ["regex"],
     ),
     "any denial denies": (
         [
             (
-                "manager.combine",
+                "permissions.manager.combine",
                 lambda verdicts: min(
                     (v.decision for v in verdicts),
                     default=RuleDecision.ASK,
@@ -400,11 +402,11 @@ MUTANTS = {
     ),
     "nothing is not allowed": (
         [
-            ("judging.call.analyse", empty_is_fine(_ANALYSE)),
-            ("judging.call.Whole", lambda tool: Command(argv=(Word(tool),), guard=True)),
-            ("judging.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
+            ("permissions.call.list_effects", empty_is_fine(_ANALYSE)),
+            ("permissions.call.Whole", lambda tool: Command(argv=(Word(tool),), guard=True)),
+            ("permissions.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
             (
-                "manager.combine",
+                "permissions.manager.combine",
                 lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,
             ),
         ],
@@ -420,7 +422,7 @@ def _short(fact):
 
 def replace(monkeypatch, target, value):
     """Put a value in the place of a name, which may be a method."""
-    path, name = f"{PERMISSIONS}.{target}".rsplit(".", 1)
+    path, name = f"{PACKAGE}.{target}".rsplit(".", 1)
     try:
         owner = import_module(path)
     except ModuleNotFoundError:

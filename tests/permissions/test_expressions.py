@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from greenroom.core import RuleFileError
-from greenroom.permissions.rules.expression import MAX_TEXT, Expression
+from greenroom.permissions.patterns import MAX_TEXT, Expression
 
 ATOMS = [
     *"abc. -",

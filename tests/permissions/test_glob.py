@@ -5,9 +5,8 @@ from fnmatch import fnmatchcase
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.permissions.facts.glob import Glob
-from greenroom.permissions.facts.host import Host
-from greenroom.permissions.facts.pattern import Anchors, PathPattern, fold
+from greenroom.permissions.patterns import Anchors, Host, PathPattern, fold
+from greenroom.shell.glob import Glob
 
 PARTS = [*"ab-*?", "**", "[ab]", "[!a]", "[a-b]", "[-a]", "[]a]", "[", "]"]
 

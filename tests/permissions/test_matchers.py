@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.rules.matcher import quoted_words
-from greenroom.permissions.shell.grammar.split import split_words
+from greenroom.permissions.matcher import quoted_words, split_words
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))

@@ -6,10 +6,10 @@ import pytest
 
 from greenroom.core import AgentContext, ReadPath, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.facts import disk
-from greenroom.permissions.facts.disk import Disk
-from greenroom.permissions.facts.glob import loosened
-from greenroom.permissions.facts.pattern import END, Anchors, PathPattern
+from greenroom.permissions.patterns import END, Anchors, PathPattern
+from greenroom.shell import disk
+from greenroom.shell.disk import Disk
+from greenroom.shell.glob import loosened
 
 DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
 PROGRAMS = ("cat", "ls", "grep", "wc", "find", "rg", "git add", "git diff", "xargs", "echo", "cd")

@@ -11,8 +11,8 @@ import subprocess
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
-from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, read_only_commands
-from greenroom.permissions.facts import disk
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
+from greenroom.shell import disk, read_only_commands
 from tests.permissions import bash_oracle, read_only_oracle
 from tests.permissions.commands import commands as table
 

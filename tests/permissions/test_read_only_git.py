@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.facts.repository import MAX_CONFIG, why_git_may_run
+from greenroom.permissions.modes import MAX_CONFIG, why_git_may_run
 
 MARKER = "#!/bin/sh\necho > {}/ran\ncat\n"
 

@@ -19,10 +19,10 @@ from greenroom.permissions import (
     tightening,
     user_rules_path,
 )
-from greenroom.permissions.rule_files.model import RuleFileModel
-from greenroom.permissions.rule_files.rule_file import store_rules
+from greenroom.permissions.rule_file import store_rules
+from greenroom.permissions.rule_schema import RuleFileModel
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "permissions.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "permissions.schema.json"
 RULES = (
     PermissionRule.allow_command(
         "git status", id="git", match=("git status -s",), not_match=("git push",)

@@ -7,11 +7,11 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.facts import disk
-from greenroom.permissions.facts.disk import Disk
-from greenroom.permissions.judging.call import read_call
-from greenroom.permissions.judging.evaluator import judge
-from greenroom.permissions.judging.rule_index import RuleIndex
+from greenroom.permissions.call import read_call
+from greenroom.permissions.evaluator import judge
+from greenroom.permissions.scopes import RuleIndex
+from greenroom.shell import disk
+from greenroom.shell.disk import Disk
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
 PROGRAMS = [

@@ -4,8 +4,8 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.rule_files.rule_file import read_rules, write_rules
-from greenroom.permissions.rules.matcher import RuleMatcher
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.rule_file import read_rules, write_rules
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))

@@ -14,9 +14,8 @@ from greenroom.core import (
     Workspace,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.sandbox.report import Mechanisms, report_on
 from greenroom.tools import Sandbox
-from greenroom.tools.sandbox.mechanisms import Mechanisms
-from greenroom.tools.sandbox.reporting import report_on
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 FILES = frozenset({"files", "attributes", "protected", "hidden", "signals"})

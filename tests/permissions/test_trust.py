@@ -12,7 +12,7 @@ from greenroom.permissions import (
     trust_rules,
     user_rules_path,
 )
-from greenroom.permissions.rule_files.rule_file import store_rules
+from greenroom.permissions.rule_file import store_rules
 
 RULE = PermissionRule.allow_command("git status")
 OTHER = PermissionRule.allow_command("git log")

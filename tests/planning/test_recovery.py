@@ -628,7 +628,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def cells():
-    page = (ROOT / "docs" / "recovery.md").read_text()
+    page = (ROOT / "docs" / "concepts" / "recovery.md").read_text()
     return [
         [each.strip() for each in line.split("|")[1:-1]]
         for line in page.splitlines()

@@ -4,7 +4,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, serde
-from greenroom.session import AgentSession, MemoryStore, import_session
+from greenroom.export import import_session
+from greenroom.session import AgentSession, MemoryStore
 from tests.session.accepted import check_accepted
 
 ids = st.lists(st.sampled_from("abc"), max_size=3, unique=True)

@@ -5,7 +5,7 @@ import pytest
 from greenroom.core import InvalidJSONError, Message, ToolUseBlock, serde
 from greenroom.llm.calls import tool_use
 from greenroom.session import AgentSession, MemoryStore
-from greenroom.session.history.entry import decode_entries
+from greenroom.session.entries import decode_entries
 
 MAX_DEPTH = serde.MAX_DEPTH
 LONG = "long " * 100_000

@@ -6,10 +6,9 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession
-from greenroom.session.history.compaction import kept
-from greenroom.session.history.entry import CompactionEntry, MessageEntry, decode_entries
-from greenroom.session.history.pairing import unanswered
-from greenroom.session.history.transcript import Transcript
+from greenroom.session.entries import CompactionEntry, MessageEntry, decode_entries
+from greenroom.session.pairing import kept, unanswered
+from greenroom.session.transcript import Transcript
 from greenroom.testing.stores.disturbance import cancelling
 from tests.session.accepted import check_accepted
 

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from greenroom.core import InvalidJSONError, Message, PermissionRecord, SessionError, ToolUseBlock
-from greenroom.session import AgentSession, export_session, import_session
-from greenroom.session.history.lines import encode_line
+from greenroom.export import export_session, import_session
+from greenroom.session import AgentSession
+from greenroom.session.history import encode_line
 
 
 def record(number, wall, **words):

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from greenroom.fs import durable
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.files import durable
 
 
 @pytest.fixture

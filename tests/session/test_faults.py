@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionStorageError
-from greenroom.session import AgentSession
-from greenroom.session.files import durable, lock, writer
+from greenroom.fs import durable, folder_lock
+from greenroom.session import AgentSession, session_folder
 
 CALLS = (
     "write", "fdatasync", "fsync", "ftruncate", "open", "mkdir", "rename", "unlink", "close",
@@ -62,7 +62,7 @@ class Disk:
 def disk(monkeypatch):
     """A disk between the store and the real one; call it with a rule."""
     disk = Disk()
-    for module in (durable, lock, writer):
+    for module in (durable, folder_lock, session_folder):
         monkeypatch.setattr(module, "os", disk)
     yield disk
     disk.kill()

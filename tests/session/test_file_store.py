@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
+from greenroom.fs import durable
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.files import durable
-from greenroom.session.history.lines import START, encode_line
+from greenroom.session.history import START, encode_line
 
 ROOT = Path(__file__).parents[2]
 

@@ -27,11 +27,11 @@ from greenroom.core import (
     serde,
 )
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.history.entry import FORMAT, Entry, FormatEntry
-from greenroom.session.history.lines import START, encode_line, read_history
+from greenroom.session.entries import FORMAT, Entry, FormatEntry
+from greenroom.session.history import START, encode_line, read_history
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "session-format.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "session-format.md").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from greenroom.core import (
     UnknownBlock,
     serde,
 )
-from greenroom.session.history.entry import (
+from greenroom.session.entries import (
     FORMAT,
     FormatEntry,
     MessageEntry,
@@ -25,7 +25,7 @@ from greenroom.session.history.entry import (
     ToolsStartedEntry,
     decode_entries,
 )
-from greenroom.session.history.lines import START, encode_line, read_history
+from greenroom.session.history import START, encode_line, read_history
 
 # What a torn line might be mistaken for: the end of a record, and the beginning of the next.
 LOOKALIKE = {"file": [{"e": [], "crc": "0123abcd"}, {"n": 2, "e": []}, {"n": 3, "e": []}]}

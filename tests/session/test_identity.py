@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import InvalidJSONError, Message, TextBlock, serde
-from greenroom.session import AgentSession, FileStore, MemoryStore, export_session, import_session
-from greenroom.session.history.entry import decode_entries
+from greenroom.export import export_session, import_session
+from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session.entries import decode_entries
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "example"
 

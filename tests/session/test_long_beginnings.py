@@ -12,8 +12,7 @@ from greenroom.core import (
     SessionStorageError,
     serde,
 )
-from greenroom.session import AgentSession, MemoryStore
-from greenroom.session.history import page as page_module
+from greenroom.session import AgentSession, MemoryStore, history as page_module
 from greenroom.testing.stores.disturbance import cancelling
 
 TEXT = "so it goes " * 100
@@ -58,7 +57,7 @@ async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
     def counted(blocks, *arguments, **options):
         return real((read.append(len(block)) or block for block in blocks), *arguments, **options)
 
-    for module in ("files.folder", "sqlite.rows", "memory_store"):
+    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
     page = await AgentSession.read_last(fork.session_id, 10, store=store)
     assert page.messages == long.history[-10:]

@@ -8,10 +8,17 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionCorruptError, SessionError, SessionStorageError, serde
-from greenroom.session import AgentSession, SQLiteStore, backwards, read_page
-from greenroom.session.files import durable
-from greenroom.session.history import page as page_module
-from greenroom.session.history.entry import (
+from greenroom.fs import durable
+from greenroom.session import (
+    AgentSession,
+    SQLiteStore,
+    backwards,
+    history as page_module,
+    read_page,
+    sqlite_rows as rows,
+)
+from greenroom.session.description import encode_metadata
+from greenroom.session.entries import (
     FORMAT,
     CompactionEntry,
     FormatEntry,
@@ -20,10 +27,8 @@ from greenroom.session.history.entry import (
     RewriteEntry,
     ToolsStartedEntry,
 )
-from greenroom.session.history.lines import START, encode_line, read_history
-from greenroom.session.history.transcript import Transcript
-from greenroom.session.metadata import encode_metadata
-from greenroom.session.sqlite import rows
+from greenroom.session.history import START, encode_line, read_history
+from greenroom.session.transcript import Transcript
 from greenroom.testing.stores.disturbance import cancelling
 from tests.session.test_compaction import calls
 
@@ -272,7 +277,7 @@ async def test_the_last_page_of_a_hundred_thousand_messages_is_read_alone(long, 
         )
 
     page_of = page_module.read_page
-    for module in ("files.folder", "sqlite.rows", "memory_store"):
+    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
     page = await AgentSession.read_last("long", 50, store=store)
     assert page.messages == (PERSON.message,) * 50

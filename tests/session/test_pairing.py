@@ -3,11 +3,10 @@
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, is_stand_in, may_have_run
-from greenroom.session.history import transcript as module
-from greenroom.session.history.entry import MessageEntry
-from greenroom.session.history.pairing import unanswered
-from greenroom.session.history.transcript import Transcript
+from greenroom.session import AgentSession, is_stand_in, may_have_run, transcript as module
+from greenroom.session.entries import MessageEntry
+from greenroom.session.pairing import unanswered
+from greenroom.session.transcript import Transcript
 
 ids = st.lists(st.sampled_from("abc"), max_size=3)
 actions = st.one_of(

@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
+from greenroom.fs.folder_lock import HeldError, check_held, lock, unlock
 from greenroom.session import AgentSession, FileStore, SQLiteStore
-from greenroom.session.files.lock import HeldError, check_held, lock, unlock
 
 WRITER = """
 import sys, trio
@@ -186,7 +186,7 @@ async def test_an_unknown_holder_is_named_as_such(files, monkeypatch):
     def held(folder):
         raise HeldError(None)
 
-    monkeypatch.setattr("greenroom.session.files.store.lock", held)
+    monkeypatch.setattr("greenroom.session.file_store.lock", held)
     with pytest.raises(SessionLockedError, match="another process"):
         await AgentSession.new("coder", store=files).open()
 
@@ -266,7 +266,7 @@ async def test_a_holder_that_has_ended_is_named_as_such(files, monkeypatch, ende
     def held(folder):
         raise HeldError(ended.pid)
 
-    monkeypatch.setattr("greenroom.session.files.store.lock", held)
+    monkeypatch.setattr("greenroom.session.file_store.lock", held)
     with pytest.raises(SessionLockedError, match=f"process {ended.pid}, which has ended") as caught:
         await AgentSession.new("coder", store=files).open()
     assert "that it started" in caught.value.hint

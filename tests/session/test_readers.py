@@ -9,9 +9,8 @@ import pytest
 import trio
 
 from greenroom.core import Message
-from greenroom.session import AgentSession, FileStore, SQLiteStore
-from greenroom.session.files import folder as folder_module
-from greenroom.session.history.lines import encode_line
+from greenroom.session import AgentSession, FileStore, SQLiteStore, session_folder as folder_module
+from greenroom.session.history import encode_line
 from tests.session.faults.killed import installed
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from greenroom.core import (
     serde,
 )
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.history.lines import START, encode_line, read_lines
-from greenroom.session.history.recovery import recover
-from greenroom.session.history.transcript import Transcript
+from greenroom.session.history import START, encode_line, read_lines
+from greenroom.session.recovery import recover
+from greenroom.session.transcript import Transcript
 from tests.session.accepted import check_accepted
 from tests.session.under_test import Files, SQLite
 

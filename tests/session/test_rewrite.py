@@ -5,7 +5,7 @@ import trio
 
 from greenroom.core import Message, Usage
 from greenroom.session import AgentSession
-from greenroom.session.history.entry import RewriteEntry, decode_entries
+from greenroom.session.entries import RewriteEntry, decode_entries
 from greenroom.testing.stores.disturbance import cancelling
 
 

@@ -12,7 +12,7 @@ from greenroom.core import (
     TextBlock,
 )
 from greenroom.session import AgentSession
-from greenroom.session.history.lines import START, encode_line
+from greenroom.session.history import START, encode_line
 
 
 @pytest.fixture

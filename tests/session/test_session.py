@@ -23,8 +23,8 @@ from greenroom.session import (
     SQLiteStore,
     default_store,
 )
-from greenroom.session.history.transcript import Transcript
 from greenroom.session.journal import Journal
+from greenroom.session.transcript import Transcript
 
 
 def uses(*ids):

@@ -19,10 +19,16 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.session import AgentSession, FileStore, MemoryStore, SessionSearch, SQLiteStore
-from greenroom.session.files import folder as folder_module
-from greenroom.session.files.writer import FileWriter
-from greenroom.session.shelf.deletion import descendants
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    MemoryStore,
+    SessionSearch,
+    SQLiteStore,
+    session_folder as folder_module,
+)
+from greenroom.session.session_folder import FileWriter
+from greenroom.session.stored_sessions import descendants
 from tests.session.faults.killed import installed
 
 
@@ -121,7 +127,7 @@ async def test_what_can_not_be_removed_is_named(files, tmp_path, monkeypatch):
     def refuse(path, *args):
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("greenroom.session.files.removal.os.unlink", refuse)
+    monkeypatch.setattr("greenroom.fs.durable.os.unlink", refuse)
     with pytest.raises(SessionStorageError, match=r"\.deleted-s-1.*Permission denied"):
         await AgentSession.delete("s-1", store=files)
     monkeypatch.undo()

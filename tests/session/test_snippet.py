@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.session.shelf.snippet import Pattern
+from greenroom.session.stored_sessions import Pattern
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,12 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
 )
-from greenroom.session import AgentSession, SQLiteStore
-from greenroom.session.sqlite import database, rows, schema
+from greenroom.session import (
+    AgentSession,
+    SQLiteStore,
+    sqlite_database,
+    sqlite_rows as rows,
+)
 
 
 @pytest.fixture
@@ -252,10 +256,10 @@ async def test_an_older_schema_is_brought_up_to_date_all_or_nothing(store, path,
     await saved(store, "one")
     await store.aclose()
     broken = ("ALTER TABLE sessions ADD COLUMN title", "SELECT nonsense")
-    monkeypatch.setattr(schema, "_STEPS", (*schema._STEPS, broken))
+    monkeypatch.setattr(sqlite_database, "_STEPS", (*sqlite_database._STEPS, broken))
     await refused(store, SessionCorruptError, "nonsense")
     assert execute(path, "PRAGMA user_version") == [(1,)]
-    monkeypatch.setattr(schema, "_STEPS", (*schema._STEPS[:1], broken[:1]))
+    monkeypatch.setattr(sqlite_database, "_STEPS", (*sqlite_database._STEPS[:1], broken[:1]))
     assert await texts(store) == ["one"]
     await store.aclose()
     assert execute(path, "PRAGMA user_version") == [(2,)]
@@ -445,7 +449,7 @@ async def test_a_disk_that_fails_makes_the_session_read_only_until_reopened(stor
 
 
 async def test_another_program_s_write_is_waited_for_and_then_an_error(path, monkeypatch):
-    monkeypatch.setattr(database, "_PATIENCE", 0.01)
+    monkeypatch.setattr(sqlite_database, "_PATIENCE", 0.01)
     store = SQLiteStore(path)
     session = await saved(store, "one")
     session.add_message(Message.user("two"))
@@ -508,7 +512,7 @@ async def test_a_place_that_can_t_be_used_is_a_typed_error(tmp_path):
 
 
 async def test_nothing_is_left_of_a_database_that_could_not_be_made(store, path, monkeypatch):
-    monkeypatch.setattr(schema, "_STEPS", (("CREATE nonsense",),))
+    monkeypatch.setattr(sqlite_database, "_STEPS", (("CREATE nonsense",),))
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("one"))
     with pytest.raises(SessionCorruptError, match="nonsense"):
@@ -522,7 +526,7 @@ async def test_nothing_is_left_of_a_database_that_could_not_be_made(store, path,
 def test_nothing_of_a_new_database_is_in_its_log(path):
     """Closing empties the log and tells of no failure; then half a database would take its place."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        schema.create(connection)
+        sqlite_database.create_tables(connection)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         log = f"{path}-wal"
         assert not os.path.exists(log) or os.path.getsize(log) == 0
@@ -530,15 +534,15 @@ def test_nothing_of_a_new_database_is_in_its_log(path):
 
 async def test_two_that_make_the_database_at_once_share_one(path, monkeypatch):
     first, second = SQLiteStore(path), SQLiteStore(path)
-    create = schema.create
+    create = sqlite_database.create_tables
 
     def be_overtaken(connection):
-        monkeypatch.setattr(schema, "create", create)
+        monkeypatch.setattr(sqlite_database, "create_tables", create)
         with second._database.writing(create=True):
             pass
         create(connection)
 
-    monkeypatch.setattr(schema, "create", be_overtaken)
+    monkeypatch.setattr(sqlite_database, "create_tables", be_overtaken)
     await saved(first, "one")
     assert await texts(second) == ["one"]
     await first.aclose()

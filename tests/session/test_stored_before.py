@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message
-from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore, import_session
+from greenroom.export import import_session
+from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore
 
 WRITTEN = Path(__file__).parent / "formats" / "all-kinds"
 BEFORE = ["read a.txt\u2028please", "Gladly.", "", "It says hällo."]

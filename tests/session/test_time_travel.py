@@ -4,8 +4,8 @@ import pytest
 
 from greenroom.core import Message, SessionError
 from greenroom.session import AgentSession
-from greenroom.session.history.entry import MessageEntry, ToolsStartedEntry
-from greenroom.session.history.transcript import Transcript
+from greenroom.session.entries import MessageEntry, ToolsStartedEntry
+from greenroom.session.transcript import Transcript
 
 
 async def saved(store, messages, **options):

@@ -444,3 +444,96 @@ def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
         )
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+
+
+@pytest.mark.parametrize("round", range(3))
+async def test_tasks_that_wait_for_one_worker_are_served_in_turn(autojump_clock, round):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append(message.text)
+                await trio.sleep(1)
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    asking = [
+        Agent(
+            ScriptedProvider(*[call("ask_for_help", capability="law", question=name)] * 4, "Done."),
+            name=name,
+            capabilities=[name],
+        )
+        for name in "abcde"
+    ]
+    plan = Plan("", [Subtask(name, name, capability=name) for name in "abcde"])
+    await run(orchestrator([*asking, lawyer], says("Done."), planner=plan))
+    assert sorted(asked[:5]) == list("abcde")
+    assert asked == asked[:5] * 4
+
+
+async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_clock):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append((trio.current_time(), message.text))
+                await trio.sleep(70)  # longer than one who asks for help waits
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    coder, agents = helped("law", "law", also=[lawyer])
+    plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
+    begun = trio.current_time()
+    await run(orchestrator(agents, says("Done."), planner=plan))
+    assert ["busy" in text for text in answers(coder)] == [True, False]
+    assert [at - begun for at, _ in asked] == [0, 70]
+
+
+def asks(name):
+    """A model that calls a tool once, and says what that has come to."""
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call(name, prompt="?")
+
+    return ScriptedProvider(*[model] * 20)
+
+
+async def test_a_worker_that_its_own_helper_asks_back_is_refused_with_the_chain():
+    coder = Agent(asks("helper"), tools=lambda _: [helper.as_tool()], name="coder", description="!")
+    helper = Agent(
+        asks("coder"), tools=lambda _: [coder.as_tool()], name="helper", description="Helps."
+    )
+    other = Agent(says("?"), name="other", capabilities=["law"])
+    told = await run(orchestrator([coder, other], says("?"), planner=Plan("", [Subtask("a", "A")])))
+    assert told.answer == (
+        "coder can't be asked: it waits for this very answer"
+        " (orchestrator → coder → helper → coder)"
+    )
+
+
+async def test_a_worker_that_who_helps_it_asks_back_is_refused_with_the_chain():
+    coder, agents = helped("law")
+    lawyer = Agent(
+        asks("coder"),
+        tools=lambda _: [coder.as_tool(description="Codes.")],
+        name="lawyer",
+        capabilities=["law"],
+    )
+    await run(orchestrator([*agents, lawyer], says("?"), planner=CODE))
+    assert "(orchestrator → coder → lawyer → coder)" in answers(coder)[0]
+
+
+async def test_a_worker_that_waits_for_its_team_gets_none_of_its_work():
+    boss = Agent(
+        asks("team"),
+        tools=lambda _: [team.as_tool()],
+        name="boss",
+        capabilities=["code"],
+    )
+    other = Agent(says("?"), name="other", capabilities=["law"])
+    team = orchestrator([boss, other], says("?"), planner=CODE, name="team", description="Works.")
+    result = await boss.run("Go.")
+    assert "waits for this very answer (boss → team → boss)" in result.text

@@ -2,6 +2,7 @@
 
 import operator
 import random
+from functools import partial
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
@@ -21,8 +22,8 @@ from greenroom import (
     WorkflowError,
     WorkflowLimitError,
 )
-from greenroom.teams import END, START, Workflow, pipeline, request_approval
-from greenroom.testing import Reply, ScriptedProvider
+from greenroom.teams import END, START, Workflow, ask_member, pipeline, request_approval
+from greenroom.testing import Reply, ScriptedProvider, call
 
 
 class State(msgspec.Struct, frozen=True):
@@ -191,6 +192,35 @@ async def test_agents_wait_for_room_among_the_subagents(autojump_clock):
         result = await handle.ask("Go.")
         assert result.value == [f"workflow: {letter}" for letter in "abcdef"], result
         assert trio.current_time() - begun == pytest.approx(3, abs=0.1)
+
+
+async def test_what_an_agent_has_come_to_is_saved_before_the_next_one_waits_for_room(
+    autojump_clock,
+):
+    async def slow(agent):
+        await echo(agent, 1.0)
+
+    workflow = Workflow(State).node("echo", slow, output="log").each("echo", "words", limit=1)
+    workflow.edge(START, "echo").edge("echo", END)
+    store = MemoryStore()
+    session = AgentSession.new("lead", store=store)
+
+    async def lead(agent):
+        async def take_the_room():
+            await trio.sleep(0.5)
+            await ask_member(agent, partial(echo, delay=10.0), "x", name="other")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(take_the_room)
+            await workflow(agent)
+
+    async with AgentRuntime(store, RuntimeLimits(subagents=1)) as runtime:
+        handle = runtime.spawn(session, lead)
+        handle.send_input_nowait('{"words": ["a", "b"]}')
+        await trio.sleep(1.5)  # the first has ended, and the second waits
+        found = await AgentSession.load(session.session_id, store=store)
+        assert found.last_record("workflow.node")["changes"] == {"log": ["workflow: a"]}
+        await handle.shutdown(grace=0)
 
 
 async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
@@ -478,3 +508,19 @@ async def test_a_stored_run_of_another_workflow_is_refused():
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
     with pytest.raises(WorkflowError, match="goes on with 'double', and there is no such node"):
         await workflow.run(session=session, resume=True)
+
+
+async def test_a_node_whose_agent_waits_for_the_workflow_is_refused_with_the_chain():
+    async def work() -> str:
+        """Work."""
+        return (await workflow.run(State(best="?"))).state.best
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call("work")
+
+    boss = Agent(ScriptedProvider(*[model] * 20), tools=[work], name="boss")
+    workflow = Workflow(State).node("ask", boss, input="best", output="best")
+    workflow.edge(START, "ask").edge("ask", END)
+    result = await boss.run("Go.")
+    assert "ask can't be asked: it waits for this very answer (boss → boss)" in result.text

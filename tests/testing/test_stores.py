@@ -5,7 +5,14 @@ import pytest
 import trio
 
 from greenroom.core import SessionCorruptError, SessionStorageError, clock
-from greenroom.session import START, AgentSession, History, MemoryStore, StoredSession, memory_store
+from greenroom.session import (
+    START,
+    AgentSession,
+    History,
+    MemoryStore,
+    StoredSession,
+    in_memory_store as memory_store,
+)
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
 from greenroom.testing.stores.under_test import expecting, same
 

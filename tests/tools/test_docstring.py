@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from greenroom.tools.docstring import parse_docstring
+from greenroom.tools.schema import parse_docstring
 
 
 def test_sections_end_the_description():

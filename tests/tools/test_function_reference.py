@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError
+from greenroom.sandbox.confinement import Unconfined
 from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, tool
-from greenroom.tools.isolation import function_reference
-from greenroom.tools.isolation.function_reference import FunctionReference
-from greenroom.tools.isolation.worker_process import WorkerProcess
-from greenroom.tools.sandbox.confinement import Unconfined
+from greenroom.tools.isolation import frame as function_reference
+from greenroom.tools.isolation.frame import FunctionReference
+from greenroom.tools.isolation.worker_pool import WorkerProcess
 from tests.tools import killable
 
 SCRIPT = """

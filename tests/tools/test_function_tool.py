@@ -398,7 +398,7 @@ class Loop(TypedDict):
 
 
 def test_a_typed_dict_that_holds_itself_is_left_to_pydantic():
-    from greenroom.tools.typed_dict import _rebuilt
+    from greenroom.tools.schema import _rebuilt
 
     assert _rebuilt(Loop, frozenset()).__annotations__["again"] == Required[Loop | None]
 

@@ -6,7 +6,7 @@ import pytest
 
 from greenroom.core import ToolError
 from greenroom.tools import ProcessLimits
-from greenroom.tools.isolation import process_limits
+from greenroom.tools.isolation import frame as process_limits
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "1"])

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from greenroom.core import AgentContext, Opaque, ReadPath, ToolError, ToolInfo, ToolResult
-from greenroom.tools import RegisteredTool, ToolRegistry, builtin_tools, tool
+from greenroom.tools import RegisteredTool, ToolRegistry, tool
 
 
 class Shout:
@@ -239,11 +239,3 @@ async def test_an_extended_registry_sees_what_comes_later_and_its_own_tools_win(
     assert below.get("Whisper") is None
     with pytest.raises(ToolError, match="already registered"):
         above.register(variant(name="Whisper"))
-
-
-def test_statistics_count_the_tools_by_category():
-    registry = ToolRegistry(builtin_tools())
-    figures = registry.statistics()
-    assert figures.tools == len(registry.list_tools()) == sum(figures.categories.values())
-    assert figures.categories["execute"] == 1
-    assert registry.extended().statistics() == figures

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, TextBlock, ToolResult
-from greenroom.tools import spill
-from greenroom.tools.spill import SpillFolder, capped
+from greenroom.tools import execution as spill
+from greenroom.tools.execution import SpillFolder, capped
 
 
 def make_context(folder=""):

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
+from greenroom.sandbox import process_tree as launcher
 from greenroom.tools import ToolRegistry, WorkerPool, run_batch
-from greenroom.tools.isolation import worker_process
-from greenroom.tools.process import launcher
+from greenroom.tools.isolation import worker_pool as worker_process
 from tests.tools import killable
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

@@ -1,7 +1,6 @@
 """Anthropic's Messages API: `provider` sends, `encode` and `decode` translate, both pure.
 
-`cache` marks what the provider's cache should keep, `count` counts tokens, and `read_anthropic_request` reads a
-request back, for tests on recorded traffic.
+`read_request` reads a request back, for tests on recorded traffic.
 """
 
 from greenroom.llm.anthropic.provider import AnthropicProvider as AnthropicProvider

@@ -17,8 +17,8 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
-from greenroom.llm.answer import refusal
-from greenroom.llm.forbidden import check_call
+from greenroom.llm.endpoint import check_call
+from greenroom.llm.exchange import refusal
 from greenroom.llm.http_provider import open_client
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
 from greenroom.llm.openai.provider import server_endpoint

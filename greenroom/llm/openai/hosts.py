@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from greenroom.llm.conversation import MediaLimits
 from greenroom.llm.endpoint import host_of, is_local, setting
-from greenroom.llm.media_limits import MediaLimits
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 """The names that servers have for the most that a reply may take."""

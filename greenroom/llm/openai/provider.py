@@ -5,13 +5,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
-from greenroom.llm.endpoint import Endpoint, is_local, missing_key, setting
+from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
-from greenroom.llm.request_encoder import RequestEncoder
-from greenroom.llm.timeouts import ModelTimeouts
+from greenroom.llm.transcript import RequestEncoder
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport

@@ -22,9 +22,8 @@ from greenroom.core import (
 )
 from greenroom.llm.fields import items, mapping, text
 from greenroom.llm.openai.calls import CUSTOM
-from greenroom.llm.openai.encode import ChatDialect, write_tool
+from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
-from greenroom.llm.openai.messages import write_block
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, reasoning_in
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 

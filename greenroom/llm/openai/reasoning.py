@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from greenroom.core import ContentBlock, ThinkingBlock
 from greenroom.llm.fields import integer, mapping, text
-from greenroom.llm.growing_text import GrowingText
+from greenroom.llm.stream import GrowingText
 
 CONTENT_FIELD = "content"
 """The field of reasoning that came as a part of the content."""

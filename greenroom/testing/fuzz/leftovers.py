@@ -21,10 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
+from operator import call, itemgetter
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
@@ -47,6 +48,7 @@ _LIBRARIES = (
 )
 _THREAD_LOCK = type(threading.Lock())
 _LOCKS = (trio.Lock, trio.Semaphore, trio.CapacityLimiter, _THREAD_LOCK)
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type)
 _Replaced: TypeAlias = tuple[ModuleType, str, object]
 
 _LEAVES = (str, bytes, int, float, type, ModuleType, CodeType, msgspec.Struct, trio.lowlevel.Task)
@@ -83,11 +85,8 @@ class Surroundings:
 
     def __init__(self) -> None:
         """Remember what functions there are; nothing is watched yet."""
-        self._functions = {
-            module: _functions(module)
-            for module in list(sys.modules.values())
-            if isinstance(module, ModuleType) and module is not warnings
-        }
+        self._functions = _Functions()
+        self._keeps_frozen = _is_frozen()
         self._roots: dict[str, Path] = {}
         self._warnings: list[warnings.WarningMessage] = []
 
@@ -108,7 +107,8 @@ class Surroundings:
                 warnings.simplefilter("always", ResourceWarning)
                 yield
         finally:
-            gc.unfreeze()
+            if not self._keeps_frozen:
+                gc.unfreeze()
             tempfile.tempdir = default
             self._put_back(before, cwd)
             shutil.rmtree(folder + "-workspace", ignore_errors=True)
@@ -157,7 +157,7 @@ class Surroundings:
         gc.collect()  # so that nothing is closed later, in some other run
         processes = _processes()
         if self._replaced is None:  # once in a run: it takes time
-            self._replaced = self._find_replaced()
+            self._replaced = self._functions.find_replaced()
         return Leftovers(
             files=self.files(),
             processes=tuple(
@@ -184,15 +184,6 @@ class Surroundings:
         for module, name, _ in self._replaced or ():
             yield f"{module.__name__}.{name}"
 
-    def _find_replaced(self) -> list[_Replaced]:
-        return [
-            (module, name, function)
-            for module, functions in self._functions.items()
-            if not _are_all_there(functions, module)
-            for name, function in functions.items()
-            if vars(module).get(name) is not function
-        ]
-
     def _put_back(self, environment: Mapping[str, str], cwd: str) -> None:
         for module, name, function in self._replaced or ():
             setattr(module, name, function)
@@ -213,6 +204,12 @@ def _shelf() -> str:
     folder = tempfile.mkdtemp(prefix="greenroom-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+@cache
+def _is_frozen() -> bool:
+    """Tell whether the program has frozen what it keeps; asked once, as Python counts every object."""
+    return gc.get_freeze_count() > 0
 
 
 def _digest(path: Path) -> str:
@@ -277,27 +274,71 @@ def _processes() -> dict[int, str]:
     return found
 
 
-def _functions(module: ModuleType) -> dict[str, object]:
-    """Return the functions and classes that a module defines; one of the user's, those it imports."""
-    kinds = (FunctionType, BuiltinFunctionType, type)
-    is_whole = is_yours(getattr(module, "__file__", None) or "<")
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, kinds)
-        and (is_whole or getattr(value, "__module__", "") == module.__name__)
-    }
+# -- functions of modules ---------------------------------------------------------------------------
 
 
-def _are_all_there(functions: Mapping[str, object], module: ModuleType) -> bool:
-    """Compare as fast as can be: there are some ten thousand."""
-    if not functions:
-        return True
-    try:
-        found = itemgetter(*functions)(vars(module))
-    except KeyError:
+class _Functions:
+    """The functions and classes of all modules that are loaded, to see which are replaced later."""
+
+    def __init__(self) -> None:
+        modules = {each for each in list(sys.modules.values()) if isinstance(each, ModuleType)}
+        self._modules = [
+            (module, defined)
+            for module in modules - {warnings}
+            if (defined := _look_at(module)).by_name
+        ]
+        self._variables = [vars(module) for module, _ in self._modules]
+        self._look_ups = [defined.look_up for _, defined in self._modules]
+        self._values = [defined.values for _, defined in self._modules]
+
+    def find_replaced(self) -> list[_Replaced]:
+        """Return what was replaced: the module, the name, and what it was."""
+        with suppress(KeyError):  # one was deleted
+            # No step of Python for each: there may be ten thousand modules.
+            if list(map(call, self._look_ups, self._variables)) == self._values:
+                return []
+        return [
+            (module, name, value)
+            for module, defined in self._modules
+            for name, value in defined.by_name.items()
+            if vars(module).get(name) is not value
+        ]
+
+
+class _Defined:
+    """The functions and classes that a module defines; of one of the user's, those it imports too."""
+
+    def __init__(self, module: ModuleType, is_users: bool) -> None:
+        self._variables = len(vars(module))
+        self.by_name: Mapping[str, object] = {
+            name: value
+            for name, value in vars(module).items()
+            if issubclass(type(value), _FUNCTIONS)  # `isinstance` would load what is loaded lazily
+            and (is_users or getattr(value, "__module__", "") == module.__name__)
+        }
+        self.look_up = itemgetter("__name__", *self.by_name)
+        """Takes all of them, and a name that is always there, from the module's variables."""
+        self.values = self.look_up(vars(module))
+
+    def is_as_it_was(self, module: ModuleType) -> bool:
+        """Tell whether nothing was added, taken away or replaced."""
+        variables = vars(module)
+        with suppress(KeyError):
+            return len(variables) == self._variables and self.look_up(variables) == self.values
         return False
-    return bool((found if len(functions) > 1 else (found,)) == tuple(functions.values()))
+
+
+_LIBRARY_MODULES = WeakKeyDictionary[ModuleType, _Defined]()
+"""What was seen in modules of libraries, which hardly change from one sweep to the next."""
+
+
+def _look_at(module: ModuleType) -> _Defined:
+    if is_yours(getattr(module, "__file__", None) or "<"):
+        return _Defined(module, is_users=True)
+    defined = _LIBRARY_MODULES.get(module)
+    if defined is None or not defined.is_as_it_was(module):
+        defined = _LIBRARY_MODULES[module] = _Defined(module, is_users=False)
+    return defined
 
 
 # -- locks ------------------------------------------------------------------------------------------

@@ -1,10 +1,218 @@
-"""Listing the files of a folder as git would see them."""
+"""Which files there are below a folder, as git would see them, and which of them a pattern describes."""
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from greenroom.tools.builtin.gitignore import IgnoreRules
+from greenroom.core import ToolError
+from greenroom.fs import open_regular
+from greenroom.shell import Glob, read_glob
+
+# ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
+
+MAX_PATTERN = 1_000
+"""How many characters a pattern may have that a model writes."""
+
+_MAX_ALTERNATIVES = 1_000
+
+
+class GlobPattern:
+    """A pattern for paths relative to a folder, written with `/`.
+
+    `*` and `?` stay within one name; `**` as a whole part stands for any number of folders, also
+    none; `{a,b}` for either. A leading dot is nothing special. Case matters.
+
+    Example:
+        >>> pattern = GlobPattern("src/**/*.{py,pyi}")
+        >>> pattern.matches("src/a.py"), pattern.matches("src/x/y/b.pyi"), pattern.matches("c.py")
+        (True, True, False)
+    """
+
+    def __init__(self, pattern: str) -> None:
+        """Compile the pattern.
+
+        Raises:
+            ToolError: its braces stand for more than 1,000 patterns.
+        """
+        self._alternatives = [
+            [read_part(part) for part in one.split("/") if part not in {"", "."}]
+            for one in expand_braces(pattern)
+        ]
+
+    def matches(self, path: str) -> bool:
+        """Whether the pattern describes the whole path."""
+        names = path.split("/")
+        return any(match_parts(parts, names) for parts in self._alternatives)
+
+
+def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
+    """Match names one to one with parts; None stands for any number of names.
+
+    Only the last None ever has to take more names, so the work is at most parts times names.
+    """
+    part = name = 0
+    retry: tuple[int, int] | None = None
+    while name < len(names):
+        wanted: Glob | Literal[False] | None = parts[part] if part < len(parts) else False
+        if wanted is None:
+            retry = (part, name)
+            part += 1
+        elif wanted and wanted.fits(names[name]):
+            part += 1
+            name += 1
+        elif retry:
+            part, name = retry[0] + 1, retry[1] + 1
+            retry = (retry[0], name)
+        else:
+            return False
+    return all(rest is None for rest in parts[part:])
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Write out the alternatives of `{a,b}`, nested ones as well; a lone brace is itself.
+
+    Example:
+        >>> expand_braces("{a,b{c,d}}.x")
+        ['a.x', 'bc.x', 'bd.x']
+
+    Raises:
+        ToolError: there are more than 1,000.
+    """
+    found = [pattern]
+    done: list[str] = []
+    while found:
+        one = found.pop(0)
+        braces = _first_braces(one)
+        if braces is None:
+            done.append(one)
+        else:
+            start, end, choices = braces
+            found = [one[:start] + choice + one[end:] for choice in choices] + found
+        if len(found) + len(done) > _MAX_ALTERNATIVES:
+            raise ToolError(f"{pattern[:200]!r} stands for more than {_MAX_ALTERNATIVES} patterns")
+    return done
+
+
+def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
+    """Find the first closed braces with a comma: where they begin and end, and the choices."""
+    first: list[int] = []
+    opened: list[list[int]] = []
+    for found in re.finditer(r"[{,}]", pattern):
+        if found[0] == "{":
+            opened.append([found.start()])
+        elif opened:
+            # The edges of the choices: the opening brace, the commas, the closing brace.
+            opened[-1].append(found.start())
+            if found[0] == "}":
+                edges = opened.pop()
+                first = min(first or edges, edges) if len(edges) > 2 else first
+    if not first:
+        return None
+    choices = [pattern[left + 1 : right] for left, right in itertools.pairwise(first)]
+    return first[0], first[-1] + 1, choices
+
+
+def read_part(part: str) -> Glob | None:
+    """Read what stands between two slashes; None for `**`."""
+    if part == "**":
+        return None
+    # A glob has no escapes, but takes a bracketed character literally.
+    return read_glob(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
+
+
+# ---- .gitignore, as gitignore(5) describes it.
+
+_MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Rule:
+    parts: tuple[Glob | None, ...]
+    folders_only: bool
+    keeps: bool
+
+    @classmethod
+    def parse(cls, line: str) -> "_Rule | None":
+        text = line.rstrip(" ")
+        if text.endswith("\\") and text != line:
+            text += " "
+        if not text or text.startswith("#"):
+            return None
+        keeps = text.startswith("!")
+        text = text[1:] if keeps or text.startswith(("\\#", "\\!")) else text
+        folders_only = text.endswith("/")
+        text = text.rstrip("/")
+        anchored = "/" in text
+        names = [name for name in text.split("/") if name]
+        if not names:
+            return None
+        parts = [read_part(name) for name in names]
+        if not anchored:
+            parts.insert(0, None)
+        elif parts[-1] is None:
+            # "a/**" is all that lies in a, not a itself.
+            parts.append(read_part("*"))
+        return cls(tuple(parts), folders_only, keeps)
+
+    def matches(self, names: list[str], *, is_folder: bool) -> bool:
+        if self.folders_only and not is_folder:
+            return False
+        if len(self.parts) == 2 and self.parts[0] is None and self.parts[1] is not None:
+            return self.parts[1].fits(names[-1])
+        return match_parts(self.parts, names)
+
+
+class IgnoreRules:
+    """The rules of one folder's `.gitignore`, on top of those of the folders above it.
+
+    Example:
+        >>> rules = IgnoreRules.parse(["*.log", "!keep.log", "build/"])
+        >>> rules.ignores("a/x.log"), rules.ignores("keep.log"), rules.ignores("build", True)
+        (True, False, True)
+    """
+
+    def __init__(self, rules: list[_Rule], folder: str, above: "IgnoreRules | None") -> None:
+        """Made by `parse` and `below`."""
+        # The last rule that matches decides.
+        self._rules = rules[::-1]
+        self._folder = folder
+        self._above = above
+
+    @classmethod
+    def parse(
+        cls, lines: list[str], folder: str = "", above: "IgnoreRules | None" = None
+    ) -> "IgnoreRules":
+        """Take the lines of the file in `folder`, a path with a final slash or empty."""
+        return cls([rule for line in lines if (rule := _Rule.parse(line))], folder, above)
+
+    def below(self, real: Path, folder: str) -> "IgnoreRules":
+        """Return the rules that hold in a folder: these, and those of its own file, if any.
+
+        Args:
+            real: the folder on disk.
+            folder: the same, relative to where these rules begin, with a final slash.
+        """
+        try:
+            with open_regular(real / ".gitignore") as file:
+                data = file.read(_MAX_BYTES)
+        except OSError:
+            return self
+        lines = data.decode("utf-8", "surrogateescape").splitlines()
+        return IgnoreRules.parse(lines, folder, self)
+
+    def ignores(self, path: str, is_folder: bool = False) -> bool:
+        """Whether a path is ignored, given that its folder is not."""
+        names = path[len(self._folder) :].split("/")
+        for rule in self._rules:
+            if rule.matches(names, is_folder=is_folder):
+                return not rule.keeps
+        return self._above.ignores(path, is_folder) if self._above else False
+
 
 REPOSITORY_FOLDERS = (".git", ".hg", ".svn", ".jj")
 """Where version control keeps its own files; never listed nor searched."""
@@ -69,3 +277,133 @@ def _children(folder: Path, path: str, rules: IgnoreRules) -> Iterator[str]:
                 continue
             if not rules.ignores(path + entry.name, is_folder):
                 yield f"{entry.name}/" if is_folder else entry.name
+
+
+# ---- Filters of a search: by type and by pattern, the same for every engine.
+
+FILE_TYPES = {
+    "c": "*.{c,h}",
+    "cpp": "*.{C,cc,cpp,cxx,h,hh,hpp,hxx,inl}",
+    "cs": "*.cs",
+    "css": "*.{css,scss}",
+    "csv": "*.csv",
+    "docker": "*{Dockerfile,.dockerfile}",
+    "elixir": "*.{ex,eex,exs}",
+    "erlang": "*.{erl,hrl}",
+    "go": "*.go",
+    "haskell": "*.{hs,lhs}",
+    "html": "*.{htm,html,ejs}",
+    "java": "*.{java,jsp,properties}",
+    "js": "*.{js,jsx,mjs,cjs,vue}",
+    "json": "*.{json,jsonl}",
+    "kotlin": "*.{kt,kts}",
+    "lua": "*.lua",
+    "make": "{Makefile,makefile,GNUmakefile,*.mk,*.mak}",
+    "markdown": "*.{md,mdx,markdown,mkd}",
+    "md": "*.{md,mdx,markdown,mkd}",
+    "perl": "*.{pl,pm,t}",
+    "php": "*.php",
+    "protobuf": "*.proto",
+    "ps": "*.{ps1,psm1,psd1}",
+    "py": "*.{py,pyi}",
+    "python": "*.{py,pyi}",
+    "r": "*.{r,R,Rmd,Rnw}",
+    "rst": "*.rst",
+    "ruby": "{*.rb,*.gemspec,Gemfile,Rakefile}",
+    "rust": "*.rs",
+    "scala": "*.{scala,sbt}",
+    "sh": "*.{sh,bash,zsh,ksh}",
+    "sql": "*.sql",
+    "svelte": "*.svelte",
+    "swift": "*.swift",
+    "tex": "*.{tex,sty,cls,bib}",
+    "toml": "*.toml",
+    "ts": "*.{ts,tsx,mts,cts}",
+    "txt": "*.txt",
+    "vue": "*.vue",
+    "xml": "*.{xml,xsd,xsl,xslt}",
+    "yaml": "*.{yaml,yml}",
+    "zig": "*.zig",
+}
+"""The known types of files, each by a pattern of their names."""
+
+_PLAIN_NAME = re.compile(r"[\w.*?+-]+")
+
+
+class FileFilter:
+    """Wants files of a type, and of a pattern; a pattern after `!` is what it does not want.
+
+    A pattern without `/` is matched against the name, in whatever folder; another one against the
+    path from the searched folder.
+
+    Example:
+        >>> wanted = FileFilter(glob="*.{ts,tsx}")
+        >>> wanted.matches("a/b.tsx"), wanted.names
+        (True, ['*.ts', '*.tsx'])
+    """
+
+    def __init__(self, glob: str = "", file_type: str = "") -> None:
+        """Make a filter; without arguments it wants every file.
+
+        Raises:
+            ToolError: no such type.
+        """
+        if file_type and file_type not in FILE_TYPES:
+            known = ", ".join(FILE_TYPES)
+            raise ToolError(f"there is no file type {file_type!r}", hint=f"use one of {known}")
+        self._type = GlobPattern(f"**/{FILE_TYPES[file_type]}") if file_type else None
+        self._excludes = glob.startswith("!")
+        pattern = glob.removeprefix("!").removeprefix("./")
+        anchored = "/" in pattern.rstrip("/")
+        self._glob = GlobPattern(pattern if anchored else f"**/{pattern}") if pattern else None
+        broad = pattern if pattern and not self._excludes else ""
+        self.names = _file_names(FILE_TYPES[file_type] if file_type else broad)
+
+    def matches(self, path: str) -> bool:
+        """Whether the file of this path, relative to the searched folder, is wanted."""
+        if self._type and not self._type.matches(path):
+            return False
+        return self._glob is None or self._glob.matches(path) is not self._excludes
+
+
+def _file_names(pattern: str) -> list[str]:
+    """Return patterns of file names that all wanted files have; empty where there are none.
+
+    They let ripgrep skip files. What it then finds is filtered by `matches` all the same.
+    """
+    names = [one.rstrip("/").rpartition("/")[2] for one in expand_braces(pattern)]
+    return names if all(map(_PLAIN_NAME.fullmatch, names)) else []
+
+
+# ---- ripgrep, where it is installed: the same files as our own walk, faster.
+
+
+def find_ripgrep(base: Path) -> str | None:
+    """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.
+
+    None as well where it could wait for ever: it opens each `.gitignore` from `base` upwards, and one
+    may be a pipe or a device.
+    """
+    rules = (folder / ".gitignore" for folder in (base, *base.parents))
+    return None if any(map(_is_special, rules)) else shutil.which("rg")
+
+
+def _is_special(path: Path) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def ripgrep_command(program: str, *arguments: str) -> list[str]:
+    """Make a command that sees hidden files, honours `.gitignore` only, and reads no settings."""
+    return [
+        program,
+        "--no-config",
+        "--no-messages",
+        "--hidden",
+        "--no-require-git",
+        "--no-ignore-global",
+        "--no-ignore-exclude",
+        "--no-ignore-dot",
+        "--color=never",
+        *(f"--glob=!{name}" for name in REPOSITORY_FOLDERS),
+        *arguments,
+    ]

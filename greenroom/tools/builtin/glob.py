@@ -10,14 +10,16 @@ from pathlib import Path
 import trio
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
-from greenroom.tools.builtin.arguments import integer
-from greenroom.tools.builtin.environment import clean_environment
-from greenroom.tools.builtin.file_tree import walk_files
-from greenroom.tools.builtin.glob_pattern import MAX_PATTERN, GlobPattern
-from greenroom.tools.builtin.paths import os_errors, real_cwd, resolve, shown
-from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
-from greenroom.tools.file_threads import in_thread
-from greenroom.tools.process.process import run_contained
+from greenroom.sandbox import clean_environment, run_contained
+from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.file_tree import (
+    MAX_PATTERN,
+    GlobPattern,
+    find_ripgrep,
+    ripgrep_command,
+    walk_files,
+)
+from greenroom.tools.validation import integer
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000

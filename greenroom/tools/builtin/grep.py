@@ -1,6 +1,7 @@
 """Grep: search the contents of files."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,17 +18,260 @@ from greenroom.core import (
     ToolResult,
     serde,
     usual_effects,
+    valid_unicode,
 )
+from greenroom.sandbox import Exit, clean_environment, run_contained
 from greenroom.tools.builtin import searcher
-from greenroom.tools.builtin.environment import clean_environment
-from greenroom.tools.builtin.file_filter import FileFilter
-from greenroom.tools.builtin.file_tree import walk_files
-from greenroom.tools.builtin.grep_rows import GrepRows
-from greenroom.tools.builtin.grep_schema import GREP_PARAMETERS, GrepQuery
-from greenroom.tools.builtin.paths import os_errors, real_cwd, resolve, shown
-from greenroom.tools.builtin.ripgrep import find_ripgrep, ripgrep_command
-from greenroom.tools.file_threads import in_thread
-from greenroom.tools.process.process import Exit, run_contained
+from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.file_tree import (
+    MAX_PATTERN,
+    FileFilter,
+    find_ripgrep,
+    ripgrep_command,
+    walk_files,
+)
+from greenroom.tools.validation import integer
+
+# ---- What Grep can be asked, under the names that models know from the field.
+
+_DEFAULT_LIMIT = 250
+_MAX_LIMIT = 5_000
+_MAX_CONTEXT = 50
+
+
+def _context_lines(where: str) -> dict[str, object]:
+    return {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": _MAX_CONTEXT,
+        "description": f"Lines to show {where} each match, for content.",
+    }
+
+
+GREP_PARAMETERS: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "pattern": {
+            "type": "string",
+            "minLength": 1,
+            "description": "The regular expression, matched within each line.",
+        },
+        "path": {
+            "type": "string",
+            "description": "The file or folder to search. Default: the working directory.",
+        },
+        "glob": {
+            "type": "string",
+            "maxLength": MAX_PATTERN,
+            "description": "Only files like this, such as *.js or src/**/*.{ts,tsx}; !*.min.js for "
+            "all but those.",
+        },
+        "type": {"type": "string", "description": "Only files of this type: py, js, rust, go, …"},
+        "output_mode": {
+            "enum": ["content", "files_with_matches", "count"],
+            "description": "What to return. Default files_with_matches.",
+        },
+        "-A": _context_lines("after"),
+        "-B": _context_lines("before"),
+        "-C": _context_lines("around"),
+        "context": _context_lines("around"),
+        "-n": {"type": "boolean", "description": "Show line numbers in content. Default true."},
+        "-i": {"type": "boolean", "description": "Ignore case. Default false."},
+        "case_insensitive": {"type": "boolean", "description": "The same as -i."},
+        "multiline": {
+            "type": "boolean",
+            "description": "Let the expression span lines, and . match a line end. Default false.",
+        },
+        "head_limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": _MAX_LIMIT,
+            "description": f"How many lines or files to return. Default {_DEFAULT_LIMIT}.",
+        },
+    },
+    "required": ["pattern"],
+    "additionalProperties": False,
+}
+"""The JSON Schema of Grep's input."""
+
+
+@dataclass(frozen=True)
+class GrepQuery:
+    """One search, as asked."""
+
+    pattern: str
+    path: str
+    glob: str
+    type: str
+    mode: str
+    before: int
+    after: int
+    numbers: bool
+    ignore_case: bool
+    multiline: bool
+    limit: int
+
+    @classmethod
+    def of(cls, data: dict[str, object]) -> "GrepQuery":
+        """Read a valid input."""
+        around = integer(data, "-C", integer(data, "context", 0))
+        mode = str(data.get("output_mode", "files_with_matches"))
+        in_context = mode == "content"
+        return cls(
+            pattern=str(data["pattern"]),
+            path=str(data.get("path", ".")),
+            glob=str(data.get("glob", "")),
+            type=str(data.get("type", "")),
+            mode=mode,
+            before=integer(data, "-B", around) if in_context else 0,
+            after=integer(data, "-A", around) if in_context else 0,
+            numbers=bool(data.get("-n", True)),
+            ignore_case=bool(data.get("-i") or data.get("case_insensitive")),
+            multiline=bool(data.get("multiline")),
+            limit=integer(data, "head_limit", _DEFAULT_LIMIT),
+        )
+
+    def ripgrep_arguments(self) -> list[str]:
+        """Ask ripgrep for it."""
+        arguments = ["--line-number", "--no-context-separator"]
+        if self.mode == "count":
+            arguments = ["--count"]
+        elif self.mode == "files_with_matches":
+            arguments.append("--max-count=1")
+        if self.before or self.after:
+            arguments += [f"--before-context={self.before}", f"--after-context={self.after}"]
+        if self.ignore_case:
+            arguments.append("--ignore-case")
+        if self.multiline:
+            arguments += ["--multiline", "--multiline-dotall"]
+        return [*arguments, f"--regexp={self.pattern}", "--"]
+
+    def searcher_options(self) -> dict[str, object]:
+        """Ask `searcher` for it."""
+        return {
+            "pattern": self.pattern,
+            "ignore_case": self.ignore_case,
+            "multiline": self.multiline,
+            "before": self.before,
+            "after": self.after,
+            "count": self.mode == "count",
+            "max_count": 1 if self.mode == "files_with_matches" else 0,
+        }
+
+
+# ---- The rows that a search prints, as they arrive.
+
+_ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
+_LINE_BYTES = 16_384
+_PATH_BYTES = 8_192
+_TEXT_CHARACTERS = 500
+_MAX_NOTES = 10
+
+
+class GrepRows:
+    r"""Turns rows (path, NUL, number, `:` or `-`, line) into lines for the model, up to a limit.
+
+    Rows may be cut anywhere between two chunks. Of a very long row only the beginning is kept. Each
+    path begins with `./`, and may hold line ends, which are shown as `\n`.
+
+    Attributes:
+        lines: what to show.
+        full: whether there was more than the limit.
+        notes: lines of output that are no rows, such as an error; the first ten.
+
+    Example:
+        >>> rows = GrepRows("content", limit=10, wants=lambda path: True, show=str)
+        >>> rows.feed(b"./a.py\x003:import o")
+        >>> rows.feed(b"s\n")
+        >>> rows.lines
+        ['a.py:3:import os']
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        *,
+        limit: int,
+        wants: Callable[[str], bool],
+        show: Callable[[str], str],
+        numbers: bool = True,
+        separate: bool = False,
+    ) -> None:
+        """Write rows for an output mode.
+
+        Args:
+            mode: `content`, `files_with_matches` or `count`.
+            limit: how many lines to keep.
+            wants: whether rows of this path count.
+            show: writes a path for the model.
+            numbers: whether lines of content carry their numbers.
+            separate: whether `--` stands between lines of content that do not follow each other.
+        """
+        self.lines: list[str] = []
+        self.full = False
+        self.notes: list[str] = []
+        self._mode, self._limit, self._wants, self._show = mode, limit, wants, show
+        self._numbers, self._separate = numbers, separate
+        self._rest = b""
+        self._path = b""
+        self._overlong = False
+        self._last = ("", 0)
+        self._seen: dict[str, None] = {}
+
+    @property
+    def files(self) -> int:
+        """How many files the rows came from."""
+        return len(self._seen)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of output."""
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            if not self._overlong:
+                self._take(self._rest + piece)
+            self._rest, self._overlong = b"", False
+        if not self._overlong:
+            self._rest += rest
+            if len(self._rest) > _LINE_BYTES:
+                self._take(self._rest[:_LINE_BYTES])
+                self._rest, self._overlong = b"", True
+
+    def _take(self, line: bytes) -> None:
+        line, self._path = self._path + line, b""
+        if line.startswith(b"./") and b"\0" not in line and len(line) < _PATH_BYTES:
+            self._path = line + b"\n"
+            return
+        row = _ROW.fullmatch(line)
+        if row is None:
+            if line and len(self.notes) < _MAX_NOTES:
+                self.notes.append(line[:_TEXT_CHARACTERS].decode("utf-8", "replace"))
+            return
+        path = os.fsdecode(row[1]).removeprefix("./")
+        if not self._wants(path):
+            return
+        if len(self.lines) >= self._limit:
+            self.full = True
+            return
+        self._seen[path] = None
+        shown = valid_unicode(self._show(path)).replace("\n", "\\n")
+        if self._mode == "files_with_matches":
+            self.lines.append(shown)
+        elif self._mode == "count":
+            self.lines.append(f"{shown}:{int(row[2])}")
+        else:
+            self._add_content(shown, int(row[2]), (row[3] or b":").decode(), row[4] or b"")
+
+    def _add_content(self, path: str, number: int, mark: str, raw: bytes) -> None:
+        if self._separate and self.lines and self._last != (path, number - 1):
+            self.lines.append("--")
+        self._last = (path, number)
+        text = raw.decode("utf-8", "replace").rstrip("\r")
+        if len(text) > _TEXT_CHARACTERS:
+            text = f"{text[:_TEXT_CHARACTERS]} … [a longer line]"
+        self.lines.append(
+            f"{path}{mark}{number}{mark}{text}" if self._numbers else f"{path}{mark}{text}"
+        )
+
 
 _SECONDS = 30.0
 # Well below what one program may be given as arguments on any system.

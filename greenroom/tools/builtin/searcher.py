@@ -12,7 +12,7 @@ is no regular expression; the only line of output then says why.
 """
 
 import codecs
-import json  # noqa: TID251  (it runs alone)
+import json  # noqa: TID251  (the standard library alone)
 import re
 import sys
 

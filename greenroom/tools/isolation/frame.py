@@ -1,15 +1,278 @@
 """Frames: what crosses between us and a worker process, as JSON of a stated length.
 
-We send one `CallFrame` for each call. The worker answers with one `BegunFrame`, any number of
-`ProgressFrame` and `AbandonedFrame`, and one `EndedFrame`. Nothing of it can run code: no pickle.
+We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker answers
+with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one `EndedFrame`. Nothing of it
+can run code: no pickle.
 """
 
-from collections.abc import Iterator
-from typing import TypeAlias
+import functools
+import math
+import os
+import re
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import ParamSpec, TypeAlias
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Wire, serde
-from greenroom.tools.isolation.function_reference import FunctionReference
-from greenroom.tools.isolation.process_limits import ProcessLimits
+
+# ---- Limits of one call.
+
+_MEGABYTE = 1 << 20
+
+
+class ProcessLimits(Wire, frozen=True):
+    """What one call of a tool with `isolation="process"` may use; None for no limit.
+
+    Each is counted from the moment at which the function is called, and holds for the process that
+    it runs in; a process that the function starts may use as much again. A call that goes beyond
+    one is stopped, and the model is told which.
+
+    Attributes:
+        cpu_seconds: seconds of processor time; the system checks at full seconds, so up to one more
+            may pass.
+        memory_megabytes: megabytes (2**20 bytes) of address space beyond what the process has when
+            it is called. macOS does not enforce it.
+
+    Example:
+        >>> ProcessLimits(cpu_seconds=10, memory_megabytes=512).cpu_seconds
+        10
+    """
+
+    cpu_seconds: int | None = None
+    memory_megabytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no limit.
+
+        Raises:
+            ToolError: a limit is no whole number, or less than 1.
+        """
+        for name in ("cpu_seconds", "memory_megabytes"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ToolError(f"{name} is {value!r}", hint="give a whole number, 1 or more")
+
+    @contextmanager
+    def imposed(self) -> Iterator[None]:
+        """Hold this very process to the limits inside of the block."""
+        with _lowered(resource.RLIMIT_CPU, self._cpu_limit()):
+            with _lowered(resource.RLIMIT_AS, self._memory_limit()):
+                yield
+
+    def _cpu_limit(self) -> int | None:
+        if self.cpu_seconds is None:
+            return None
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return math.ceil(usage.ru_utime + usage.ru_stime) + self.cpu_seconds
+
+    def _memory_limit(self) -> int | None:
+        if self.memory_megabytes is None:
+            return None
+        return _address_space() + self.memory_megabytes * _MEGABYTE
+
+
+@contextmanager
+def _lowered(which: int, limit: int | None) -> Iterator[None]:
+    """Lower a limit of this process, and put it back at the end."""
+    before, most = resource.getrlimit(which)
+    if limit is None or 0 <= before <= limit:
+        yield
+        return
+    resource.setrlimit(which, (limit, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(which, (before, most))
+
+
+def _address_space() -> int:
+    """Return the bytes of address space that this process has; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except FileNotFoundError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+# ---- Where another process finds a function: by module and name, as an import does.
+
+P = ParamSpec("P")
+
+SCRIPT_NAME = "__mp_main__"
+"""The name under which a script is loaded again, the same as in the standard multiprocessing."""
+
+_GUARD = re.compile(r"^if\b.*__name__", re.MULTILINE)
+
+_loading: set[str] = set()
+_workers: set[int] = set()
+
+
+def become_worker() -> None:
+    """Say that this process runs tools for another one."""
+    _workers.add(os.getpid())
+
+
+def is_worker() -> bool:
+    """Whether this process runs tools for another one, with `isolation="process"`."""
+    return os.getpid() in _workers
+
+
+def is_loading_script() -> bool:
+    """Whether this process is loading a script to find a function in it."""
+    return bool(_loading)
+
+
+class FunctionReference(Wire, frozen=True):
+    """The place of a function.
+
+    Attributes:
+        module: the name of its module.
+        qualname: its qualified name there.
+        script: the path of the program that it stands in, where that was run as a script.
+        file: the path of its module, for one that an import by name does not find: test runners and
+            plug-in loaders load files that stand on no path.
+    """
+
+    module: str
+    qualname: str
+    script: str = ""
+    file: str = ""
+
+    @classmethod
+    def of(cls, function: Callable[P, object], tool: str) -> "FunctionReference":
+        """Return where a function can be found.
+
+        Raises:
+            ToolError: another process can't find it.
+        """
+        if "<" in function.__qualname__ or getattr(function, "__self__", None) is not None:
+            raise ToolError(
+                f"tool {tool}: another process can't find {function.__qualname__}",
+                hint="define the function at the top of a module, with a name of its own",
+            )
+        if function.__module__ != "__main__":
+            return cls(function.__module__, function.__qualname__, file=_file(function.__module__))
+        main = sys.modules["__main__"]
+        spec = main.__spec__
+        if spec is not None and spec.name != "__main__":
+            return cls(spec.name, function.__qualname__)  # it was run as `python -m …`
+        return cls("__main__", function.__qualname__, _script(main, tool))
+
+    def check(self, function: Callable[P, object], tool: object) -> None:
+        """Make sure that in this process the tool, or its function, is what stands in this place.
+
+        Raises:
+            ToolError: something else stands there, which another process would call instead.
+        """
+        found = _look_up(sys.modules.get(function.__module__), self.qualname)
+        if found is not tool and found is not function:
+            raise ToolError(
+                f"{function.__module__}.{self.qualname} is not the function of {tool!r}, so another "
+                "process can't find that",
+                hint="give it a name of its own at the top of the module",
+            )
+
+    def load(self) -> object:
+        """Import what stands in this place.
+
+        Raises:
+            ToolError: nothing does.
+        """
+        module = _load_script(self.script) if self.script else _import(self.module, self.file)
+        found = _look_up(module, self.qualname)
+        if found is None:
+            raise ToolError(
+                f"another process that loads {self.script or self.module} finds no {self.qualname}",
+                hint="define it at the top of the module, under no condition",
+            )
+        return found
+
+
+def _look_up(module: object, qualname: str) -> object:
+    return functools.reduce(
+        lambda found, name: getattr(found, name, None), qualname.split("."), module
+    )
+
+
+def _script(main: ModuleType, tool: str) -> str:
+    """Return the path of the script that runs, if it can be loaded without being run again."""
+    path = Path(getattr(main, "__file__", None) or "")
+    if not path.is_file():
+        raise ToolError(
+            f"tool {tool}: another process can't find a function of an interactive session",
+            hint="put it into a module, and import it from there",
+        )
+    if not _GUARD.search(path.read_text(encoding="utf-8", errors="replace")):
+        raise ToolError(
+            f"tool {tool}: another process that loads {path.name} would run all of it",
+            hint='put what starts the program under `if __name__ == "__main__":`',
+        )
+    return str(path.absolute())
+
+
+def _file(module: str) -> str:
+    path = getattr(sys.modules.get(module), "__file__", None)
+    return str(Path(path).absolute()) if path else ""
+
+
+def _import(name: str, file: str) -> ModuleType:
+    """Import a module by its name; where that finds none, load the file that it stands in."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        # Only for want of this module, or of a package above it: not of one that it imports.
+        if not file or not f"{name}.".startswith(f"{missing.name}."):
+            raise
+    module = _module(name, file)
+    sys.modules[name] = module
+    try:
+        _execute(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _module(name: str, file: str) -> ModuleType:
+    spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+    assert spec is not None  # the loader is given
+    return module_from_spec(spec)
+
+
+def _execute(module: ModuleType) -> None:
+    assert module.__spec__ is not None  # `_module` has made it
+    assert module.__spec__.loader is not None
+    module.__spec__.loader.exec_module(module)
+
+
+def _load_script(script: str) -> ModuleType:
+    """Load a script as a module of another name, so that its guarded part does not run."""
+    # The standard multiprocessing gives that name to whatever is the main module when it is imported.
+    loaded = sys.modules.get(SCRIPT_NAME)
+    if loaded is not None and getattr(loaded, "__file__", None) == script:
+        return loaded
+    module = _module(SCRIPT_NAME, script)
+    own = sys.modules["__main__"]
+    # Before it runs: dataclasses and pydantic look their module up while a class is made.
+    sys.modules["__main__"] = sys.modules[SCRIPT_NAME] = module
+    _loading.add(script)
+    try:
+        _execute(module)
+    except BaseException:
+        sys.modules["__main__"] = own
+        del sys.modules[SCRIPT_NAME]
+        raise
+    finally:
+        _loading.discard(script)
+    return module
+
 
 MAX_BYTES = 16 << 20
 """The longest frame: more than any model reads, little enough to decode beside an event loop."""
@@ -36,20 +299,12 @@ class ContextFields(Wire, frozen=True):
     @classmethod
     def of(cls, context: AgentContext) -> "ContextFields":
         """Take them out of a context."""
-        return cls(
-            session_id=context.session_id,
-            agent_type=context.agent_type,
-            name=context.name,
-            description=context.description,
-            parent_session_id=context.parent_session_id,
-            parent_tool_use_id=context.parent_tool_use_id,
-            current_turn=context.current_turn,
-            current_tool_use_id=context.current_tool_use_id,
-            metadata=context.metadata,
-            root=str(context.workspace.root),
-            cwd=str(context.workspace.cwd),
-            spill_folder=context.spill_folder,
-        )
+        same = {name: getattr(context, name) for name in SAME_FIELDS}
+        return cls(root=str(context.workspace.root), cwd=str(context.workspace.cwd), **same)
+
+
+SAME_FIELDS = tuple(name for name in ContextFields.__struct_fields__ if name not in ("root", "cwd"))
+"""Those that a context has under the same name."""
 
 
 class CallFrame(Wire, frozen=True, tag="call"):

@@ -32,9 +32,11 @@ from greenroom.core import (
     serde,
     type_name,
 )
-from greenroom.tools.execution import describe_failure
+from greenroom.sandbox import NOTE_FD, become_subreaper
+from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
+    SAME_FIELDS,
     AbandonedFrame,
     BegunFrame,
     CallFrame,
@@ -42,16 +44,14 @@ from greenroom.tools.isolation.frame import (
     EndedFrame,
     FrameBuffer,
     ProgressFrame,
+    become_worker,
     pack,
 )
-from greenroom.tools.isolation.function_reference import become_worker
-from greenroom.tools.process import launcher
-from greenroom.tools.process.live_output import LIVE_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SET_CHILD_SUBREAPER = 36
+
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _CHUNK = 65_536
 _MAX_TRACEBACK = 20_000
@@ -132,19 +132,13 @@ class Worker:
                 )
 
     def _context(self, fields: ContextFields) -> AgentContext:
+        same = {name: getattr(fields, name) for name in SAME_FIELDS}
+        # A copy, so that it is seen what the call changes in them.
+        same["metadata"] = serde.decode(serde.encode(fields.metadata), dict[str, object])
         return AgentContext(
-            session_id=fields.session_id,
-            agent_type=fields.agent_type,
-            name=fields.name,
-            description=fields.description,
-            parent_session_id=fields.parent_session_id,
-            parent_tool_use_id=fields.parent_tool_use_id,
-            current_turn=fields.current_turn,
-            current_tool_use_id=fields.current_tool_use_id,
+            **same,
             workspace=Workspace(fields.root, fields.cwd),
-            metadata=serde.decode(serde.encode(fields.metadata), dict[str, object]),
             resources=_NoResources(),
-            spill_folder=fields.spill_folder,
             on_progress=self._progress,
             on_cleanup=_no_cleanup,
             on_abandon=lambda what: self._connection.send(AbandonedFrame(str(what))),
@@ -260,9 +254,9 @@ def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
 def main(fd: int) -> None:
     """Serve the socket with this number, in the process that a `WorkerProcess` has started."""
     connection = socket.socket(fileno=fd)
-    os.close(launcher.NOTE_FD)
+    os.close(NOTE_FD)
     # What a call leaves becomes a child of this process, where it is seen.
-    launcher.prctl(_SET_CHILD_SUBREAPER, 1)
+    become_subreaper()
     # Going beyond a limit is not worth a core dump.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     faulthandler.enable()

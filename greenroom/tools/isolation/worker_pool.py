@@ -1,23 +1,189 @@
-"""A pool of worker processes, for tools that can be killed."""
+"""The pool of worker processes, in which plain functions run that can be killed."""
 
+import codecs
+import fcntl
 import logging
 import os
 import signal
+import socket
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, ToolError, ToolResult
-from greenroom.tools.isolation.frame import CallFrame, ContextFields, EndedFrame, pack
-from greenroom.tools.isolation.function_reference import FunctionReference
-from greenroom.tools.isolation.process_limits import ProcessLimits
-from greenroom.tools.isolation.worker_process import WorkerProcess
-from greenroom.tools.process.contained_process import Report, no_cleanup, signal_name
-from greenroom.tools.sandbox.confinement import Confinement, Unconfined
-from greenroom.tools.sandbox.examination import confined, our_own_files
-from greenroom.tools.sandbox.policy import Sandbox
-from greenroom.tools.sandbox.reporting import with_report
+from greenroom.core import AgentContext, ToolError, ToolResult, serde
+from greenroom.sandbox import (
+    NOTE_FD,
+    Cleanup,
+    Confinement,
+    ContainedProcess,
+    Report,
+    Sandbox,
+    confine,
+    no_cleanup,
+    our_own_files,
+    our_python,
+    signal_name,
+)
+from greenroom.tools.execution import LiveOutput, add_sandbox_report
+from greenroom.tools.isolation.frame import (
+    AbandonedFrame,
+    Answer,
+    BegunFrame,
+    CallFrame,
+    ContextFields,
+    EndedFrame,
+    FrameBuffer,
+    FunctionReference,
+    ProcessLimits,
+    ProgressFrame,
+    answer_in,
+    is_loading_script,
+    pack,
+)
+
+# ---- One worker, from our side: started once, it runs one call after the other.
+
+_NOTICE = 0.2
+"""Seconds between SIGTERM, on which the function's `finally` blocks run, and SIGKILL."""
+
+_MAX_CALLS = 1_000
+"""Calls after which a worker is replaced, so that what a library leaks does not add up."""
+
+_TAIL_CHARACTERS = 2_000
+_CHUNK = 65_536
+_ROOT = str(Path(__file__).parents[3])
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; sys.argv[:] = {argv!r}; "
+    "from greenroom.tools.isolation.worker import main; main({fd})"
+)
+
+
+class WorkerProcess:
+    """One worker, from `start` to `aclose`; it dies with us."""
+
+    def __init__(self, process: ContainedProcess, stream: trio.SocketStream) -> None:
+        """Take over a worker that was just started."""
+        self._process = process
+        self._stream = stream
+        self._calls = 0
+        self.has_begun = False
+        """Whether the call it was given last has begun."""
+        self.is_reusable = False
+        """Whether it can take another call: the last one ended well and left nothing behind."""
+        self.is_garbled = False
+        """Whether something else than an answer has come from it."""
+        self.tail = ""
+        """The last that it printed."""
+
+    @classmethod
+    async def start(cls, held: Confinement) -> "WorkerProcess":
+        """Start a worker; it need not be up yet to be given a call.
+
+        Args:
+            held: what it is held to.
+
+        Raises:
+            ToolError: the process could not be started.
+        """
+        if is_loading_script():
+            raise ToolError(
+                "a tool was called while another process loads the script that defines it",
+                hint='put what starts the program under `if __name__ == "__main__":`',
+            )
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # The launcher gives the number NOTE_FD to another file.
+            fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, NOTE_FD + 1)
+        try:
+            process = await ContainedProcess.start(
+                [*held.prefix, *_command(fd)],
+                cwd=None,
+                environment={**os.environ, **held.environment},
+                pass_fds=[fd],
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            os.close(fd)
+        return cls(process, trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was given one call at the most."""
+        return self._calls < 2
+
+    async def run(self, call: bytes, context: AgentContext) -> EndedFrame | None:
+        """Run one call; None where the worker ended first, or sent what is no answer.
+
+        What the function prints and reports goes to the context as it comes. A cancel leaves the
+        function running: then, and after None, close the worker.
+        """
+        self._calls += 1
+        self.has_begun = self.is_reusable = False
+        live = LiveOutput(context.progress)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+        def show(data: bytes, *, final: bool = False) -> None:
+            text = decode(data, final).replace("\0", "\ufffd")
+            self.tail = (self.tail + text)[-_TAIL_CHARACTERS:]
+            live.show(text)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._process.follow, show)
+            ended = await self._converse(call, live, context)
+            # The answer is there: a cancel from outside comes too late to take it back.
+            nursery.cancel_scope.shield = True
+            nursery.cancel_scope.cancel()
+        show(self._process.read_output(), final=True)
+        return ended
+
+    async def aclose(self, cleanup: Cleanup) -> Report:
+        """End the worker and all that it started: SIGTERM, a moment, SIGKILL."""
+        report = await self._process.aclose(cleanup, notice=_NOTICE)
+        self._stream.socket.close()
+        return report
+
+    async def _converse(
+        self, call: bytes, live: LiveOutput, context: AgentContext
+    ) -> EndedFrame | None:
+        buffer = FrameBuffer()
+        try:
+            await self._stream.send_all(call)
+            while data := await self._stream.receive_some(_CHUNK):
+                for frame in buffer.feed(data):
+                    ended = self._heard(answer_in(frame), live, context)
+                    if ended:
+                        self.is_reusable = (
+                            ended.is_reusable and buffer.is_empty and self._calls < _MAX_CALLS
+                        )
+                        return ended
+        except trio.BrokenResourceError:
+            return None  # it has ended
+        except (ToolError, serde.InvalidJSONError):
+            self.is_garbled = True
+        return None
+
+    def _heard(self, answer: Answer, live: LiveOutput, context: AgentContext) -> EndedFrame | None:
+        match answer:
+            case BegunFrame():
+                self.has_begun = True
+            case ProgressFrame(text):
+                live.show(text)
+            case AbandonedFrame(what):
+                context.abandoned(what)
+            case EndedFrame():
+                return answer
+        return None
+
+
+def _command(fd: int) -> list[str]:
+    path = [*sys.path, _ROOT]
+    program = _PROGRAM.format(path=path, argv=sys.argv, fd=fd)
+    return our_python("-P", "-c", program)
+
 
 _SIZE = 4
 _log = logging.getLogger("greenroom.tools")
@@ -90,9 +256,7 @@ class WorkerPool:
             ended=self._ended,
         )
 
-    async def _run(
-        self, call: CallFrame, context: AgentContext, held: Confinement | Unconfined
-    ) -> ToolResult:
+    async def _run(self, call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
         """Run one call once there is a place, and return when nothing of it runs any more."""
         data = pack(call)
         async with self._places:
@@ -120,7 +284,7 @@ class WorkerPool:
                 await over.wait()
 
     async def _answer(
-        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement | Unconfined
+        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement
     ) -> EndedFrame:
         """Give the call to one worker; to the next one where that had died before it began."""
         while True:
@@ -139,7 +303,7 @@ class WorkerPool:
             if worker.has_begun or worker.is_new:
                 raise ToolError(_fate(call, worker, report))
 
-    async def _worker(self, held: Confinement | Unconfined) -> WorkerProcess:
+    async def _worker(self, held: Confinement) -> WorkerProcess:
         """Take the worker that was used last, or start one; what is held gets one of its own."""
         if self._idle and not held.prefix:
             return self._idle.pop()
@@ -152,7 +316,7 @@ class WorkerPool:
         worker: WorkerProcess,
         call: CallFrame,
         context: AgentContext,
-        held: Confinement | Unconfined,
+        held: Confinement,
     ) -> Report:
         self._ended += 1
         report = await worker.aclose(context.cleanup)
@@ -187,7 +351,7 @@ async def run_isolated(
     call = CallFrame(
         tool, function, input, ContextFields.of(context), limits, tuple(sys.path), _folder()
     )
-    async with await confined(
+    async with confine(
         sandbox,
         context.workspace,
         shown=files_of(function),
@@ -200,12 +364,10 @@ async def run_isolated(
             result = await _run_in_pool(call, context, held)
         except ToolError as error:
             result = ToolResult.error(str(error))
-        return with_report(result, held.report, sandbox)
+        return add_sandbox_report(result, held.report, sandbox)
 
 
-async def _run_in_pool(
-    call: CallFrame, context: AgentContext, held: Confinement | Unconfined
-) -> ToolResult:
+async def _run_in_pool(call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
     pool = context.resources.get(WorkerPool)
     if pool is not None:
         return await pool._run(call, context, held)

@@ -14,6 +14,7 @@ import re
 import pytest
 import trio
 
+import greenroom.fs
 import greenroom.session
 from greenroom.core import Message, SessionStorageError
 from greenroom.session import AgentSession, FileStore
@@ -21,7 +22,8 @@ from tests.session.faults.simulated_disk import Crash, Folder, SimulatedDisk
 
 MODULES = [
     importlib.import_module(each.name)
-    for each in pkgutil.walk_packages(greenroom.session.__path__, "greenroom.session.")
+    for package in (greenroom.fs, greenroom.session)
+    for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 """All that a store is made of, found once, since a disk is put under it thousands of times."""
 FOLDER = "/home/state/sessions"

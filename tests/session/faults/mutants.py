@@ -10,10 +10,10 @@ import zlib
 import msgspec
 import pytest
 
-from greenroom.session.files import durable
-from greenroom.session.files.durable import SyncError
-from greenroom.session.files.writer import FileWriter
-from greenroom.session.history import lines
+from greenroom.fs import durable
+from greenroom.fs.durable import SyncError
+from greenroom.session import history as lines
+from greenroom.session.session_folder import FileWriter
 
 
 def no_sync(patch):

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from greenroom.core import Message, SessionNotFoundError, SessionStorageError
+from greenroom.fs import durable
 from greenroom.session import AgentSession, FileStore
-from greenroom.session.files import durable, removal, writer
 from tests.session.faults import mutants
 from tests.session.faults.effort import tries
 from tests.session.faults.life import FOLDER, Fault, expect, installed, new_disk
@@ -112,19 +112,21 @@ async def test_a_delete_cut_off_at_any_operation_leaves_a_session_whole_or_gone(
 
 
 def no_rename(patch):
-    patch.setattr(writer, "remove_folder", removal._remove_tree)
+    patch.setattr(durable, "remove_folder", durable._remove_tree)
 
 
 def no_sync_of_the_rename(patch):
+    real = durable.remove_folder
+
     def remove_folder(folder):
         with living(mutants.no_folder_sync):
-            removal.remove_folder(folder)
+            real(folder)
 
-    patch.setattr(writer, "remove_folder", remove_folder)
+    patch.setattr(durable, "remove_folder", remove_folder)
 
 
 def no_sweeping(patch):
-    patch.setattr(removal, "_is_left", lambda name: False)
+    patch.setattr(durable, "_is_left", lambda name: False)
 
 
 @pytest.mark.parametrize("mutant", [no_rename, no_sync_of_the_rename, no_sweeping])

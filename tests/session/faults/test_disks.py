@@ -10,10 +10,15 @@ import pytest
 import trio
 
 from greenroom.core import InvalidJSONError, Message, SessionError, SessionLockedError, ToolUseBlock
-from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore
-from greenroom.session.files import durable
-from greenroom.session.history import pending as pending_module
-from greenroom.session.sqlite import rows
+from greenroom.fs import durable
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    MemoryStore,
+    SQLiteStore,
+    entries as pending_module,
+    sqlite_rows as rows,
+)
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
 ROOT = Path(__file__).parents[3]
@@ -105,7 +110,7 @@ async def test_a_fork_is_not_encoded_on_the_event_loop(files, encoders, monkeypa
     session.mark_tools_started(["t1"])
     await session.save()
     encoders.clear()
-    monkeypatch.setattr("greenroom.session.history.transcript.prove", None)
+    monkeypatch.setattr("greenroom.session.transcript.prove", None)
     fork = await session.fork(1)
     assert encoders
     assert threading.get_ident() not in encoders

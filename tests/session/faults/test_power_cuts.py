@@ -7,7 +7,7 @@ import pytest
 
 from greenroom.core import SessionStorageError
 from greenroom.session import FileStore
-from greenroom.session.history.lines import START, encode_line
+from greenroom.session.history import START, encode_line
 from tests.session.faults.effort import SEED, tries
 from tests.session.faults.life import (
     FOLDER,

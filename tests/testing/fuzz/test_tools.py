@@ -181,18 +181,25 @@ def test_a_workspace_is_listed_up_to_a_bound(tmp_path, monkeypatch):
 
 
 def test_the_process_is_as_before_whatever_a_run_has_changed(tmp_path):
-    before = (
-        dict(os.environ),
-        Path.cwd(),
-        tempfile.gettempdir(),
-        json.dumps,
-        gc.get_freeze_count(),
-    )
+    before = (dict(os.environ), Path.cwd(), tempfile.gettempdir(), json.dumps)
     violations_of(careless_tools.a_function_that_stays_replaced, tmp_path)
     violations_of(careless_tools.a_working_directory_that_stays_another, tmp_path)
     violations_of(careless_tools.a_variable_of_the_environment_that_stays_set, tmp_path)
-    after = (dict(os.environ), Path.cwd(), tempfile.gettempdir(), json.dumps, gc.get_freeze_count())
+    after = (dict(os.environ), Path.cwd(), tempfile.gettempdir(), json.dumps)
     assert after == before
+
+
+@pytest.mark.parametrize("freeze", [gc.unfreeze, gc.freeze])
+def test_what_the_program_has_frozen_stays_so_and_nothing_else_does(freeze):
+    leftovers._is_frozen.cache_clear()
+    freeze()
+    try:
+        before = gc.get_freeze_count() > 0
+        cancel_at_every_checkpoint(lambda: Scenario.of_tool(Cellar().tools["fill"], {}), at=[1])
+        assert (gc.get_freeze_count() > 0) == before
+    finally:
+        gc.freeze()  # as it is while the tests run
+        leftovers._is_frozen.cache_clear()
 
 
 def test_warnings_of_a_run_are_shown():

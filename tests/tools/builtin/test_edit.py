@@ -10,11 +10,10 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
+from greenroom.fs import real_file
 from greenroom.tools import Edit, Read, ToolRegistry
-from greenroom.tools.builtin import atomic_file, edit as edit_module, text_diff
-from greenroom.tools.builtin.replacement import Replacement
-from greenroom.tools.builtin.text_diff import unified_diff
-from greenroom.tools.builtin.text_file import TextContent
+from greenroom.tools.builtin import edit as edit_module, edit as text_diff
+from greenroom.tools.builtin.edit import Replacement, TextContent, unified_diff
 
 
 @pytest.fixture
@@ -204,7 +203,7 @@ def test_a_change_in_the_very_last_moment_is_seen(call, root: Path, monkeypatch)
     def interfere(*_: object) -> None:
         (root / "a.txt").write_text("theirs\n")
 
-    monkeypatch.setattr(atomic_file.os, "fsync", interfere)
+    monkeypatch.setattr(real_file.os, "fsync", interfere)
     with pytest.raises(ToolError, match="changed by somebody else"):
         call(Edit(), file_path="a.txt", old_string="one", new_string="two")
     assert (root / "a.txt").read_text() == "theirs\n"

@@ -10,10 +10,8 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.tools import Glob, Grep, ToolRegistry
-from greenroom.tools.builtin import glob as glob_module, glob_pattern
-from greenroom.tools.builtin.file_tree import walk_files
-from greenroom.tools.builtin.gitignore import IgnoreRules
-from greenroom.tools.builtin.glob_pattern import GlobPattern, expand_braces
+from greenroom.tools.builtin import file_tree as glob_pattern, glob as glob_module
+from greenroom.tools.builtin.file_tree import GlobPattern, IgnoreRules, expand_braces, walk_files
 
 ENGINES = [
     pytest.param(

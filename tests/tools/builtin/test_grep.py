@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, ReadPath, ToolError, serde
 from greenroom.tools import Glob, Grep
 from greenroom.tools.builtin import grep as grep_module, searcher
-from greenroom.tools.builtin.file_filter import FILE_TYPES, FileFilter
-from greenroom.tools.builtin.grep_rows import GrepRows
+from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter
+from greenroom.tools.builtin.grep import GrepRows
 
 RIPGREP = pytest.mark.skipif(not shutil.which("rg"), reason="rg (ripgrep) is not installed")
 FILES = {

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
-from greenroom.tools.builtin.html_text import html_text
-from greenroom.tools.builtin.page import page_text
+from greenroom.tools.builtin.web_page import html_text, page_text
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.tools.builtin.environment import clean_environment
-from greenroom.tools.builtin.output_buffer import OutputBuffer
+from greenroom.sandbox.process import clean_environment
+from greenroom.tools.builtin.commands import OutputBuffer
 
 TEXT = "ab🌱é\n🌱🌱漢x🌱"
 

@@ -7,8 +7,8 @@ import trio
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
 from greenroom.tools import Glob, Grep, Read, Write
-from greenroom.tools.builtin.paths import os_errors, resolve, resolve_and_show, shown
-from greenroom.tools.spill import SpillFolder
+from greenroom.tools.builtin.file_access import os_errors, resolve, resolve_and_show, shown
+from greenroom.tools.execution import SpillFolder
 
 CALLS = {
     "Read": lambda path: (Read(), {"file_path": path}),

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, DocumentBlock, ImageBlock, ReadPath, ToolError
 from greenroom.tools import Read
-from greenroom.tools.builtin.numbered_lines import NumberedLines
+from greenroom.tools.builtin.read import NumberedLines
 
 
 def lines_of(text: str) -> list[str]:
@@ -149,7 +149,7 @@ def test_a_folder_says_so(call, root: Path) -> None:
 
 def test_a_pipe_and_a_socket_block_nobody(call, root: Path, monkeypatch) -> None:
     os.mkfifo(root / "pipe")
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         call(Read(), file_path="pipe")
     monkeypatch.chdir(root)
     with socket.socket(socket.AF_UNIX) as server:

@@ -10,6 +10,8 @@ import trio
 from greenroom import Agent, AgentRuntime, MemoryStore, ToolProgress
 from greenroom.core import AgentContext, ToolStatus
 from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.sandbox import examination
+from greenroom.sandbox.report import Mechanisms
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
     Sandbox,
@@ -19,8 +21,6 @@ from greenroom.tools import (
     examine_sandbox,
     run_python,
 )
-from greenroom.tools.sandbox import examination
-from greenroom.tools.sandbox.mechanisms import Mechanisms
 from tests.tools.builtin.test_bash import marked, marker
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")

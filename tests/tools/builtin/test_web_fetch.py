@@ -165,7 +165,7 @@ async def test_other_urls_are_refused(url):
 
 
 async def test_the_connection_goes_to_the_address_that_was_judged(serve, monkeypatch):
-    from greenroom.tools.builtin import fetch as module
+    from greenroom.tools.builtin import web_page as module
 
     url = await serve({"/": answer(b"pinned", Content_Type="text/plain")})
     lookups = []
@@ -188,7 +188,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged(serve, monkeyp
 
 async def test_each_redirect_is_judged_anew(serve, monkeypatch):
     from greenroom.core import AddressRefusedError
-    from greenroom.tools.builtin import fetch as module
+    from greenroom.tools.builtin import web_page as module
 
     url = await serve({"/": answer(status="302 Found", Location="/next")})
     addresses = ["127.0.0.1"]

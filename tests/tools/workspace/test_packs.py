@@ -6,8 +6,8 @@ import stat
 
 import pytest
 
-from greenroom.tools.workspace import packs
-from greenroom.tools.workspace.packs import Packs
+from greenroom.tools import file_contents as packs
+from greenroom.tools.file_contents import Packs
 
 
 def digest(content):

@@ -1,0 +1,134 @@
+"""The command `greenroom`: reads the command line, runs what it says, gives the exit code."""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from greenroom.cli.arguments import (
+    BROKEN_PIPE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    CompletionOptions,
+    Options,
+    read_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
+
+# By name, so that a command loads what it needs and nothing else.
+COMMANDS = {
+    "run": "interactive.run_interactive",
+    "run -p": "headless.run_headless",
+    "run --resume": "commands.run_resume",
+    "sessions list": "sessions_read.list_sessions",
+    "sessions show": "sessions_read.show_session",
+    "sessions search": "sessions_read.search_sessions",
+    "sessions export": "sessions_read.export_to",
+    "sessions fork": "sessions_change.fork_session",
+    "sessions rewind": "sessions_change.rewind_session",
+    "sessions import": "sessions_change.import_from",
+    "sessions rm": "sessions_change.remove_sessions",
+    "sessions archive": "sessions_change.archive_sessions",
+    "sessions repair": "sessions_change.repair_session",
+    "permissions explain": "permissions_command.explain_call",
+    "permissions list": "permissions_command.list_rules",
+    "permissions log": "permissions_command.show_decisions",
+    "permissions trust": "permissions_command.trust_project",
+    "permissions test": "permissions_cases.test_file",
+    "models": "models_command.list_models",
+    "memory list": "memory_command.list_entries",
+    "memory forget": "memory_command.forget_entries",
+    "plan show": "plans.show_plan",
+    "doctor": "doctor.run_doctor",
+    "tree": "diagnostics.print_trees",
+}
+"""Which function of this package runs a command; it takes the options and returns the exit code."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code.
+
+    Args:
+        argv: the words after the program's name; None for the process's own.
+
+    Raises:
+        SystemExit: for `--help`, `--version` and a command line that can't be read.
+    """
+    options = read_arguments(argv)
+    if sys.platform == "win32":
+        print("greenroom: Windows is not supported; use WSL", file=sys.stderr)
+        return USAGE
+    try:
+        if isinstance(options, CompletionOptions):
+            from greenroom.cli.completion import run_completion
+
+            return run_completion(options)
+        return _run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"greenroom: {place}{error.strerror}", file=sys.stderr)
+        return FAILED
+
+
+def _run(options: Options) -> int:
+    """Run in trio's loop; a fault of the set-up is one line."""
+    # Here and not above: --version and --help need none of it.
+    import trio
+
+    from greenroom.cli.streams import tell
+    from greenroom.core import GreenroomError
+
+    try:
+        with _log_to(options.log):
+            # Between two steps, so that Ctrl-C tears nothing apart.
+            return trio.run(find_command(options), restrict_keyboard_interrupt_to_checkpoints=True)
+    except GreenroomError as error:
+        tell(str(error))
+        return USAGE
+
+
+async def run_resume(options: Options) -> int:
+    """Let the person choose a session, and continue it; return the exit code.
+
+    Raises:
+        GreenroomError: there is no session or no terminal, or the session can't be continued.
+    """
+    from greenroom.cli.stored_sessions import choose_session
+
+    chosen = await choose_session(options)
+    if isinstance(chosen, int):
+        return chosen
+    # Only now: it loads far more than the list needs.
+    from greenroom.cli.interactive import run_interactive
+
+    return await run_interactive(replace(options, resume=chosen))
+
+
+def _log_to(path: str | None) -> "AbstractContextManager[None]":
+    if path is None:
+        return nullcontext()
+    from greenroom.cli.diagnostics import log_to_file
+
+    return log_to_file(path)
+
+
+def find_command(options: Options) -> "Callable[[], Awaitable[int]]":
+    """Load the function that runs what the user asked for, and give it the options."""
+    name = options.command
+    if name == "run" and options.prompt is not None:
+        name = "run -p"
+    elif name == "run" and options.resume == "":
+        name = "run --resume"
+    module, _, function = COMMANDS[name].partition(".")
+    found = getattr(import_module(f"greenroom.cli.{module}"), function)
+    return partial(cast("Callable[[Options], Awaitable[int]]", found), options)

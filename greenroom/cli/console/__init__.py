@@ -1,1 +1,0 @@
-"""`ConsoleRenderer`: agents on the screen, and the person before it."""

@@ -1,0 +1,209 @@
+"""`greenroom doctor`: what is set up, what is missing, and how to fix it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import trio
+
+from greenroom.cli.recap import counted
+from greenroom.cli.run_rules import ignored_rules, project_rules_path
+from greenroom.cli.settings import Settings, read_settings, user_settings_path
+from greenroom.cli.stored_sessions import sessions_folder, working_folder
+from greenroom.cli.streams import OutputWriter
+from greenroom.core import (
+    ConfigurationError,
+    ConfigurationFileError,
+    RuleFileError,
+    SandboxReport,
+    serde,
+)
+from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
+from greenroom.permissions import read_rules, user_rules_path
+from greenroom.tools import Sandbox, examine_sandbox
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options
+
+
+_KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
+_VARIABLES = (
+    MODEL_VARIABLE,
+    *(key for vendor in VENDORS.values() for key in vendor.keys),
+    "ANTHROPIC_BASE_URL",
+    *(variable for host in HOSTS.values() for variable in host.base_variables),
+    "HTTPS_PROXY",
+    "SSL_CERT_FILE",
+)
+_MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        about: what it is about.
+        status: "ok"; "note" where something optional is missing; "problem" where it must be fixed.
+        detail: what was found.
+        fix: what to do, or empty.
+    """
+
+    about: str
+    status: Literal["ok", "note", "problem"]
+    detail: str
+    fix: str = ""
+
+
+async def run_doctor(options: "Options") -> int:
+    """Print the findings; the exit code is 1 where something must be fixed."""
+    findings = await trio.to_thread.run_sync(examine, options)
+    findings.append(await examine_commands(options))
+    out = OutputWriter()
+    if options.json:
+        await out.line(serde.dumps([asdict(each) for each in findings]))
+    else:
+        for each in findings:
+            await out.text(f"{_MARKS[each.status]}  {each.about}: {each.detail}")
+            if each.fix:
+                await out.text(f"      → {each.fix}")
+    return 1 if any(each.status == "problem" for each in findings) else 0
+
+
+def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
+    """Look at everything that a run needs. Keys are named, their values never read out."""
+    folder = Path(options.sessions) if options.sessions else sessions_folder(env)
+    settings, about_settings = _settings()
+    return [
+        Finding("Python", "ok", f"{platform.python_version()}, {sys.executable}"),
+        _platform(),
+        _model(options.model, env, settings),
+        about_settings,
+        _variables(env),
+        _program("bash", "problem", "install bash: the Bash tool runs every command in it"),
+        _program("git", "note", "install git: most projects are kept in it"),
+        _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
+        _folder(folder),
+        _rules("your rules", user_rules_path()),
+        _project_rules(project_rules_path(working_folder())),
+        _terminal(env),
+    ]
+
+
+async def examine_commands(options: "Options") -> Finding:
+    """Look at what would hold commands in a sandbox, as it is asked for or as it is by default."""
+    sandbox = Sandbox()
+    if options.sandbox != "off":
+        sandbox = Sandbox(options.sandbox, options.sandbox_network)
+    report = await examine_sandbox(sandbox)
+    state = "off" if options.sandbox == "off" else options.sandbox
+    detail = (
+        f"{state}; {report.tier} holds {', '.join(report.enforced)}; missing: {_missing(report)}"
+    )
+    if not report.lacking:
+        return Finding("sandbox", "ok", detail)
+    fix = "install bubblewrap, and let it make namespaces: more is held then"
+    return Finding("sandbox", "note", detail, fix)
+
+
+def _missing(report: SandboxReport) -> str:
+    """Name what nothing holds, each reason once."""
+    reasons = dict.fromkeys(report.why[part] for part in report.missing)
+    return "; ".join(
+        f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"
+        for reason in reasons
+    )
+
+
+def _platform() -> Finding:
+    known = sys.platform in ("linux", "darwin")
+    fix = "" if known else "use Linux or macOS"
+    return Finding("platform", "ok" if known else "problem", platform.platform(terse=True), fix)
+
+
+def _settings() -> tuple[Settings, Finding]:
+    path, about = user_settings_path(), "your settings"
+    try:
+        settings = read_settings(path)
+    except ConfigurationFileError as error:
+        detail = f"{error.message}; until that is mended, no run begins"
+        return Settings(), Finding(about, "problem", detail, error.hint)
+    if not path.exists():
+        return settings, Finding(about, "ok", f"none ({path})")
+    said = [f"the model {settings.model}"] if settings.model else []
+    said.append(counted(len(settings.prices), "price"))
+    return settings, Finding(about, "ok", f"{', '.join(said)} in {path}")
+
+
+def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Finding:
+    try:
+        provider = settings.open(name, env)
+        reason = "named with --model" if name is not None else settings.choose(env).reason
+    except ConfigurationError as error:
+        return Finding("model", "problem", error.message, error.hint)
+    detail = f"{provider.name}:{provider.model}, {reason}"
+    if provider.name == "offline" and reason.startswith(("since no key", "since your keys")):
+        fix = f"set one of {', '.join(_KEYS)} to talk to a language model"
+        return Finding("model", "note", detail, fix)
+    return Finding("model", "ok", detail)
+
+
+def _variables(env: Mapping[str, str]) -> Finding:
+    names = [each for each in dict.fromkeys(_VARIABLES) if env.get(each, "").strip()]
+    return Finding("variables set", "ok", ", ".join(names) or "none")
+
+
+def _program(name: str, missing: Literal["note", "problem"], fix: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, "ok", path) if path else Finding(name, missing, "not found", fix)
+
+
+def _folder(folder: Path) -> Finding:
+    place = folder.parent if folder.is_file() else folder  # a database has files beside it
+    nearest = next(each for each in (place, *place.absolute().parents) if each.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("sessions", "ok", str(folder))
+    fix = "make it writable, or name another folder with --sessions DIR"
+    return Finding("sessions", "problem", f"{nearest} can't be written", fix)
+
+
+def _rules(about: str, path: Path) -> Finding:
+    if not path.exists():
+        return Finding(about, "ok", f"none ({path})")
+    try:
+        count = len(read_rules(path))
+    except RuleFileError as error:
+        detail = f"{error.message}; until that is mended, every call is asked about, or denied"
+        return Finding(about, "problem", detail, error.hint)
+    return Finding(about, "ok", f"{count} in {path}")
+
+
+def _project_rules(path: Path) -> Finding:
+    found = _rules("the project's rules", path)
+    if found.status == "problem" or not path.exists():
+        return found
+    try:
+        ignored = ignored_rules(path)
+    except RuleFileError as error:
+        return Finding(found.about, "problem", error.message, error.hint)
+    if not ignored:
+        return found
+    detail = f"{found.detail}; ignored, since a project may only deny and ask: {ignored}"
+    return Finding(found.about, "note", detail, "look at them with greenroom permissions trust")
+
+
+def _terminal(env: Mapping[str, str]) -> Finding:
+    if not sys.stdout.isatty():
+        return Finding("terminal", "ok", "standard output is none, so text is plain")
+    size = shutil.get_terminal_size()
+    kind = env.get("TERM", "")
+    if kind in ("", "dumb"):
+        fix = "set TERM, such as TERM=xterm-256color, for colours and a live display"
+        return Finding("terminal", "note", f"TERM is {kind!r}, so text is plain", fix)
+    colour = "without colour (NO_COLOR)" if env.get("NO_COLOR") else "in colour"
+    return Finding("terminal", "ok", f"{kind}, {size.columns} by {size.lines}, {colour}")

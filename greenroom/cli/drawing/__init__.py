@@ -1,1 +1,0 @@
-"""How things look: colours, margins, Markdown, tool calls, as values that rich draws."""

@@ -1,0 +1,210 @@
+"""Renderables in, text with ANSI codes (or without any) out."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from rich.cells import get_character_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+from greenroom.core import visible
+
+Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
+"""How many colours a terminal has; None for text without any codes."""
+
+
+class Painter:
+    r"""Paints for one kind of terminal.
+
+    Example:
+        >>> Painter(None).paint(["plain"], width=20)
+        'plain\n'
+    """
+
+    def __init__(self, colors: Colors) -> None:
+        """Paint with these colours, or with None without any control code."""
+        self._colors = colors
+
+    def paint(self, renderables: Iterable[RenderableType], width: int) -> str:
+        """Return the renderables one below the other; a line takes at most `width` columns."""
+        console = Console(
+            file=io.StringIO(),
+            width=max(width, 20),
+            color_system=self._colors,
+            force_terminal=self._colors is not None,
+            no_color=False,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            legacy_windows=False,
+        )
+        with console.capture() as captured:
+            for renderable in renderables:
+                console.print(renderable)
+        text = captured.get()
+        if self._colors is not None:
+            return text
+        return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def colors_of(env: Mapping[str, str] = os.environ) -> Colors:
+    """Tell how many colours the terminal has; None where `NO_COLOR` is set.
+
+    Example:
+        >>> colors_of({"TERM": "xterm-256color"}), colors_of({"TERM": "xterm", "NO_COLOR": "1"})
+        ('256', None)
+    """
+    if env.get("NO_COLOR"):
+        return None
+    console = Console(file=io.StringIO(), force_terminal=True, _environ=env)
+    return cast("Colors", console.color_system)
+
+
+# ---- Text behind a margin, without blanks at the ends of lines that would wrap in a narrower window.
+
+_NARROWEST = 8
+_TAB = 8
+
+
+class Prefixed:
+    """Any content with the same text before each of its lines."""
+
+    def __init__(self, prefix: Text, content: RenderableType, *, later: Text | None = None) -> None:
+        """Put this prefix before each line, or the later one before all but the first.
+
+        Each must be one line, and they must be equally wide.
+        """
+        self._prefix = prefix
+        self._later = later or prefix
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(options.max_width - self._prefix.cell_len, _NARROWEST)
+        prefix, later = (
+            [each for each in console.render(text, options) if each.text != "\n"]
+            for text in (self._prefix, self._later)
+        )
+        for line in console.render_lines(self._content, options.update(width=width), pad=False):
+            yield from (*prefix, *stripped(line), Segment.line())
+            prefix = later
+
+
+class Quoted:
+    """Text that is shown to the letter: full rows, each behind the same prefix, with all its blanks."""
+
+    def __init__(self, prefix: Text, text: Text) -> None:
+        """Put this prefix, one line, before each row of the text."""
+        self._prefix = prefix
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(options.max_width - self._prefix.cell_len, 2)
+        prefix = list(self._prefix.render(console))
+        for line in self._text.split("\n", allow_blank=True):
+            line.expand_tabs(_TAB)
+            for row in line.divide(_ends_of_rows(line.plain, width)):
+                yield from (*prefix, *row.render(console), Segment.line())
+
+
+def _ends_of_rows(line: str, width: int) -> Iterator[int]:
+    """Find where rows of so many columns end in a line; nothing is parted from its accents."""
+    used = 0
+    for at, character in enumerate(line):
+        cells = get_character_cell_size(character)
+        if used + cells > width:
+            yield at
+            used = 0
+        used += cells
+
+
+def indented(content: RenderableType, columns: int = 2) -> Prefixed:
+    """Move content to the right."""
+    return Prefixed(Text(" " * columns), content)
+
+
+def hanging(head: Text, content: RenderableType) -> Prefixed:
+    """Put a head before content whose further lines begin below its first, not below the head."""
+    return Prefixed(head, content, later=Text(" " * head.cell_len))
+
+
+def stripped(line: Iterable[Segment]) -> list[Segment]:
+    """Return a line without the blanks at its end that nothing shows, such as a background."""
+    kept = list(line)
+    while kept and not kept[-1].text.strip(" ") and not _is_filled(kept[-1]):
+        del kept[-1]
+    if kept and not _is_filled(kept[-1]):
+        kept[-1] = Segment(kept[-1].text.rstrip(" "), kept[-1].style)
+    return kept
+
+
+def _is_filled(segment: Segment) -> bool:
+    return segment.style is not None and segment.style.bgcolor is not None
+
+
+# ---- Colours.
+
+
+@dataclass(frozen=True)
+class ColorScheme:
+    """What each kind of text looks like; every field is a style of rich, such as "bold red".
+
+    Attributes:
+        user: what the user typed.
+        thinking: the model's reasoning.
+        tool: the name of a tool that ran.
+        output: what a tool printed.
+        error: errors, and calls that failed.
+        note: remarks of the program.
+        added: added lines of a diff.
+        removed: removed lines of a diff.
+        hunk: the places that a diff is about.
+        question: the head of a permission prompt.
+        effect: what a call would do beyond the workspace.
+        subagent: the names of subagents.
+        todo: the step in progress.
+        code: the theme of code blocks, one of pygments'.
+
+    Example:
+        >>> ColorScheme(user="bold green").user
+        'bold green'
+    """
+
+    user: str = "bold cyan"
+    thinking: str = "dim italic"
+    tool: str = "bold"
+    output: str = "dim"
+    error: str = "red"
+    note: str = "dim"
+    added: str = "green"
+    removed: str = "red"
+    hunk: str = "cyan"
+    question: str = "bold yellow"
+    effect: str = "yellow"
+    subagent: str = "magenta"
+    todo: str = "bold"
+    code: str = "ansi_dark"
+
+
+def diff_text(diff: str, scheme: ColorScheme) -> Text:
+    """Colour a unified diff; blanks at the end of a changed line are shown as dots."""
+    text = Text()
+    for line in visible(diff).splitlines():
+        text.append(_with_dots(line) + "\n", _diff_style(line, scheme))
+    text.right_crop(1)
+    return text
+
+
+def _with_dots(line: str) -> str:
+    bare = line.rstrip(" ")
+    return bare + "·" * (len(line) - len(bare)) if line[:1] in "+-" else line
+
+
+def _diff_style(line: str, scheme: ColorScheme) -> str:
+    if line.startswith(("+++", "---")):
+        return scheme.note
+    styles = {"+": scheme.added, "-": scheme.removed, "@": scheme.hunk}
+    return styles.get(line[:1], "")

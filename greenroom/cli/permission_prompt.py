@@ -1,0 +1,419 @@
+"""A permission prompt: what it shows, from facts alone; the model's own words come last.
+
+Pure; nothing is asked here. `choices` are the answers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hanging
+from greenroom.cli.recap import below_home
+from greenroom.cli.terminal import Line, Question
+from greenroom.core import (
+    PermissionPart,
+    PermissionRequest,
+    Remember,
+    RuleDecision,
+    SandboxReport,
+    clip,
+    disguises,
+    exact,
+    texts_in,
+)
+from greenroom.permissions import user_rules_path
+
+# ---- What may be answered to a permission request, and how a line names it.
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One answer that can be chosen.
+
+    Attributes:
+        words: what may be typed for it; the first is its letter.
+        label: what it means.
+        decision: allow or deny.
+        remember: how long it is remembered, or None for this call alone.
+        asks_why: whether a reason for the model is asked next.
+        asks_what: whether it is asked next what is to run instead.
+        asks_value: whether the value of a credential is asked for next.
+        is_listed: whether the prompt lists it; the others are in the documentation.
+    """
+
+    words: tuple[str, ...]
+    label: str
+    decision: RuleDecision
+    remember: Remember | None = None
+    asks_why: bool = False
+    asks_what: bool = False
+    asks_value: bool = False
+    is_listed: bool = True
+
+
+_ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
+
+CREDENTIAL_HIDDEN = "it is kept in memory until this program ends, and is shown nowhere"
+CREDENTIAL_SEEN = (
+    "what is typed here would be seen: run this in a terminal that is not a pipe and whose TERM is not"
+    " dumb, or give it with handle.give_credential"
+)
+EDITED = "command"
+"""The field of an input that can be changed in a line."""
+
+CHOICES = (
+    Choice(("y", "yes", "once"), "once", _ALLOW),
+    Choice(("g", "give"), "give it, unseen", _ALLOW, asks_value=True),
+    Choice(("e", "edit"), "edit", _ALLOW, asks_what=True),
+    Choice(("s", "session"), "this session", _ALLOW, "session"),
+    Choice(("p", "project"), "this project", _ALLOW, "project"),
+    Choice(("a", "always"), "always", _ALLOW, "always"),
+    Choice(("n", "no"), "no", _DENY),
+    Choice(("v", "never"), "never", _DENY, "always"),
+    Choice(("never session",), "never in this session", _DENY, "session", is_listed=False),
+    Choice(("never project",), "never in this project", _DENY, "project", is_listed=False),
+    Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
+)
+"""Every choice; none of them is bound to Enter or a blank alone."""
+
+
+def choices_for(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
+    """Return the choices of a request; without a narrow rule nothing can be remembered.
+
+    A credential is given where what is typed can be hidden, and is the only yes to such a request.
+    """
+    rules = {_ALLOW: request.remembers, _DENY: request.forbids}
+    return tuple(
+        each
+        for each in CHOICES
+        if (each.remember is None or rules[each.decision])
+        and (not each.asks_what or isinstance(request.input.get(EDITED), str))
+        and (each.decision is _DENY or each.asks_value == bool(request.credential))
+        and (can_hide or not each.asks_value)
+    )
+
+
+def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
+    """Return the choices of a request as a prompt lists them."""
+    if request.options is not None:
+        number = " or a number" if request.options else ""
+        return f"type an answer{number}, then Enter; Ctrl-D: no answer"
+    listed = (each for each in choices_for(request, can_hide=can_hide) if each.is_listed)
+    return "  ".join(f"[{each.words[0]}] {each.label}" for each in listed)
+
+
+def find_choice(line: str) -> Choice | None:
+    """Return the choice that a line names; None where it is anything else, such as empty.
+
+    Example:
+        >>> find_choice("Yes").label, find_choice("yes, but look first")
+        ('once', None)
+    """
+    word = " ".join(line.split()).casefold()
+    return next((each for each in CHOICES if word in each.words), None)
+
+
+# ---- Which permission request is asked now, and what an answer to it does.
+
+_ANSWER = "answer> "
+_CHOOSE = "allow? > "
+_WHY = "why not? > "
+_VALUE = "value, not shown > "
+_WHAT = "run instead? > "
+_QUOTED = 100  # characters of what was refused
+TOO_LATE = "not sent: that question is decided already"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person has decided about one request; `value` is that of a credential, for nobody to see."""
+
+    request_id: str
+    decision: RuleDecision
+    remember: Remember | None = None
+    message: str = ""
+    input: dict[str, object] | None = None
+    value: str = field(default="", repr=False)
+
+
+class QuestionQueue:
+    """Open requests, asked one at a time, oldest first.
+
+    The agent's own list of what is open is the truth; this follows it. It is pure: the renderer
+    shows what it says and carries out what it decides.
+    """
+
+    def __init__(self, *, can_hide: bool = False) -> None:
+        """Start with nothing open; `can_hide` says whether what is typed can be hidden."""
+        self._can_hide = can_hide
+        self._open: tuple[PermissionRequest, ...] = ()
+        self._answered: set[str] = set()
+        self._chosen: Choice | None = None  # what asks for words next
+        self._decided = 0  # since nothing was open
+
+    @property
+    def current(self) -> PermissionRequest | None:
+        """The request that is asked now."""
+        return self._open[0] if self._open else None
+
+    @property
+    def place(self) -> str:
+        """Which of how many is asked now; empty where it is the only one."""
+        all_ = self._decided + len(self._open)
+        return f"question {self._decided + 1} of {all_}" if all_ > 1 else ""
+
+    @property
+    def asks_for_words(self) -> bool:
+        """Whether an answer, a reason or a command is asked for now, and no choice."""
+        is_question = self.current is not None and self.current.options is not None
+        return is_question or self._chosen is not None
+
+    def question(self, paint: Callable[[int], str]) -> Question | None:
+        """Return what the next line may answer; `paint` shows the request that is asked now."""
+        if self.current is None:
+            return None
+        id_ = self.current.request_id
+        if self._chosen is None:
+            label = _CHOOSE if self.current.options is None else _ANSWER
+            return Question(id_, label, paint, self.place)
+        if self._chosen.asks_what:
+            text = str(self.current.input[EDITED])
+            # What can't be shown as it is has to be typed anew.
+            shown = text if exact(text) == text else ""
+            return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
+        if self._chosen.asks_value:
+            id_ = f"{id_} value"
+            return Question(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
+        return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
+
+    def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
+        """Take what is open now; return the request to show, if another one is asked than before."""
+        before = self.current
+        ids = {request.request_id for request in pending}
+        self._answered &= ids
+        known = tuple(each for each in self._open if each.request_id in ids)
+        seen = {request.request_id for request in known} | self._answered
+        self._open = (*known, *(each for each in pending if each.request_id not in seen))
+        return self._changed(before)
+
+    def drop(self, request_id: str) -> PermissionRequest | None:
+        """Take a request as answered; return the request to show next, if there is one."""
+        before = self.current
+        self._answered.add(request_id)
+        self._open = tuple(each for each in self._open if each.request_id != request_id)
+        return self._changed(before)
+
+    def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
+        if self.current is before:
+            return None
+        self._chosen = None
+        self._decided = self._decided + 1 if before is not None and self._open else 0
+        return self.current
+
+    def read(self, line: Line) -> Decision | str:
+        """Read a line as an answer to the question that is open.
+
+        Returns:
+            The decision; or words to say to the person, empty where there is nothing to say.
+        """
+        request, question = self.current, self.question(lambda _: "")
+        if request is None or question is None or line.question != question.id:
+            return TOO_LATE if line.text.strip() else ""
+        if self._chosen is not None:
+            chosen, self._chosen = self._chosen, None
+            if chosen.asks_value:
+                return self._given(request, line.text)
+            read = self._changed_call if chosen.asks_what else self._reason
+            return read(request, line.text)
+        if request.options is not None:
+            words = line.text.strip()
+            return Decision(request.request_id, RuleDecision.ALLOW, message=words) if words else ""
+        choice = find_choice(line.text)
+        if choice is None:
+            return self._refuse(request, line.text) if line.text.strip() else ""
+        if choice not in choices_for(request, can_hide=self._can_hide):
+            return f"{choice.label}: not possible here, since {_why_not(request, choice)}"
+        if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
+            return f"{choice.label}: not before all of it was shown; Space or PgDn goes on"
+        return self._choose(request, choice)
+
+    def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
+        if choice.asks_why or choice.asks_what or choice.asks_value:
+            self._chosen = choice
+            return ""
+        return Decision(request.request_id, choice.decision, choice.remember)
+
+    def _reason(self, request: PermissionRequest, text: str) -> Decision | str:
+        if not text.strip():
+            return "no reason given; the question is still open"
+        return Decision(request.request_id, RuleDecision.DENY, message=text.strip())
+
+    def _given(self, request: PermissionRequest, text: str) -> Decision | str:
+        value = text.strip()  # what is pasted often brings the end of its line
+        if not value:
+            return "nothing was typed; the question is still open"
+        return Decision(request.request_id, RuleDecision.ALLOW, value=value)
+
+    def _refuse(self, request: PermissionRequest, text: str) -> str:
+        words = clip(exact(" ".join(text.split())), _QUOTED)
+        choices = describe_choices(request, can_hide=self._can_hide)
+        if request.credential:  # it may be the value
+            return f"that is not a choice, and was not sent: {choices}"
+        return f"“{words}” is not a choice, and was not sent: {choices}"
+
+    def _changed_call(self, request: PermissionRequest, text: str) -> Decision | str:
+        if not text.strip() or text.strip() == str(request.input[EDITED]).strip():
+            return "nothing was changed; the question is still open"
+        changed = {**request.input, EDITED: text}
+        return Decision(request.request_id, RuleDecision.ALLOW, input=changed)
+
+
+def _why_not(request: PermissionRequest, choice: Choice) -> str:
+    if request.credential and choice.decision is RuleDecision.ALLOW:
+        return (
+            CREDENTIAL_SEEN if choice.asks_value else "a credential is asked for: give it, or not"
+        )
+    if choice.asks_value:
+        return "no credential is asked for"
+    return "it has no command" if choice.asks_what else "no narrow rule fits this call"
+
+
+# ---- A verdict: what a part of a call is, what the rules say to it, why, and whose rule that was.
+
+_MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
+
+
+def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
+    """Show one part of a call; however long it is, none of its lines looks like another part."""
+    styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
+    head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
+    body = Text(" ".join(exact(part.text).split("\n")), overflow="fold")
+    reasons = [exact(part.reason)] if part.reason != part.text else []
+    reasons += [exact(below_home(part.source))] if part.source else []
+    if reasons:
+        body.append(f"  ({'; '.join(reasons)})", scheme.note)
+    return hanging(head, body)
+
+
+_CLAIM = 300  # characters
+_RECORDED = (40, 4_000)  # lines and characters of each text in the record of a question
+
+
+def render_request(
+    request: PermissionRequest, scheme: ColorScheme, warning: str = "", *, can_hide: bool = True
+) -> RenderableType:
+    """Show all that a person needs to decide, whole.
+
+    Args:
+        request: the request.
+        scheme: the colours.
+        warning: what should be known before a choice is made.
+        can_hide: whether the terminal can hide what is typed.
+    """
+    lines: list[RenderableType] = [_head(request, "asks", scheme)]
+    if request.details:
+        lines.append(_quoted(Text(exact(request.details)), scheme))
+    if request.diff:
+        lines.append(_quoted(diff_text(exact(request.diff), scheme), scheme))
+    lines += [_line(line, "bold") for line in _warnings(request)]
+    lines += [render_part(part, scheme) for part in request.parts]
+    lines += [_line(line, scheme.effect) for line in _effects(request)]
+    lines += [_line(line, scheme.note) for line in _remarks(request, can_hide=can_hide)]
+    if request.sandbox is not None:
+        lines.append(_sandbox(request.sandbox, scheme))
+    if warning:
+        lines.append(_line(warning, scheme.error))
+    if request.claim:
+        lines.append(_claim(request.claim, scheme))
+    lines.append(Text(f"  {describe_choices(request, can_hide=can_hide)}", scheme.question))
+    return Group(*lines)
+
+
+def render_record(request: PermissionRequest, scheme: ColorScheme) -> RenderableType:
+    """Show what was asked, once it is decided; of what is very long the beginning."""
+    lines: list[RenderableType] = [_head(request, "asked", scheme)]
+    if request.details:
+        lines.append(_quoted(Text(_beginning(exact(request.details))), scheme))
+    if request.diff:
+        lines.append(_quoted(diff_text(_beginning(exact(request.diff)), scheme), scheme))
+    return Group(*lines)
+
+
+def _beginning(text: str) -> str:
+    lines, letters = _RECORDED
+    kept = "\n".join(text[:letters].split("\n")[:lines])
+    left = len(text) - len(kept)
+    return f"{kept}\n… {left:,} more characters …" if left else kept
+
+
+def _quoted(text: Text, scheme: ColorScheme) -> RenderableType:
+    """Put a mark before each line of a text that is none of ours, so that none can pass for ours."""
+    return Quoted(Text("  │ ", scheme.note), text)
+
+
+def _line(text: str, style: str) -> RenderableType:
+    return hanging(Text("  "), Text(" ".join(exact(text).split("\n")), style))
+
+
+def _warnings(request: PermissionRequest) -> tuple[str, ...]:
+    """Return what may mislead; looked for here where it was not a runtime that made the request."""
+    if request.warnings or request.session_id:
+        return request.warnings
+    return disguises(request.action, request.details, request.diff, *texts_in(request.input))
+
+
+def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
+    who = " > ".join(exact(name) for name in request.lineage) or "the agent"
+    head = Text("? ", scheme.question)
+    return head.append(f"{who} {verb}: {exact(request.action)} ({exact(request.tool_name)})")
+
+
+def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
+    """Say what holds the call; what does not hold is the one thing to see."""
+    warns = report.lacking or report.as_root
+    return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
+
+
+def _effects(request: PermissionRequest) -> Iterator[str]:
+    """Say what it does beyond the workspace and beyond itself."""
+    effects = request.effects
+    for what, found in (
+        ("runs with other rights", effects.privileges),
+        ("writes outside the workspace", effects.writes),
+        ("reads outside the workspace", effects.reads),
+        ("names files outside the workspace", effects.names),
+        ("contacts", effects.hosts),
+        ("besides", effects.changes),
+    ):
+        if found:
+            yield f"{what}: {', '.join(exact(each) for each in found)}"
+
+
+def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
+    if request.options is not None:
+        return
+    if request.credential:
+        yield f"asked because: {exact(request.reason)}"
+        yield CREDENTIAL_HIDDEN if can_hide else CREDENTIAL_SEEN
+        return
+    if request.cwd:
+        yield f"in {exact(request.cwd)}"
+    if request.reason and not request.parts:
+        yield f"asked because: {exact(request.reason)}"
+    if request.remembers:
+        yield f"remembered as: {', '.join(exact(rule) for rule in request.remembers)}"
+    else:
+        why = exact(request.unremembered) or "no narrow rule fits"
+        yield f"{why}, so a yes can't be remembered"
+    if request.forbids:
+        yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
+    if request.remembers or request.forbids:
+        yield f"always and never hold in every project: {exact(below_home(str(user_rules_path())))}"
+
+
+def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
+    """Show what the model says of the call, in quotes, where it can't pass for a line of ours."""
+    words = clip(exact(" ".join(claim.split())), _CLAIM)
+    return _line(f"agent says: “{words}”", scheme.note)

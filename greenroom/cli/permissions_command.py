@@ -1,0 +1,381 @@
+"""`greenroom permissions`: what the rules would decide, which there are, and what was decided.
+
+`permissions_cases` judges the calls of a file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from greenroom.cli.recap import below_home, counted, one_line
+from greenroom.cli.run_rules import RunRules, project_rules_path, rules_of_run
+from greenroom.cli.stored_sessions import load_session, open_store, working_folder
+from greenroom.cli.streams import Page, confirm, tell
+from greenroom.core import (
+    AgentContext,
+    ConfigurationError,
+    InvalidJSONError,
+    PermissionRecord,
+    SessionError,
+    Workspace,
+    exact,
+    serde,
+    visible,
+)
+from greenroom.permissions import (
+    Explanation,
+    PermissionRule,
+    encode_rule,
+    is_trusted,
+    read_rules,
+    rules_digest,
+    tightening,
+    trust_rules,
+)
+from greenroom.session import AgentSession
+from greenroom.shell import read_only_commands
+from greenroom.tools import ToolRegistry, builtin_tools
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from greenroom.agents import ProjectText
+    from greenroom.cli.arguments import PermissionsOptions
+    from greenroom.cli.painter import ColorScheme
+
+
+# -- explain: what would be decided about one call ------------------------------------------------
+
+_AGENT = "coder"  # whose rules hold in a run of the command
+
+
+async def explain_call(options: "PermissionsOptions") -> int:
+    """Print what a run in this folder would decide about a call; nothing of it happens.
+
+    Raises:
+        ConfigurationError: the input is no JSON object, or a command is given for another tool.
+        RuleFileError: a rule of the command line can't be used.
+    """
+    arguments = _input(options)
+    workspace = working_folder()
+    rules = await trio.to_thread.run_sync(
+        rules_of_run, workspace, options.allow, options.deny, options.mode, options.read_only
+    )
+    tell(*rules.warnings, *rules.notes)
+    tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
+    context = AgentContext(
+        session_id="explained", agent_type=_AGENT, workspace=Workspace(workspace)
+    )
+    found = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
+    page = Page()
+    if options.json:
+        about = {"tool": options.tool, "input": arguments, "cwd": str(workspace)}
+        await page.line(serde.dumps({**about, "mode": options.mode, **_explanation_as_json(found)}))
+    else:
+        await _show_explanation(found, options, page)
+    return 0
+
+
+def _input(options: "PermissionsOptions") -> dict[str, object]:
+    if options.text is not None:
+        if options.tool != "Bash":
+            raise ConfigurationError(
+                f"a command is for Bash, not for {options.tool}",
+                hint='write --input, such as \'{"file_path": "a.py"}\'',
+            )
+        return {"command": options.text}
+    try:
+        return serde.loads_object(options.input or "")
+    except InvalidJSONError as error:
+        raise ConfigurationError(f"--input: {error.message}", hint="one JSON object") from error
+
+
+def _explanation_as_json(found: Explanation) -> dict[str, object]:
+    """Describe an explanation with plain values."""
+    return {
+        "decision": found.decision,
+        "reason": found.reason,
+        "rule": found.rule.id if found.rule else None,
+        "source": found.rule.source if found.rule else None,
+        "message": found.message,
+        "parts": [msgspec.to_builtins(part) for part in found.parts],
+        "digest": found.digest,
+        "remembers": [str(rule) for rule in found.remembers],
+        "forbids": [str(rule) for rule in found.forbids],
+    }
+
+
+async def _show_explanation(found: Explanation, options: "PermissionsOptions", page: Page) -> None:
+    from greenroom.cli.painter import ColorScheme
+    from greenroom.cli.permission_prompt import render_part
+
+    scheme = ColorScheme()
+    lines = [_explanation_head(found, scheme), *(render_part(part, scheme) for part in found.parts)]
+    await page.show(*lines, *_explanation_remarks(found, options, scheme))
+
+
+def _explanation_head(found: Explanation, scheme: "ColorScheme") -> "Text":
+    from rich.text import Text
+
+    styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
+    head = Text(str(found.decision), styles[found.decision])
+    return head.append(f": {visible(found.reason)}")
+
+
+def _explanation_remarks(
+    found: Explanation, options: "PermissionsOptions", scheme: "ColorScheme"
+) -> "list[Text]":
+    from rich.text import Text
+
+    lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
+    if found.decision == "deny":
+        lines.append(f"the model is told: {found.message}")
+    if found.decision == "ask":
+        rules = ", ".join(str(rule) for rule in found.remembers)
+        why = f": {found.unremembered}" if found.unremembered else ""
+        lines.append(f"an always would store: {rules}" if rules else f"no always is offered{why}")
+        if found.forbids:
+            lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
+    lines.append(f"digest: {found.digest}")
+    return [Text(f"  {visible(line)}", scheme.note) for line in lines]
+
+
+# -- list: the rules of a run, in the order in which they are asked -------------------------------
+
+_IGNORED = "it allows, and the project's file is not trusted"
+_EXPIRED = "its time is over"
+
+
+async def list_rules(options: "PermissionsOptions") -> int:
+    """Print the rules of a run in this folder, where each comes from, and those that don't count.
+
+    Raises:
+        RuleFileError: a rule of the command line can't be used.
+    """
+    rules = await trio.to_thread.run_sync(
+        rules_of_run, working_folder(), options.allow, options.deny, options.mode, options.read_only
+    )
+    tell(*rules.warnings)
+    page = Page()
+    if options.json:
+        await page.line(serde.dumps(_rules_as_json(rules)))
+        return 0
+    live = [rule for rule in rules.manager.rules if not rule.expired]
+    await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
+    if left_out := _left_out(rules):
+        await page.text("\nThese don't count:")
+        await page.table(_COLUMNS, [(*_rule_row(rule), why) for rule, why in left_out])
+    if rules.manager.read_only:
+        await page.text(f"\n{_READ_ONLY}")
+        await page.text("\n".join(wrap(", ".join(read_only_commands()), 96)))
+    await page.text(f"\n{_MODES[rules.manager.mode]}")
+    return 0
+
+
+_COLUMNS = ("decision", "rule", "name", "scope", "from", "why")
+_READ_ONLY = """\
+Built in: these commands need no rule where they only read, inside the workspace. Options that write
+or run something are asked about, and git where its repository names a program. --no-read-only turns
+that off."""
+_MODES = {
+    "default": "What no rule is about is asked.",
+    "accept-edits": "Edits in the workspace of what is not protected are allowed; what else no rule is about is asked.",
+    "plan": "Only reading is allowed, whatever the rules say.",
+    "deny": "What is not allowed is denied; nobody is asked.",
+    "bypass": "What no rule denies is allowed; nobody is asked, but where a denial may be meant.",
+}
+
+
+def _left_out(rules: RunRules) -> list[tuple[PermissionRule, str]]:
+    """Return the rules that don't count, and why not."""
+    expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.expired]
+    return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
+
+
+def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
+    limits = [part for part in (rule.agent, rule.session) if part]
+    scope = " ".join([rule.scope, *limits])
+    extras = ["final"] if rule.final else []
+    extras += [f"priority {rule.priority}"] if rule.priority else []
+    extras += [f"until {rule.expires.astimezone():%Y-%m-%d %H:%M}"] if rule.expires else []
+    name = "" if rule.id == rule.generated_id else rule.id
+    cells = map(one_line, (name, ", ".join([scope, *extras])))
+    # A matcher is shown whole, so that it can be given to --allow and --deny.
+    return (str(rule.decision), str(rule.matcher), *cells, below_home(one_line(rule.source)))
+
+
+def _rules_as_json(rules: RunRules) -> dict[str, object]:
+    live = [rule for rule in rules.manager.rules if not rule.expired]
+    return {
+        "mode": rules.manager.mode,
+        "read_only": read_only_commands() if rules.manager.read_only else (),
+        "rules": [_described(rule) for rule in live],
+        "ignored": [{**_described(rule), "why": why} for rule, why in _left_out(rules)],
+    }
+
+
+def _described(rule: PermissionRule) -> dict[str, object]:
+    return {"id": rule.id, **encode_rule(rule), "scope": rule.scope, "source": rule.source}
+
+
+# -- log: what was decided in a session and in those of its subagents -----------------------------
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """A decision, and the session that it is on record in."""
+
+    session: AgentSession
+    record: PermissionRecord
+
+
+async def show_decisions(options: "PermissionsOptions") -> int:
+    """Print what was decided, the oldest first; the exit code is 1 where a subagent's is missing.
+
+    Raises:
+        SessionError: the session is unknown or can't be read.
+        OSError: standard output can't be written.
+    """
+    root = await load_session(options.session_id, open_store(options))
+    rows, missing = await _rows(root)
+    shown = rows[-options.last :] if options.last else rows
+    page = Page()
+    if options.json:
+        await page.line(serde.dumps([_decision_as_json(row) for row in shown]))
+    elif not rows:
+        await page.text("Nothing was decided in this session.")
+    else:
+        await _show_decisions(shown, root, page)
+    tell(*missing)
+    return 1 if missing else 0
+
+
+async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
+    """Read the decisions of a session and all below it, by their time; and what can't be read."""
+    rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
+    while waiting:
+        session = waiting.pop()
+        rows += [_Decision(session, record) for record in await session.decisions()]
+        seen.add(session.session_id)
+        for id_ in session.child_session_ids:
+            if id_ not in seen:
+                seen.add(id_)
+                try:
+                    waiting.append(await AgentSession.load(id_, store=root.store))
+                except SessionError as error:
+                    missing.append(error.message)
+    return sorted(rows, key=lambda row: row.record.at), missing
+
+
+async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Page) -> None:
+    from greenroom.cli.painter import ColorScheme
+    from greenroom.cli.permission_prompt import render_part
+
+    scheme = ColorScheme()
+    for row in rows:
+        parts = [render_part(part, scheme) for part in row.record.parts]
+        await page.show(
+            _decision_head(row, root, scheme), *parts, *_decision_remarks(row.record, scheme)
+        )
+
+
+def _decision_head(row: _Decision, root: AgentSession, scheme: "ColorScheme") -> "Text":
+    from rich.text import Text
+
+    record = row.record
+    style = scheme.added if record.decision == "allow" else scheme.error
+    head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
+    head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
+    head.append(f"  {visible(record.tool_name)}  by {visible(record.by)}")
+    if row.session.session_id != root.session_id:
+        head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
+    return head
+
+
+def _decision_remarks(record: PermissionRecord, scheme: "ColorScheme") -> "list[Text]":
+    from rich.text import Text
+
+    lines = [f"{record.left_out} more parts"] if record.left_out else []
+    lines += ["the input was changed by the person"] if record.edited else []
+    lines += [f"said: {one_line(record.message)}"] if record.message else []
+    if record.remember:
+        lines.append(f"remembered ({record.remember}): {one_line(', '.join(record.rules))}")
+    lines += [f"sandbox: {record.sandbox}"] if record.sandbox else []
+    lines += [f"mode {record.mode}"] if record.mode != "default" else []
+    return [Text(f"  {visible(line)}", scheme.note) for line in lines]
+
+
+def _decision_as_json(row: _Decision) -> dict[str, object]:
+    session = {"session_id": row.session.session_id, "agent_type": row.session.agent_type}
+    record = {name: getattr(row.record, name) for name in row.record.__struct_fields__}
+    return {**session, **msgspec.to_builtins(record)}
+
+
+# -- trust: let what the project says count, its rules and its texts for the model ----------------
+
+_REFUSED = 1
+
+
+async def trust_project(options: "PermissionsOptions") -> int:
+    """Show what the project's files say, one by one, and trust each if a person agrees.
+
+    It counts as long as the file stays as it is. Only a person at a terminal can agree: no option
+    does, so that no command that an agent runs can. The exit code is 1 where one is not trusted.
+
+    Raises:
+        ConfigurationError: there is nothing to trust, or nobody can be asked.
+        RuleFileError: a file can't be used, or has changed while it was looked at.
+    """
+    workspace, page = working_folder(), Page()
+    path = project_rules_path(workspace)
+    # Before it is read: what is trusted is no other file than the one that is shown.
+    digest = await trio.to_thread.run_sync(rules_digest, path)
+    from greenroom.cli.run_setup import (
+        read_instructions,  # all of the agents; no other verb needs them
+    )
+
+    texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
+    if digest is None and not texts:
+        raise ConfigurationError(f"{path} can't be read", hint="there is nothing to trust here")
+    agreed, said = dict[Path, bool](), dict[str, object]()
+    if digest is not None:
+        rules = await trio.to_thread.run_sync(read_rules, path)
+        allowed = [rule for rule in rules if rule not in tightening(rules)]
+        is_known = await trio.to_thread.run_sync(is_trusted, path)
+        agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
+        said = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
+    for text in texts:
+        agreed[text.path] = text.is_trusted or await _ask(
+            text.path, text.digest, _describe_text(text), page
+        )
+    if options.json:
+        others = [{"path": str(each.path), "trusted": agreed[each.path]} for each in texts]
+        await page.line(serde.dumps(said | {"texts": others}))
+    else:
+        for each, is_agreed in agreed.items():
+            await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
+    return 0 if all(agreed.values()) else _REFUSED
+
+
+async def _ask(path: Path, digest: str, description: Iterable[str], page: Page) -> bool:
+    for line in description:
+        await page.text(line)
+    agreed = await confirm("Trust it as long as it stays as it is?", hint="use a terminal")
+    if agreed:
+        await trio.to_thread.run_sync(trust_rules, path, digest)
+    return agreed
+
+
+def _describe_rules(path: Path, allowed: list[PermissionRule]) -> Iterable[str]:
+    yield f"{path} holds {counted(len(allowed), 'rule')} that would count:"
+    yield from (f"  {one_line(rule)}" for rule in allowed)
+
+
+def _describe_text(text: "ProjectText") -> Iterable[str]:
+    yield f"{text.path} would count as what you tell the model:"
+    yield from (f"  │ {line}" for line in exact(text.text.replace("\r\n", "\n")).split("\n"))

@@ -1,0 +1,407 @@
+"""The input line at the bottom of the terminal, and what is shown around it: prompt_toolkit's side.
+
+While a question is open the line is for its answer alone. A text that was in it is put aside and
+comes back afterwards; what is typed before the question could be seen is refused.
+
+Nothing here knows of trio or of agents, and nothing else knows of prompt_toolkit. All methods but
+`run` are called in the application's own loop.
+"""
+
+import select
+import sys
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.input import create_input
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import Style
+
+from greenroom.cli.painter import Colors
+from greenroom.cli.prompt_layout import (
+    PromptLayout,
+    QuestionPane,
+    open_file,
+    output_to,
+    terminal_size,
+)
+from greenroom.cli.terminal import GUARD, Frame, Key, KeyName, Line, PersonEvent, Question
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
+
+
+# ---- A line that is typed and never shown, such as a password.
+#
+# It is kept here, out of prompt_toolkit's buffer: that one has an undo stack, a history, a kill ring and
+# macros, and each of them would remember.
+
+_LONGEST = 65_536  # characters; what is longer is not taken
+_SOMETHING = "•••"
+
+
+class HiddenLine:
+    """What is typed for a question that hides it; the screen tells only whether there is something."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.text = ""
+        """What was typed so far."""
+        self._is_finished = False
+
+    @property
+    def mask(self) -> str:
+        """What is shown in its place; it does not tell how long it is."""
+        return _SOMETHING if self.text else ""
+
+    def bind(self, keys: KeyBindings, when: Filter) -> None:
+        """Take what is typed; no key of the line editor's own does anything meanwhile."""
+        for name, do in (
+            (Keys.Any, self._type),
+            (Keys.BracketedPaste, lambda event: self._add(event.data)),
+            (Keys.Backspace, lambda _: self._keep(self.text[:-1])),
+            (Keys.ControlU, lambda _: self._keep("")),
+        ):
+            keys.add(name, filter=when, eager=True, record_in_macro=False)(do)
+
+    def finish(self) -> None:
+        """Forget the text, which was handed on, or is not to be."""
+        self.text, self._is_finished = "", True
+
+    def close(self) -> bool:
+        """Forget everything; return whether the person may be in the middle of typing."""
+        is_typing = bool(self.text) or not self._is_finished
+        self.text, self._is_finished = "", False
+        return is_typing
+
+    def _type(self, event: KeyPressEvent) -> None:
+        if event.key_sequence[0].key == event.data:  # a letter, and no key with a name
+            self._add(event.data)
+
+    def _add(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if len(self.text) + len(text) <= _LONGEST:
+            self.text += text
+
+    def _keep(self, text: str) -> None:
+        self.text = text
+
+
+_ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
+_META = 0.05  # seconds until an escape is the key, not the Alt of the next one
+_LABEL = "> "
+_EARLY = "too early, not taken: read the question first"
+_RESIZED = "not taken: the window has another size now; look at the question again"
+_PASTED = "not taken: what is pasted is no answer; type one"
+_LATE = "not taken: the question is gone, and what is typed now would be seen"
+_TOO_SMALL = "not taken: make the window larger, so that the question can be read"
+
+# A window that gains or loses the focus says so, where another program left that switched on. It is
+# no key: taken for one, it would be an escape and two letters.
+ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
+
+
+class PromptApplication:
+    """An application that never ends by itself; it tells what the person does."""
+
+    def __init__(self, hear: Callable[[PersonEvent], bool], colors: Colors) -> None:
+        """Tell events to `hear`, which is False where there is no room for one."""
+        self._hear = hear
+        self._frame = Frame()
+        self._pane: QuestionPane | None = None
+        self._is_armed = False  # whether the line may answer the question
+        self._is_painted = False
+        self._aside = Document()  # what was in the line before the question came
+        self._hidden = HiddenLine()
+        self._is_quiet = False  # nothing is taken, since it may be the rest of a hidden line
+        self._refusal = ""
+        self._seen_hint = ""  # one that a turned page has taken away
+        self._pressed_at = float("-inf")
+        self._size = (0, 0)  # for which all is laid out
+        self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
+        self._layout = PromptLayout(self._buffer, self._label)
+        self._file = open_file()
+        self._output = output_to(self._file)
+        self._app: Application[None] = Application(
+            layout=self._layout.layout,
+            key_bindings=self._keys(),
+            color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
+            style=Style.from_dict(
+                {"status": "ansibrightblack", "hint": "ansiyellow", "question": "bold ansiyellow"}
+            ),
+            erase_when_done=True,
+            input=create_input(sys.stdin),
+            output=self._output,
+        )
+        self._app.before_render += lambda _: self._arrange()
+        self._app.after_render += lambda _: self._painted()
+        self._app.key_processor.before_key_press += lambda _: self._pressed()
+        self._app.ttimeoutlen = _ESCAPE
+        self._app.timeoutlen = _META
+
+    def run(self, started: Callable[[], None]) -> None:
+        """Run until `close`, or until the terminal has gone away; it blocks this thread."""
+        with suppress(EOFError, OSError, termios.error):
+            self._app.run(pre_run=started, set_exception_handler=False, handle_sigint=False)
+        with suppress(OSError):
+            self._file.close()
+
+    @property
+    def loop(self) -> "AbstractEventLoop | None":
+        """The loop that it runs in, or None before and after."""
+        return self._app.loop
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal at this moment; any thread may ask."""
+        size = terminal_size()
+        return size.columns, size.rows
+
+    def show(self, frame: Frame, written: Callable[[], None]) -> None:
+        """Show a frame in place of the one before."""
+        before, self._frame = self._frame.question, frame
+        self._ask(before, frame.question)
+        if frame.printed and not self._app.is_done:
+            # In one piece: an open question is never off the screen.
+            with self._output.hold():
+                self._app.renderer.erase()
+                self._app.output.write_raw(frame.printed.replace("\n", "\r\n"))
+                self._draw()
+        self._app.invalidate()
+        written()
+
+    def clear_line(self) -> None:
+        """Throw away what is in the line."""
+        self._buffer.reset()
+
+    def put_back(self, text: str) -> None:
+        """Put text before what is in the line, or what was in it before a question came."""
+        there = self._buffer.document if self._frame.question is None else self._aside
+        whole = f"{text}\n{there.text}" if there.text else text
+        self._set_aside(Document(whole, len(whole)))
+        self._app.invalidate()
+
+    def close(self) -> None:
+        """End `run`, and give the terminal back."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit()
+
+    # -- the question ---------------------------------------------------------------------------
+
+    def _ask(self, before: Question | None, question: Question | None) -> None:
+        """Give the line to a question that is new, and back once there is none any more."""
+        if (question.id if question else None) == (before.id if before else None):
+            return
+        if before is None:
+            self._aside = self._buffer.document
+        was_typing = before is not None and before.is_hidden and self._hidden.close()
+        self._refusal, self._is_quiet = "", was_typing and question is None
+        if self._is_quiet:
+            self._end_quiet_later()
+        self._buffer.reset()
+        self._is_armed = question is not None and question.is_follow_up
+        self._is_painted = False
+        if question is None:
+            self._pane = None
+            self._set_aside(self._aside)
+            return
+        if self._pane is None or self._pane.paint is not question.paint:
+            self._pane = QuestionPane(question.paint)
+        if question.text:
+            self._buffer.insert_text(question.text)
+
+    def _set_aside(self, document: Document) -> None:
+        """Keep this for when no question is open; without one it goes into the line."""
+        if self._frame.question is None:
+            self._buffer.set_document(document, bypass_readonly=True)
+            self._aside = Document()
+        else:
+            self._aside = document
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether there is a question that takes no answer yet."""
+        return self._frame.question is not None and not self._is_armed
+
+    def _painted(self) -> None:
+        question = self._frame.question
+        if question is None or self._pane is None or self._pane.is_too_small:
+            return
+        self._pane.note_shown()
+        if question.id and not self._is_painted:
+            self._is_painted = True
+            self._arm_later(question)
+
+    def _pressed(self) -> None:
+        if self._app.loop is not None:
+            self._pressed_at = self._app.loop.time()
+
+    def _arm_later(self, question: Question) -> None:
+        if self._app.loop is not None:
+            self._app.loop.call_later(GUARD, self._arm, question.id)
+
+    def _arm(self, id_: str) -> None:
+        """Let a question be answered, unless keys are still pressed that were meant otherwise."""
+        question, loop = self._frame.question, self._app.loop
+        if question is None or loop is None or question.id != id_ or self._is_armed:
+            return
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
+            self._arm_later(question)
+            return
+        self._is_armed = True
+        self._app.invalidate()
+
+    def _end_quiet_later(self) -> None:
+        if self._app.loop is not None:
+            self._app.loop.call_later(GUARD, self._end_quiet)
+
+    def _end_quiet(self) -> None:
+        """Take what is typed again, unless it may still be the rest of a hidden line."""
+        loop = self._app.loop
+        if loop is None or not self._is_quiet:
+            return
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
+            self._end_quiet_later()
+        else:
+            self._is_quiet, self._refusal = False, ""
+            self._app.invalidate()
+
+    def _has_input(self) -> bool:
+        """Whether something was typed that was not read yet."""
+        return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
+
+    # -- keys -----------------------------------------------------------------------------------
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_empty = Condition(lambda: not self._buffer.text)
+        is_guarded = Condition(lambda: self._is_guarded)
+        is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
+        has_queued = Condition(lambda: self._frame.has_queued)
+        keys.add("enter")(self._enter)
+        keys.add(Keys.BracketedPaste)(self._paste)
+        keys.add("escape", "enter")(lambda event: event.current_buffer.newline())
+        keys.add("escape")(lambda event: self._press(KeyName.ESCAPE))
+        keys.add("c-c")(lambda event: self._press(KeyName.CTRL_C))
+        keys.add("c-d", filter=is_empty)(lambda event: self._press(KeyName.CTRL_D))
+        keys.add("escape", "up", filter=has_queued)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add("up", filter=has_queued & is_empty)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
+        for key in (" ", "pagedown", "down"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(1))
+        for key in ("pageup", "up"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
+        self._bind_hidden(keys)
+        return keys
+
+    def _bind_hidden(self, keys: KeyBindings) -> None:
+        """Let a hidden line, and what may be the rest of one, come before all other keys."""
+        is_hidden = Condition(lambda: self._is_hidden)
+        is_quiet = Condition(lambda: self._is_quiet)
+        self._hidden.bind(keys, is_hidden)
+        keys.add(Keys.Any, filter=is_quiet, eager=True)(lambda event: self._refuse_late())
+        keys.add("enter", filter=is_hidden, eager=True)(lambda event: self._enter_hidden())
+        for name, key in (
+            ("escape", KeyName.ESCAPE),
+            ("c-c", KeyName.CTRL_C),
+            ("c-d", KeyName.CTRL_D),
+        ):
+            press = partial(self._press_hidden, key)
+            keys.add(name, filter=is_hidden | is_quiet, eager=True)(press)
+
+    @property
+    def _is_hidden(self) -> bool:
+        """Whether what is typed is hidden, and answers a question."""
+        question = self._frame.question
+        return question is not None and question.is_hidden and self._is_armed
+
+    def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
+        self._hear(Key(name))  # without what stands in the line
+        self._hidden.finish()
+
+    def _enter_hidden(self) -> None:
+        question = self._frame.question
+        if question is None:
+            return
+        if self.size != self._size:
+            self._refuse(_RESIZED)
+        elif self._hear(Line(self._hidden.text, question.id)):
+            self._hidden.finish()
+        else:
+            self._app.output.bell()
+
+    def _refuse_late(self) -> None:
+        self._refusal = _LATE
+        self._app.output.bell()
+
+    def _press(self, name: KeyName) -> None:
+        self._hear(Key(name, self._buffer.text))
+
+    def _turn(self, pages: int) -> None:
+        if self._pane is not None:
+            self._refusal, self._seen_hint = "", self._frame.hint
+            self._pane.turn(pages)
+
+    def _refuse(self, why: str = _EARLY) -> None:
+        """Take nothing, and say so."""
+        self._refusal = _TOO_SMALL if self._pane is not None and self._pane.is_too_small else why
+        self._buffer.reset()
+        self._app.output.bell()
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        """Insert what was pasted; no question takes it but one that asks for words."""
+        question = self._frame.question
+        if question is None or question.is_follow_up:
+            self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        else:
+            self._refuse(_PASTED)
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        question, pane = self._frame.question, self._pane
+        if question is None or pane is None:
+            self._say(Line(self._buffer.text))
+        elif self._is_guarded:
+            self._refuse()
+        elif self.size != self._size:
+            self._refuse(_RESIZED)
+        else:
+            self._say(Line(self._buffer.text, question.id, pane.is_read))
+
+    def _say(self, line: Line) -> None:
+        self._refusal = self._seen_hint = ""
+        if self._hear(line):
+            self._buffer.reset(append_to_history=not line.question)
+        else:
+            self._app.output.bell()
+
+    # -- drawing --------------------------------------------------------------------------------
+
+    def _label(self) -> str:
+        question = self._frame.question
+        label = question.label if question is not None and self._is_armed else _LABEL
+        return f"{label}{self._hidden.mask}"
+
+    def _draw(self) -> None:
+        """Draw at once, not when the loop comes to it."""
+        with set_app(self._app):
+            self._arrange()
+            self._app.renderer.render(self._app, self._app.layout)
+        self._painted()
+
+    def _arrange(self) -> None:
+        self._size = self.size
+        hint = "" if self._frame.hint == self._seen_hint else self._frame.hint
+        hint = self._refusal or hint
+        self._layout.arrange(self._size, self._frame, hint, self._pane, self._aside.text)
+        if self._pane is not None and self._pane.is_too_small:
+            self._is_armed = self._is_painted = False

@@ -1,0 +1,252 @@
+"""What is where on the screen: what may still change, the open question, the line, a hint, the status.
+
+All of it is laid out for the size that the terminal has at that moment. The question is first to get
+room and what may change is last, so that nothing ever comes between a question and the line.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from textwrap import wrap
+from typing import TextIO
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.layout import (
+    BufferControl,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
+
+from greenroom.cli.terminal import NARROWEST, Frame
+from greenroom.core import visible
+
+# ---- The question above the input line: rows that lose nothing, and pages where there are too many.
+
+_FEWEST = 3  # rows of a question, below which it can't be read
+_TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
+_KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
+
+
+def fold(text: str, columns: int) -> list[StyleAndTextTuples]:
+    r"""Cut painted text into rows of at most so many columns; no character of it is left out.
+
+    Example:
+        >>> ["".join(part[1] for part in row) for row in fold("abc\nde", 2)]
+        ['ab', 'c', 'de']
+    """
+    rows = list[StyleAndTextTuples]()
+    row, used = StyleAndTextTuples(), 0
+    for style, piece in _pieces(text):
+        if piece == "\n":
+            rows.append(row)
+            row, used = [], 0
+            continue
+        start = 0
+        for at, character in enumerate(piece):
+            width = 1 if " " <= character <= "~" else get_cwidth(character)
+            if used + width > columns and used:  # one without width stays with the one before it
+                row.append((style, piece[start:at]))
+                rows.append(row)
+                row, used, start = [], 0, at
+            used += width
+        row.append((style, piece[start:]))
+    return [*rows, row] if row else rows
+
+
+def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
+    """Put rows one below the other."""
+    parts = StyleAndTextTuples()
+    for number, row in enumerate(rows):
+        parts += [("", "\n"), *row] if number else row
+    return parts
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Return runs of one style, and each end of a line by itself."""
+    style, run = "", list[str]()
+    for part in to_formatted_text(ANSI(text)):
+        if run and (part[0] != style or part[1] == "\n"):
+            yield style, "".join(run)
+            run = []
+        style = part[0]
+        if part[1] == "\n":
+            yield style, "\n"
+        else:
+            run.append(part[1])
+    if run:
+        yield style, "".join(run)
+
+
+class QuestionPane:
+    """One question, fitted into the room that there is, and how much of it was on the screen.
+
+    It counts as read once every row was shown, one page after the other. Another width makes other
+    rows: what was not read to its end by then begins anew.
+    """
+
+    def __init__(self, paint: Callable[[int], str]) -> None:
+        """Take what paints the question for a number of columns."""
+        self.paint = paint
+        self.is_too_small = False
+        self._rows = list[StyleAndTextTuples]()
+        self._columns = 0
+        self._top = 0
+        self._height = 0  # of a page
+        self._shown = 0  # rows that were shown, from the first one on without a gap
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of it was on the screen."""
+        return bool(self._columns) and self._shown >= len(self._rows)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether there is more than one page."""
+        return not self.is_too_small and self._height < len(self._rows)
+
+    def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
+        """Return the rows to show in so many columns and lines: the page in hand, and what it is."""
+        self.is_too_small = columns < NARROWEST or room < _FEWEST
+        if self.is_too_small:
+            return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
+        self._fold(columns)
+        footer = _footer(place, columns)
+        self._height = room - len(footer)
+        if len(self._rows) > self._height:
+            # As many lines for each page, whichever its number.
+            lines = len(_footer(self._page(place, 9_999, 9_999), columns))
+            self._height = max(room - lines, 1)
+            pages = -(-len(self._rows) // self._height)
+            self._top = max(min(self._top, len(self._rows) - self._height), 0)
+            page = -(-self._top // self._height) + 1
+            footer = _footer(self._page(place, page, pages), columns)[: room - self._height]
+        else:
+            self._top = 0
+        return [*self._rows[self._top : self._top + self._height], *footer]
+
+    def note_shown(self) -> None:
+        """Note that the rows that `fit` returned are on the screen."""
+        if not self.is_too_small and self._top <= self._shown:
+            self._shown = max(self._shown, min(self._top + self._height, len(self._rows)))
+
+    def turn(self, pages: int) -> None:
+        """Go on or back; not beyond a page that has not been shown yet."""
+        if pages < 0 or self._top + self._height <= self._shown:
+            self._top = max(self._top + pages * self._height, 0)
+
+    def _fold(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        was_read = self.is_read
+        self._rows = fold(self.paint(columns), columns)
+        self._columns, self._top = columns, 0
+        self._shown = len(self._rows) if was_read else 0
+
+    @staticmethod
+    def _page(place: str, page: int, pages: int) -> str:
+        return " · ".join(filter(None, (place, f"page {page} of {pages}", _KEYS)))
+
+
+def _footer(text: str, columns: int) -> list[StyleAndTextTuples]:
+    return [[("class:question", line)] for line in wrap(text, columns - 1)]
+
+
+class PromptLayout:
+    """The windows of the input line's application, and what they show."""
+
+    def __init__(self, buffer: Buffer, label: Callable[[], str]) -> None:
+        """Lay out this line, behind this label."""
+        self._buffer = buffer
+        self._label = label
+        self._above, self._hint = StyleAndTextTuples(), StyleAndTextTuples()
+        self._status = ""
+        self._heights = (0, 1, 0)  # what is above the line, the line, the hint
+        line = BufferControl(buffer, input_processors=[BeforeInput(label)])
+        hint = FormattedTextControl(lambda: self._hint, style="class:hint")
+        status = FormattedTextControl(lambda: self._status, style="class:status")
+        windows = [
+            Window(FormattedTextControl(lambda: self._above), height=self._height(0)),
+            Window(line, wrap_lines=True, height=self._height(1)),
+            Window(hint, height=self._height(2)),
+            Window(status, height=1, dont_extend_height=True),
+        ]
+        self.layout = Layout(HSplit(windows))
+
+    def arrange(
+        self, size: tuple[int, int], frame: Frame, hint: str, pane: QuestionPane | None, aside: str
+    ) -> None:
+        """Share the lines of the terminal out; `aside` is a text that is kept for afterwards."""
+        columns, lines = size
+        words = "\n".join(wrap(hint, max(columns - 1, 1)))
+        hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]
+        height = len(fold(visible(f"{self._label()}{self._buffer.text} "), columns))
+        height = min(height, lines // (4 if pane else 2)) or 1
+        room = max(lines - 1 - height - len(hints), 0)
+        rows = pane.fit(columns, room, frame.question.place) if pane and frame.question else []
+        kept = f"kept for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
+        live = fold("\n".join(filter(None, (frame.live, kept))), columns)
+        live = live[-(room - len(rows)) :] if room > len(rows) else []
+        self._above, self._hint, self._status = join([*live, *rows]), join(hints), frame.status
+        self._heights = (len(live) + len(rows), height, len(hints))
+
+    def _height(self, window: int) -> Callable[[], Dimension]:
+        return lambda: Dimension.exact(self._heights[window])
+
+
+# -- the terminal of standard input and output, as prompt_toolkit wants it -------------------------
+
+
+def open_file() -> TextIO:
+    """Open the terminal once more.
+
+    A file of its own, so that nothing is left in standard output's buffer when it goes away.
+    """
+    return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
+
+
+class HeldOutput(Vt100_Output):
+    """Draws on a terminal; what belongs together reaches it at once."""
+
+    is_held = False
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Write nothing before the block ends, and then all of it in one piece."""
+        self.is_held = True
+        try:
+            yield
+        finally:
+            self.is_held = False
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was drawn, unless it is held."""
+        if self.is_held:
+            return
+        # Its window may be closed at any moment. What is read from it then ends as well, and with
+        # that the application, in good order.
+        with suppress(OSError):
+            super().flush()
+
+
+def output_to(file: TextIO) -> HeldOutput:
+    """Return what draws on the terminal through this file, for as long as it is there."""
+    return HeldOutput(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
+
+
+def terminal_size() -> Size:
+    """Return its size at this moment; any thread may ask."""
+    try:
+        size = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:  # it has just gone away
+        return Size(rows=24, columns=80)
+    return Size(rows=size.lines, columns=size.columns)

@@ -1,0 +1,104 @@
+"""A real terminal: an input line at the bottom that is always open, and everything else above it.
+
+prompt_toolkit runs on asyncio, so its application lives in a thread of its own. Two rules keep the
+threads apart: trio's side hands frames over with `call_soon_threadsafe` and waits until each is
+written; the terminal's side hands events over with `trio.from_thread`, and where there is no room
+for one, what was typed stays in the line.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
+from greenroom.cli.painter import Colors, colors_of
+from greenroom.cli.prompt_application import PromptApplication
+from greenroom.cli.terminal import Closed, Frame, PersonEvent, Terminal
+
+_QUEUE = 256
+
+
+@asynccontextmanager
+async def open_prompt_terminal() -> AsyncIterator[Terminal]:
+    """Take over the terminal of standard input and output until the block is left.
+
+    While a question is open it is shown whole above the line, page by page where it is longer than
+    the screen, and the line is for its answer alone: what was in it before comes back afterwards.
+    """
+    terminal = _PromptTerminal()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(terminal.run)
+        try:
+            yield terminal
+        finally:
+            terminal.close()
+
+
+class _PromptTerminal:
+    """Trio's side of the application."""
+
+    is_live = True
+
+    def __init__(self) -> None:
+        self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
+        self._token = trio.lowlevel.current_trio_token()
+        self._unwritten: set[trio.Event] = set()
+        self._ended = False
+        self.colors: Colors = colors_of()
+        self._application = PromptApplication(self._hear, self.colors)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._application.size
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        def started() -> None:
+            self._token.run_sync_soon(task_status.started)
+
+        try:
+            await trio.to_thread.run_sync(self._application.run, started)
+        finally:
+            self._ended = True
+            for written in self._unwritten:
+                written.set()
+            self._take(Closed())
+            self._send.close()
+
+    async def show(self, frame: Frame) -> None:
+        written = trio.Event()
+        self._unwritten.add(written)
+        try:
+            self._post(
+                lambda: self._application.show(
+                    frame, lambda: self._token.run_sync_soon(written.set)
+                )
+            )
+            if not self._ended:
+                await written.wait()
+        finally:
+            self._unwritten.discard(written)
+
+    def clear_line(self) -> None:
+        self._post(self._application.clear_line)
+
+    def put_back(self, text: str) -> None:
+        self._post(lambda: self._application.put_back(text))
+
+    def close(self) -> None:
+        self._post(self._application.close)
+
+    def _post(self, function: Callable[[], None]) -> None:
+        loop = self._application.loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop closed this moment
+                loop.call_soon_threadsafe(function)
+
+    def _hear(self, event: PersonEvent) -> bool:
+        return trio.from_thread.run_sync(self._take, event, trio_token=self._token)
+
+    def _take(self, event: PersonEvent) -> bool:
+        try:
+            self._send.send_nowait(event)
+        except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
+            return False
+        return True

@@ -1,1 +1,0 @@
-"""Permission requests: what is shown of one, which comes next, and what an answer does."""

@@ -1,0 +1,203 @@
+"""Sessions, messages and calls in a few words, with nothing in them that a terminal obeys.
+
+`recap` retells a conversation, for `--resume` and `sessions show`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    clip,
+    clock,
+    serde,
+    visible,
+)
+from greenroom.session import SessionMetadata
+
+_LONGEST = 200  # letters of a title or a folder
+_DAYS = 14  # then a date says more
+
+
+def one_line(value: object) -> str:
+    r"""Show a text in one line, cut where it is long, with nothing in it that a terminal obeys.
+
+    Example:
+        >>> one_line("two\nlines \x1b[2J")
+        'two lines \\u{1b}[2J'
+    """
+    text = " ".join(str(value)[: 4 * _LONGEST].split())
+    return visible(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+
+
+def title_of(session: SessionMetadata) -> str:
+    """Return the words that name a session, and what kind of one it is where nothing else does."""
+    title = one_line(session.metadata.get("title") or "")
+    kinds = ["archived"] if session.is_archived else []
+    if session.forked_from is not None:
+        kinds.append("fork")
+    if session.parent_session_id is not None:
+        kinds.append("subagent")
+    elif not title:
+        kinds.append(one_line(session.agent_type))
+    return f"{title} ({', '.join(kinds)})".strip() if kinds else title
+
+
+def model_of(session: SessionMetadata) -> str:
+    """Return the model that a session used last, in the form in which `--model` takes it."""
+    return one_line(f"{session.provider}:{session.model}") if session.provider else ""
+
+
+def place_of(session: SessionMetadata) -> str:
+    """Return the folder that a session was used in last."""
+    return one_line(session.metadata.get("workspace", ""))
+
+
+def age(moment: datetime) -> str:
+    """Say how long ago that was: in minutes, hours or days, or else its date."""
+    passed = clock.now() - moment
+    if passed < timedelta(minutes=1):
+        return "now"
+    if passed < timedelta(hours=1):
+        return f"{passed // timedelta(minutes=1)} min"
+    if passed < timedelta(days=1):
+        return f"{passed // timedelta(hours=1)} h"
+    if passed < timedelta(days=_DAYS):
+        return f"{passed.days} d"
+    return f"{moment.astimezone():%Y-%m-%d}"
+
+
+def counted(count: int, what: str) -> str:
+    """Write a number of things.
+
+    Example:
+        >>> counted(2, "file")
+        '2 files'
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def below_home(place: str) -> str:
+    """Write a folder of the user's as people do, from `~` on.
+
+    Example:
+        >>> below_home("/tmp")
+        '/tmp'
+    """
+    home = os.path.expanduser("~").rstrip("/")
+    is_below = place == home or place.startswith(f"{home}/")
+    return f"~{place[len(home) :]}" if is_below else place
+
+
+_KEYS = ("command", "file_path", "pattern", "url", "prompt")
+_LONGEST_CALL = 120
+
+
+def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
+    """Say on what a call works: its command, file, pattern, address or prompt, else its JSON.
+
+    Example:
+        >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"a": 1})
+        ('a.py', '{"a":1}')
+    """
+    values = (input.get(key) for key in _KEYS)
+    words = next((value for value in values if value and isinstance(value, str)), None)
+    text = serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
+    return visible(clip(text, _LONGEST_CALL))
+
+
+RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
+"""What a line is: the user's words, the model's, a call that was made, a call that failed."""
+
+_MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "failed": "✗ "}
+
+
+@dataclass(frozen=True)
+class RecapLine:
+    """One thing that was said or done; the text holds nothing that a terminal would obey.
+
+    Attributes:
+        kind: what it is.
+        text: what is told of it.
+        at: the place of its message in the conversation, from 0.
+        sender: the program or agent that said it, of the user's words; empty for a person.
+    """
+
+    kind: RecapKind
+    text: str
+    at: int = 0
+    sender: str = ""
+
+    def __str__(self) -> str:
+        return self.sender + _MARKS[self.kind] + self.text
+
+
+def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLine]:
+    """Retell the last few messages of a conversation, or all.
+
+    A call stands with how it went: what was interrupted shows as interrupted.
+
+    Example:
+        >>> [str(line) for line in recap([Message.user("hello"), Message.assistant("Hi!")])]
+        ['> hello', 'Hi!']
+    """
+    # Results follow their call within the next message, and providers reuse ids.
+    start = 0 if last is None else _beginning(messages, last)
+    lines: list[RecapLine] = []
+    for at, message in enumerate(messages[start:], start):
+        after = messages[at + 1].tool_results if at + 1 < len(messages) else ()
+        for block in message.content:
+            line = _line(message, block, after)
+            if line is not None:
+                lines.append(replace(line, at=at))
+    return lines
+
+
+def earlier_turns(messages: Sequence[Message], last: int) -> int:
+    """Count the turns that `recap` of the last few messages leaves out."""
+    return sum(_is_said(message) for message in messages[: _beginning(messages, last)])
+
+
+def _beginning(messages: Sequence[Message], last: int) -> int:
+    """Return where the last few messages begin, or somewhat before, at words of the user's."""
+    start = max(len(messages) - last, 0)
+    words = (at for at in range(start, max(start - last, 0) - 1, -1) if _is_said(messages[at]))
+    return next(words, start) if messages else 0
+
+
+def _is_said(message: Message) -> bool:
+    return message.role == "user" and bool(message.text)
+
+
+def recap_text(messages: Sequence[Message]) -> str:
+    """Retell a whole conversation as plain text, a blank line between its lines."""
+    return "\n\n".join(str(line) for line in recap(messages))
+
+
+def _line(
+    message: Message, block: ContentBlock, results: Sequence[ToolResultBlock]
+) -> RecapLine | None:
+    match block:
+        case TextBlock() if block.text.strip():
+            kind: RecapKind = "user" if message.role == "user" else "reply"
+            return RecapLine(kind, visible(block.text.strip()), sender=message.sender)
+        case ToolUseBlock():
+            return _call(block, results)
+        case _:
+            return None
+
+
+def _call(call: ToolUseBlock, results: Sequence[ToolResultBlock]) -> RecapLine:
+    head = f"{visible(call.name)}  {call_words(call.input)}"
+    result = next((each for each in results if each.tool_use_id == call.id), None)
+    if result is None or not result.is_error:
+        return RecapLine("call", head)
+    reason = visible(next(iter(result.text.splitlines()), "failed"))
+    return RecapLine("failed", f"{head}\n  {reason}")

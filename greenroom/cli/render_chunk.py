@@ -1,0 +1,294 @@
+"""How each kind of chunk looks. Whatever a model or a tool said can't reach the terminal as code."""
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import Heading, Markdown
+from rich.segment import Segment
+from rich.text import Text
+
+from greenroom.cli.painter import ColorScheme, diff_text, indented, stripped
+from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.recap import RecapLine, call_words
+from greenroom.core import (
+    Custom,
+    Done,
+    EndStatus,
+    Error,
+    Exited,
+    Lagged,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    Restarted,
+    RuleDecision,
+    StateChange,
+    StopReason,
+    SubAgentComplete,
+    SubAgentOutput,
+    SubAgentSpawned,
+    TextComplete,
+    TextDelta,
+    ThinkingComplete,
+    ThinkingDelta,
+    ToolEnd,
+    ToolInfo,
+    ToolProgress,
+    ToolStart,
+    ToolStatus,
+    TurnStart,
+    TurnStatus,
+    UsageReport,
+    visible,
+)
+
+# ---- How a tool call looks: what it does, what it printed, what it changed.
+
+_DETAIL_LINES = 6
+_OUTPUT_LINES = 12
+_PROGRESS_LINES = 6
+_TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
+
+
+def render_call(start: ToolStart, scheme: ColorScheme) -> RenderableType:
+    """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
+    info = start.info or ToolInfo("", call_words(start.input))
+    head = Text("● ")
+    head.append(visible(start.name), scheme.tool)
+    details = visible(info.details).splitlines()
+    if len(details) == 1:
+        head.append(f"  {details[0]}")
+    elif info.action:
+        head.append(f"  {visible(info.action)}")
+    if len(details) < 2 or start.name == "Todo":
+        return head
+    return Group(head, indented(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
+
+
+def render_result(start: ToolStart | None, end: ToolEnd, scheme: ColorScheme) -> RenderableType:
+    """Show what a call gave: its list of things to do, its diff, or the head of its output."""
+    todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
+    if isinstance(todos, list) and not end.is_error:
+        return indented(_todo_list(todos, scheme))
+    lines = visible(end.result.text).splitlines()
+    diff = end.result.metadata.get("diff")
+    if isinstance(diff, str) and diff and not end.is_error:
+        return indented(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
+    if end.result.status is ToolStatus.DENIED:
+        return indented(Text("denied: " + "\n".join(lines), scheme.error))
+    if not lines:
+        return indented(Text("(no output)", scheme.note))
+    style = scheme.error if end.is_error else scheme.output
+    return indented(_cut(lines, _OUTPUT_LINES, scheme, style))
+
+
+def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
+    """Show the last lines that a running tool has printed."""
+    lines = visible(output).splitlines()[-_PROGRESS_LINES:]
+    return indented(Text("\n".join(lines), scheme.output))
+
+
+def _cut(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> Text:
+    text = Text("\n".join(lines[:limit]), style)
+    if len(lines) > limit:
+        text.append(f"\n… {len(lines) - limit} lines more", scheme.note)
+    return text
+
+
+def _todo_list(todos: list[object], scheme: ColorScheme) -> Text:
+    text = Text()
+    for item in todos:
+        if isinstance(item, dict):
+            status = str(item.get("status"))
+            mark = _TODO_MARKS.get(status, "☐")
+            style = scheme.todo if status == "in_progress" else ""
+            text.append(f"{mark} {visible(str(item.get('content')))}\n", style)
+    text.right_crop(1)
+    return text
+
+
+_ODD_ENDS = {
+    StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
+    StopReason.REFUSAL: "the model refused to answer",
+    StopReason.CONTENT_FILTER: "the provider's filter stopped the reply",
+}
+
+
+def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
+    """Show one chunk by itself; None where there is nothing to see in it.
+
+    A live display joins deltas and tool calls instead of showing their chunks one by one.
+    """
+    match chunk:
+        case TextDelta() | ThinkingDelta():
+            return Text(visible(chunk.text), scheme.thinking if _is_thinking(chunk) else "")
+        case TextComplete():
+            return render_markdown(chunk.text, scheme)
+        case ThinkingComplete():
+            return render_thinking(chunk.text, scheme)
+        case ToolStart():
+            return render_call(chunk, scheme)
+        case ToolProgress():
+            return render_progress(chunk.output, scheme)
+        case ToolEnd():
+            return render_result(None, chunk, scheme)
+        case PermissionRequest():
+            return render_request(chunk, scheme)
+        case PermissionResponse():
+            return _response(chunk, scheme)
+        case SubAgentOutput():
+            return render_chunk(chunk.chunk, scheme)
+        case SubAgentSpawned():
+            return _spawned(chunk, scheme)
+        case SubAgentComplete():
+            return _complete(chunk, scheme)
+        case _:
+            return _event(chunk, scheme)
+
+
+def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
+    """Show what is about the agent rather than about what it does."""
+    match chunk:
+        case Lagged():
+            return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)
+        case Error():
+            return _error(chunk, scheme)
+        case Done():
+            return _done(chunk, scheme)
+        case Restarted():
+            return _restarted(chunk, scheme)
+        case Exited():
+            return _exited(chunk, scheme)
+        case UsageReport():
+            parts = filter(None, [f"{chunk.total.total:,} tokens", chunk.usage.cache_note])
+            return Text(" · ".join(parts), scheme.note)
+        case StateChange():
+            return Text(visible(str(chunk.state)), scheme.note)
+        case Custom() if line := " ".join(visible(chunk.text).split()):
+            return Text(line, scheme.note)
+        case TurnStart() if chunk.sender:
+            return Text(f"a message from {visible(chunk.sender)}", scheme.note)
+        case TurnStart() | _:
+            return None
+
+
+def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show Markdown of a model; a link shows its address, and hides nothing behind it."""
+    return _Trimmed(_Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
+
+
+class _Heading(Heading):
+    """A heading at the left, where the eye is while text streams in."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Markdown(Markdown):
+    elements = {**Markdown.elements, "heading_open": _Heading}
+
+
+class _Trimmed:
+    """Markdown without the blank lines that rich puts above and below some blocks."""
+
+    def __init__(self, content: Markdown) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rendered = console.render_lines(self._content, options, pad=False)
+        lines = [stripped(line) for line in rendered]
+        while lines and not lines[0]:
+            del lines[0]
+        while lines and not lines[-1]:
+            del lines[-1]
+        for line in lines:
+            yield from (*line, Segment.line())
+
+
+def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show a model's reasoning."""
+    return Text(visible(text).strip("\n"), scheme.thinking)
+
+
+def render_user(text: str, scheme: ColorScheme, sender: str = "") -> RenderableType:
+    """Show what the user said, or a program or agent of this name."""
+    return Text(f"{visible(sender)}> {visible(text)}", scheme.user)
+
+
+def _is_thinking(chunk: TextDelta | ThinkingDelta) -> bool:
+    return isinstance(chunk, ThinkingDelta)
+
+
+def _response(chunk: PermissionResponse, scheme: ColorScheme) -> RenderableType:
+    tool = visible(chunk.tool_name)
+    if chunk.cancelled:
+        return Text(f"  the question about {tool} was withdrawn", scheme.note)
+    allowed = chunk.decision is RuleDecision.ALLOW
+    words = f"  {tool} {'allowed' if allowed else 'denied'} by {visible(chunk.by)}"
+    if chunk.remember:
+        words += f", remembered for {_LIFETIMES[chunk.remember]}"
+    if chunk.message:
+        words += f": {visible(chunk.message)}"
+    return Text(words, scheme.note if allowed else scheme.error)
+
+
+_LIFETIMES = {"session": "this session", "project": "this project", "always": "always"}
+
+
+def _spawned(chunk: SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
+    text = Text("◆ ")
+    text.append(visible(chunk.name or chunk.agent_type), scheme.subagent)
+    text.append(" starts on its own" if chunk.detached else " starts", scheme.note)
+    return text
+
+
+def _complete(chunk: SubAgentComplete, scheme: ColorScheme) -> RenderableType:
+    if chunk.status in (EndStatus.COMPLETED, EndStatus.CANCELLED):
+        return Text(f"◆ the subagent has ended: {chunk.status}", scheme.note)
+    reason = f": {visible(chunk.result)}" if chunk.result else ""
+    return Text(f"◆ the subagent has ended: {chunk.status}{reason}", scheme.error)
+
+
+def _error(chunk: Error, scheme: ColorScheme) -> RenderableType:
+    text = Text("error: ", scheme.error)
+    text.append(visible(chunk.message))
+    if chunk.hint:
+        text.append(f"\n  → {visible(chunk.hint)}", scheme.note)
+    return text
+
+
+def _done(chunk: Done, scheme: ColorScheme) -> RenderableType | None:
+    if chunk.status is TurnStatus.INTERRUPTED:
+        return Text("interrupted", scheme.note)
+    if chunk.status is TurnStatus.WAITING:
+        return Text("the turn waits for an answer", scheme.note)
+    if chunk.stop_reason in _ODD_ENDS:
+        return Text(_ODD_ENDS[chunk.stop_reason], scheme.error)
+    return None
+
+
+def _restarted(chunk: Restarted, scheme: ColorScheme) -> RenderableType:
+    when = f"in {chunk.delay:.2g} s" if chunk.delay >= 0.1 else "now"
+    reason = f": {visible(chunk.error)}" if chunk.error else ""
+    return Text(f"the agent starts again {when}{reason}", scheme.note)
+
+
+def _exited(chunk: Exited, scheme: ColorScheme) -> RenderableType:
+    reason = f": {visible(chunk.error)}" if chunk.error else ""
+    style = scheme.note if chunk.status is EndStatus.COMPLETED else scheme.error
+    return Text(f"the agent has ended: {chunk.status}{reason}", style)
+
+
+# ---- How what was said and done looks when it is told again.
+
+
+def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:
+    """Show one thing that was said or done."""
+    match line.kind:
+        case "user":
+            return render_user(line.text, scheme, line.sender)
+        case "reply":
+            return render_markdown(line.text, scheme)
+        case "failed":
+            return Text(str(line), scheme.error)
+        case "call":
+            return Text(str(line), scheme.output)

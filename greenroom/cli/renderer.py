@@ -1,0 +1,412 @@
+"""`ConsoleRenderer`: shows any agent in the terminal, and takes what the person says to it."""
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trio
+from rich.console import RenderableType
+
+from greenroom.cli.painter import ColorScheme
+from greenroom.cli.permission_prompt import TOO_LATE, Decision
+from greenroom.cli.render_chunk import render_user
+from greenroom.cli.run_rules import is_foreign, project_rules_path
+from greenroom.cli.screen import Screen, innermost
+from greenroom.cli.terminal import (
+    Closed,
+    Key,
+    KeyName,
+    Line,
+    PersonEvent,
+    TerminalOpener,
+    open_plain_terminal,
+)
+from greenroom.core import (
+    AgentNotRunningError,
+    Done,
+    Lagged,
+    MailboxFullError,
+    OutputChunk,
+    PermissionRequest,
+    PermissionResponse,
+    RuleDecision,
+    StateKind,
+    TurnStart,
+)
+from greenroom.memory import COMPACT
+from greenroom.runtime import AgentHandle, Outcome, Subscription
+
+# ---- What the person at the terminal does, and what it does to the agent.
+
+HELP = """\
+Type what the agent is to do, and Enter. While it works, a line goes to it as the next input.
+  Esc, Ctrl-C   interrupt what it does
+  Up, Alt-Up    on an empty line, or on any: take what is queued back into the line
+  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session is kept
+  Alt-Enter     a new line
+  /compact      shorten the conversation now; it is done by itself where the model's window fills
+  /help         this
+An interrupt gives what is queued back as well. When it asks for permission, type the letter or the
+word of a choice, and Enter; Space, PgDn and PgUp turn the pages of a long question. A line that you
+had begun before it asked is kept, and comes back afterwards."""
+
+_COMMAND = re.compile(r"/[a-z-]+")
+_FOREIGN = (
+    "this project: counts in this run only, since {path} holds what is not your answer; "
+    "move that away, and it counts in later runs too"
+)
+_TWICE = 2.0  # seconds within which the second Ctrl-C leaves
+
+
+class Person:
+    """Carries out what the person does: inputs, answers, interrupts, leaving."""
+
+    def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
+        """Act on this agent; leaving cancels the nursery."""
+        self._handle = handle
+        self._screen = screen
+        self._nursery = nursery
+        self._unanswered: set[str] = set()
+        self._queued: dict[str, str] = {}
+        self._steered: dict[str, str] = {}  # meant for the turn in hand, at its next step
+        self._is_leaving = False
+        self._pressed_at = float("-inf")
+
+    # -- what the agent does --------------------------------------------------------------------
+
+    async def note(self, chunk: OutputChunk) -> None:
+        """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
+        if isinstance(innermost(chunk), PermissionRequest | PermissionResponse | Lagged | Done):
+            await self._follow_requests()
+        match chunk:
+            case TurnStart() if chunk.input_id in self._queued:
+                self._echo(self._queued.pop(chunk.input_id))
+                self._screen.queued = tuple(self._queued.values())
+            case Done():
+                self._unanswered.discard(chunk.input_id)
+                self._steered.clear()
+                self._screen.hint = ""
+                self._leave_when_done()
+            case _:
+                pass
+
+    async def _follow_requests(self) -> None:
+        pending = await self._handle.pending()
+        if self._is_leaving:
+            for request in pending:
+                await self._handle.respond_permission(
+                    request.request_id,
+                    RuleDecision.DENY,
+                    message="standard input has ended",
+                    by="terminal",
+                )
+            return
+        await self._ask(self._screen.questions.follow(pending))
+
+    async def _ask(self, request: PermissionRequest | None) -> None:
+        if request is None:
+            return
+        path = project_rules_path(Path(request.cwd))
+        warns = bool(request.remembers) and await trio.to_thread.run_sync(is_foreign, path)
+        if self._screen.questions.current is not request:
+            return  # decided meanwhile; whoever is asked next is shown by whoever took that up
+        self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
+
+    # -- what the person does -------------------------------------------------------------------
+
+    async def heed(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
+        """Carry out what the person does; leave when the terminal has gone away."""
+        async for event in events:
+            match event:
+                case Line():
+                    await self._enter(event)
+                case Key():
+                    await self.press(event)
+                case Closed():
+                    self._is_leaving = True
+                    await self._follow_requests()
+                    self._leave_when_done()
+            if self._nursery.cancel_scope.cancel_called:
+                return  # the last frame is drawn once everything has ended
+            await self._screen.draw()
+        self._leave()
+
+    async def _enter(self, line: Line) -> None:
+        self._screen.hint = ""
+        words, questions = line.text.strip(), self._screen.questions
+        if _COMMAND.fullmatch(words) and not (line.question and questions.asks_for_words):
+            self._command(words)
+        elif line.question:
+            answer = questions.read(line)
+            if isinstance(answer, Decision):
+                await self._decide(answer)
+            elif answer:
+                self._screen.refuse(answer)
+        elif words:
+            self._send(line.text)
+
+    async def _decide(self, decision: Decision) -> None:
+        if decision.value:
+            await self._give(decision)
+        accepted = await self._handle.respond_permission(
+            decision.request_id,
+            decision.decision,
+            remember=decision.remember,
+            message=decision.message,
+            input=decision.input,
+        )
+        if not accepted:
+            self._screen.refuse(TOO_LATE)
+        await self._ask(self._screen.questions.drop(decision.request_id))
+
+    async def _give(self, decision: Decision) -> None:
+        """Hand a credential in, if it is still asked for."""
+        for request in await self._handle.pending():
+            if request.request_id == decision.request_id:
+                await self._handle.give_credential(request.credential, decision.value)
+
+    def _send(self, text: str) -> None:
+        try:
+            receipt = self._handle.send_input_nowait(text)
+        except (MailboxFullError, AgentNotRunningError) as error:
+            self._screen.error(f"not sent: {text}\n{error}")
+            return
+        if receipt.status == "queued":
+            # It is printed where its turn begins; until then it stands below.
+            self._queued[receipt.input_id] = text
+            self._screen.queued = tuple(self._queued.values())
+        else:
+            self._echo(text)
+        if receipt.status == "steered":
+            self._steered[receipt.input_id] = text
+        else:
+            self._unanswered.add(receipt.input_id)
+
+    def _echo(self, text: str) -> None:
+        self._screen.print(render_user(text, self._screen.scheme))
+
+    def _command(self, command: str) -> None:
+        self._echo(command)
+        match command:
+            case "/help":
+                self._screen.note(HELP)
+            case "/compact" if self._is_idle:
+                self._compact()
+            case "/compact":
+                self._screen.error("/compact has to wait for the end of the turn")
+            case "/quit" | "/exit":
+                self._leave()
+            case _:
+                self._screen.error(f"there is no command {command}; /help shows what there is")
+
+    def _compact(self) -> None:
+        try:
+            receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
+        except (MailboxFullError, AgentNotRunningError) as error:
+            self._screen.error(f"not done: {error}")
+        else:
+            self._unanswered.add(receipt.input_id)
+
+    async def press(self, key: Key) -> None:
+        """Carry out a key that is no text."""
+        match key.name:
+            case KeyName.ESCAPE:
+                self._interrupt()
+            case KeyName.CTRL_C:
+                self._press_ctrl_c(key)
+            case KeyName.CTRL_D:
+                await self._press_ctrl_d()
+            case KeyName.TAKE_BACK:
+                await self._take_back()
+
+    def _press_ctrl_c(self, key: Key) -> None:
+        # One alone never leaves: it may have been meant for the turn that ended this moment.
+        if self._is_second_press():
+            self._leave(key.line)
+            return
+        if not self._is_idle:
+            self._interrupt()
+        elif key.line:
+            self._screen.clear_line()
+        self._hint("Ctrl-C again leaves")
+
+    async def _press_ctrl_d(self) -> None:
+        request = self._screen.questions.current
+        if request is not None:
+            await self._decide(Decision(request.request_id, RuleDecision.DENY))
+        elif self._is_idle or self._is_second_press():
+            self._leave()
+        else:
+            self._hint("Ctrl-D again leaves")
+
+    def _hint(self, text: str) -> None:
+        self._screen.hint = text
+        self._nursery.start_soon(self._take_hint_back, self._pressed_at)
+
+    async def _take_hint_back(self, pressed_at: float) -> None:
+        await trio.sleep(_TWICE)
+        if self._pressed_at == pressed_at:
+            self._screen.hint = ""
+            await self._screen.draw()
+
+    def _is_second_press(self) -> bool:
+        now = trio.current_time()
+        is_second = now - self._pressed_at < _TWICE
+        self._pressed_at = now
+        return is_second
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._handle.state.kind is StateKind.IDLE and not self._unanswered
+
+    # -- interrupting and leaving ---------------------------------------------------------------
+
+    def _interrupt(self) -> None:
+        self._nursery.start_soon(self._interrupt_and_tell)
+
+    async def _take_back(self) -> None:
+        """Give the person back what was sent and the agent has not taken."""
+        sent = self._steered | self._queued
+        withdrawn = await self._handle.withdraw_inputs(*sent)
+        for id_ in withdrawn:
+            self._unanswered.discard(id_)
+            self._steered.pop(id_, None)
+            self._queued.pop(id_, None)
+        if withdrawn:
+            self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
+        self._screen.queued = tuple(self._queued.values())
+
+    async def _interrupt_and_tell(self) -> None:
+        await self._take_back()
+        await self._screen.draw()
+        report = await self._handle.interrupt()
+        if report.abandoned:
+            self._screen.error("still running: " + ", ".join(report.abandoned))
+            await self._screen.draw()
+
+    def _leave_when_done(self) -> None:
+        if self._is_leaving and self._is_idle:
+            self._leave()
+
+    def _leave(self, line: str = "") -> None:
+        """End the run, and say what was typed for nothing, in the line too."""
+        for text in filter(None, (*self._queued.values(), line)):
+            self._screen.note(f"not sent any more: {text}")
+        self._nursery.cancel_scope.cancel()
+
+
+_LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
+
+
+class ConsoleRenderer:
+    """Shows an agent in the terminal until it ends, or the person leaves.
+
+    Finished output is printed once and scrolls away as usual; below it stand what still changes, an
+    input line that is always open, and a status line. What is typed while the agent works goes to
+    it as the next input. Permission requests of the agent and its subagents are asked one at a
+    time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice leaves, as does one Ctrl-D on an empty
+    line while the agent is idle.
+
+    Where standard input or output is no terminal, or `TERM` is "dumb", text is plain and lines are
+    read as they come. `NO_COLOR` is honoured.
+
+    Args:
+        handle: the agent.
+        colors: other colours than the usual.
+        model: the model's name for the status line, until the agent reports one.
+        mode: the permission mode, which the status line shows where it is not the usual one.
+        currency: of the cost in the status line, such as "USD", where the model's price is known.
+        opening: what is printed first.
+        terminal: opens another terminal than that of standard input and output.
+
+    Example:
+        ```python
+        handle = runtime.spawn(AgentSession.new("coder"), coder, llm, tools, permissions)
+        await ConsoleRenderer(handle).run()
+        ```
+    """
+
+    def __init__(
+        self,
+        handle: AgentHandle,
+        *,
+        colors: ColorScheme | None = None,
+        model: str = "",
+        mode: str = "default",
+        currency: str = "",
+        opening: Sequence[RenderableType] = (),
+        terminal: TerminalOpener | None = None,
+    ) -> None:
+        """Take the agent; nothing is shown before `run`."""
+        self._handle = handle
+        self._colors = colors or ColorScheme()
+        self._model = model
+        self._mode = mode
+        self._currency = currency
+        self._opening = opening
+        self._open_terminal = terminal or terminal_opener()
+
+    async def run(self) -> Outcome | None:
+        """Show the agent until it ends or the person leaves; call it once.
+
+        Returns:
+            How the agent ended, or None where the person left and it is still running.
+        """
+        async with (
+            self._open_terminal() as terminal,
+            self._handle.subscribe("all", answers=True) as chunks,
+        ):
+            screen = Screen(terminal, self._colors, self._model, self._mode, self._currency)
+            screen.print(*self._opening)
+            try:
+                return await self._show(chunks, screen, terminal.events)
+            finally:
+                screen.finish()
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + _LAST_FRAME):
+                    await screen.draw()
+
+    async def _show(
+        self,
+        chunks: Subscription,
+        screen: Screen,
+        events: trio.MemoryReceiveChannel[PersonEvent],
+    ) -> Outcome | None:
+        outcome: Outcome | None = None
+        async with trio.open_nursery() as nursery:
+            person = Person(self._handle, screen, nursery)
+            nursery.start_soon(person.heed, events)
+            nursery.start_soon(_heed_interrupts, person, screen)
+            await screen.draw()
+            async for chunk in chunks:
+                screen.feed(chunk)
+                await person.note(chunk)
+                # Whoever lags behind draws what is printed, and the rest once it has caught up.
+                if chunks.lag == 0 or screen.is_full:
+                    await screen.draw()
+            outcome = await self._handle.wait()
+            nursery.cancel_scope.cancel()
+        return outcome
+
+
+async def _heed_interrupts(person: Person, screen: Screen) -> None:
+    """Take SIGINT as Ctrl-C; where keys are read one by one, it comes from outside only."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # signals are the main thread's
+    with trio.open_signal_receiver(signal.SIGINT) as signals:
+        async for _ in signals:
+            await person.press(Key(KeyName.CTRL_C))
+            await screen.draw()
+
+
+def terminal_opener(env: Mapping[str, str] = os.environ) -> TerminalOpener:
+    """Choose the terminal of standard input and output: with a live display where it can show one."""
+    is_real = sys.stdin.isatty() and sys.stdout.isatty()
+    if not is_real or env.get("TERM", "") in ("", "dumb"):
+        return open_plain_terminal
+    from greenroom.cli.prompt_terminal import open_prompt_terminal
+
+    return open_prompt_terminal

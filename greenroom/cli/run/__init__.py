@@ -1,1 +1,0 @@
-"""What a run is made of: its session, rules, sandbox, folders and log."""

@@ -1,0 +1,288 @@
+"""What every run is made of: the session, the rules, the model, the tools, the instructions.
+
+Each part may leave notes for the user, such as what differs from the last run of a session.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
+from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.settings import Settings, read_settings
+from greenroom.cli.stored_sessions import load_session, newest_session, open_store, working_folder
+from greenroom.core import ConfigurationError
+from greenroom.llm import LLMProvider, resilient
+from greenroom.permissions import PermissionManager, user_rules_path
+from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
+from greenroom.session import AgentSession, SessionStore
+from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from greenroom.cli.arguments import Options
+
+_NAMED, _RULE = 5, 80  # rules that a note names, and characters of each
+_FOREIGN = (
+    "{path}: the model is told that these are not your words; "
+    "greenroom permissions trust shows the file, and lets it count as yours"
+)
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """The parts of a run.
+
+    Attributes:
+        workspace: the folder that the agent works in.
+        store: where sessions are kept.
+        session: the conversation, new or loaded.
+        model: the model.
+        tools: the tools.
+        permissions: the rules.
+        max_steps: model calls in one turn at the most.
+        currency: of what the model costs; empty where that is not known.
+        instructions: what the model reads after the agent's prompt.
+        notes: what the user should know before it begins, a line each.
+        warnings: what the user must know before it begins, a line each.
+    """
+
+    workspace: Path
+    store: SessionStore
+    session: AgentSession
+    model: LLMProvider
+    tools: ToolRegistry
+    permissions: PermissionManager
+    max_steps: int
+    currency: str = ""
+    instructions: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model_name(self) -> str:
+        """The model in the form in which `--model` takes it."""
+        return f"{self.model.name}:{self.model.model}"
+
+    def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
+        """Start the coding agent of this run."""
+        agent = partial(coder, max_steps=self.max_steps, checkpoints=True, notes=self.instructions)
+        parts = (self.model, self.tools, self.permissions)
+        return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
+
+
+def open_setup(
+    options: "Options", env: Mapping[str, str] = os.environ
+) -> AbstractAsyncContextManager[RunSetup]:
+    """Open the parts of a run in the working directory; the model is closed with the block.
+
+    Raises:
+        ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
+        SessionError: the session to continue is unknown or can't be read.
+    """
+    return _open(options, env)
+
+
+@asynccontextmanager
+async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
+    workspace = working_folder()
+    rules = await trio.to_thread.run_sync(
+        rules_of_run,
+        workspace,
+        options.allow,
+        options.deny,
+        options.mode,
+        options.read_only,
+        options.sandboxed,
+    )
+    store = open_store(options)
+    session = await _open_session(options, store, workspace)
+    instructions = await trio.to_thread.run_sync(read_instructions, workspace)
+    notes = [*rules.notes, *instructions.notes]
+    if session.repair is not None:
+        notes.append(str(session.repair))
+    notes += restore_grants(session, rules.manager, workspace, options)
+    settings = await trio.to_thread.run_sync(read_settings)
+    model, about_model = open_model_of_run(options.model, session, env, settings)
+    sandbox = None
+    if options.sandbox != "off":
+        sandbox = Sandbox(options.sandbox, options.sandbox_network)
+    notes += [*about_model, *await _describe_gaps(sandbox)]
+    # A person who has left the terminal may answer when they are back.
+    tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
+    texts = [instructions.text]
+    if options.memory:
+        from greenroom.cli.memory_command import MEMORY_TEXT, tools_of_memory
+
+        tools += tools_of_memory(workspace)
+        texts.append(MEMORY_TEXT)
+    try:
+        yield RunSetup(
+            workspace=workspace,
+            store=store,
+            session=session,
+            model=model,
+            tools=ToolRegistry(tools),
+            permissions=rules.manager,
+            max_steps=options.max_steps,
+            currency=settings.currency,
+            instructions="\n\n".join(filter(None, texts)),
+            notes=tuple(notes),
+            warnings=rules.warnings,
+        )
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+            await model.aclose()
+
+
+async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
+    """Say what a sandbox that was asked for does not confine on this machine."""
+    if sandbox is None:
+        return []
+    report = await examine_sandbox(sandbox)
+    return [f"sandbox: {report}; greenroom doctor says why"] if report.lacking else []
+
+
+async def _open_session(options: "Options", store: SessionStore, workspace: Path) -> AgentSession:
+    if options.resume is not None:
+        return await load_session(options.resume, store, keep_open=True)
+    if options.continue_last:
+        return await newest_session(store, workspace)
+    return AgentSession.new("coder", store=store)
+
+
+# -- the model ------------------------------------------------------------------------------------
+
+
+def open_model_of_run(
+    name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
+) -> tuple[LLMProvider, tuple[str, ...]]:
+    """Open the model that was asked for, else the session's own, else the default; return notes too.
+
+    What fails for a while is retried, a few times and for a minute; the offline model does not fail.
+
+    Raises:
+        ConfigurationError: it was asked for, and can't be used.
+    """
+    model, notes = _open_model(name, session, env, settings)
+    return (model if model.name == "offline" else resilient(model)), notes
+
+
+def _open_model(
+    name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
+) -> tuple[LLMProvider, tuple[str, ...]]:
+    if name is not None:
+        return settings.open(name, env), ()
+    note = ""
+    if session.model:
+        own = f"{session.provider}:{session.model}"
+        try:
+            return settings.open(own, env), _describe_own(session, env, settings)
+        except ConfigurationError as error:
+            note = f"the session's own model, {own}, can't be used: {error}; "
+    model = settings.open(None, env)
+    if note:
+        return model, (f"{note}{model.name}:{model.model} answers",)
+    return model, (_describe_offline(env, settings),) if model.name == "offline" else ()
+
+
+def _describe_own(
+    session: AgentSession, env: Mapping[str, str], settings: Settings
+) -> tuple[str, ...]:
+    """Say that another model could answer, where a key was set since the session began without one."""
+    if session.provider != "offline":
+        return ()
+    usual = settings.choose(env).name
+    if usual.startswith("offline:"):
+        return (_describe_offline(env, settings),)
+    return (f"the session's own model is the offline one; --model {usual} takes another",)
+
+
+def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
+    """Say why the offline model answers, and how to get another."""
+    reason = settings.choose(env).reason.removeprefix("since ")
+    fix = "; set ANTHROPIC_API_KEY or OPENAI_API_KEY" if reason == "no key is set" else ""
+    return f"{reason}, so the offline model answers{fix}"
+
+
+# -- the answers that the session remembers -------------------------------------------------------
+
+
+def restore_grants(
+    session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
+) -> tuple[str, ...]:
+    """Apply the answers that the session remembers; say which, and what is not as it was.
+
+    A store inside the workspace may have come with the project, from anyone: what it grants counts
+    for nothing.
+    """
+    notes = list[str]()
+    before = session.get_metadata("workspace")
+    if isinstance(before, str) and before != str(workspace):
+        notes.append(f"this session worked in {before} before; now it works in {workspace}")
+    if session.grants and _is_inside(workspace, options.sessions):
+        session.revoke_grants()
+        notes.append(
+            "the answers remembered in this session do not count, since it is stored in the project"
+        )
+    notes += permissions.bind_session(session, workspace)
+    if rules := [str(rule) for rule in permissions.rules if rule.session == session.session_id]:
+        named = ", ".join(shorten(rule, _RULE, placeholder=" …") for rule in rules[:_NAMED])
+        more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+        notes.append(f"remembered for this session: {named}{more}")
+    return tuple(notes)
+
+
+def _is_inside(workspace: Path, store: str | None) -> bool:
+    if store is None:
+        return False
+    return Path(os.path.realpath(store)).is_relative_to(os.path.realpath(workspace))
+
+
+# -- the instructions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What the model reads after the prompt, from the user and from the project.
+
+    Attributes:
+        text: for the model.
+        tools: the tools that the text speaks of.
+        from_project: texts of the project, whether the user has agreed to them or not.
+        faults: files that can't be used, and why, a line each.
+    """
+
+    text: str
+    tools: tuple[Tool, ...] = ()
+    from_project: tuple[ProjectText, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know, a line each."""
+        foreign = (each.path for each in self.from_project if not each.is_trusted)
+        return (*(_FOREIGN.format(path=path) for path in foreign), *self.faults)
+
+
+def read_instructions(workspace: Path) -> Instructions:
+    """Put together what the agent of a run in this folder reads; it blocks."""
+    notes = read_notes(workspace)
+    users = user_rules_path().with_name("skills")
+    skills = Skills(*([users] if users.is_dir() else []), workspace=workspace)
+    texts = (*notes.texts, *(each.text for each in skills))
+    return Instructions(
+        "\n\n".join(filter(None, (skills.instructions, str(notes)))),
+        skills.tools,
+        tuple(each for each in texts if not each.is_users),
+        (*notes.faults, *skills.faults),
+    )

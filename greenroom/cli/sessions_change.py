@@ -1,0 +1,331 @@
+"""Commands that make or change stored sessions: `greenroom sessions fork`, `rewind` and the like."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.cli.recap import age, counted, one_line, recap, title_of
+from greenroom.cli.sessions_read import show_lines
+from greenroom.cli.stored_sessions import full_session_id, load_session, open_store, working_folder
+from greenroom.cli.streams import OutputWriter, Page, confirm, tell
+from greenroom.core import SessionError, SessionNotFoundError, serde
+from greenroom.export import LONGEST_IMPORT, import_session
+from greenroom.session import (
+    AgentSession,
+    SessionMetadata,
+    SessionStore,
+    descendants,
+)
+
+if TYPE_CHECKING:
+    from greenroom.agents import RestorePlan, RestoreReport
+    from greenroom.cli.arguments import SessionsOptions
+    from greenroom.session import FileStore, SQLiteStore
+
+
+_WORDS = {
+    "write": "write back   ",
+    "delete": "delete       ",
+    "leave": "leave        ",
+    "lost": "can't restore",
+}
+
+
+async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
+    """Print what would become of each file, and what is not known."""
+    if not plan.files and not plan.gaps:
+        await page.text("\nNo file differs from what it was.")
+        return
+    await page.text(f"\nFiles in {one_line(str(plan.root))}:")
+    for file in plan.files:
+        reason = f": {file.reason}" if file.reason else ""
+        await page.text(f"  {_WORDS[file.action]}  {file.label}{reason}")
+    for gap in plan.gaps:
+        await page.text(f"  note: {gap}")
+
+
+@dataclass(frozen=True)
+class _Restored:
+    """What became of the files: the plan, and what was done of it."""
+
+    plan: "RestorePlan"
+    report: "RestoreReport"
+
+    @property
+    def not_restored(self) -> dict[str, str]:
+        """Each file that tools changed and that is not as it was, and why."""
+        left = {file.path: file.reason for file in self.plan.files if file.reason}
+        return left | dict(self.report.failed)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "restored": self.report.restored,
+            "not_restored": self.not_restored,
+            "notes": self.plan.gaps,
+        }
+
+    async def show(self, page: OutputWriter) -> None:
+        await page.text(f"{counted(len(self.report.restored), 'file')} restored.")
+        labels = {file.path: file.label for file in self.plan.files}
+        for path, why in self.not_restored.items():
+            await page.text(f"not restored: {labels[path]}: {why}")
+        for gap in self.plan.gaps:
+            await page.text(f"note: {gap}")
+
+
+async def fork_session(options: "SessionsOptions") -> int:
+    """Make a new session that begins as another one does, and print its id.
+
+    Raises:
+        SessionError: the session is unknown, can't be read, or has fewer messages.
+        SessionStorageError: the disk refused.
+    """
+    session = await load_session(options.session_id, open_store(options))
+    fork = await session.fork(options.at, branch=options.branch)
+    out = OutputWriter()
+    if options.json:
+        made = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}
+        await out.line(serde.encode(made))
+    else:
+        await out.text(fork.session_id)
+    return 0
+
+
+async def rewind_session(options: "SessionsOptions") -> int:
+    """Go back to an earlier message, after showing what goes; the exit code is 1 after a no.
+
+    With `--files`, what tools have changed since then is restored as well, as far as it can be; the
+    exit code is 1 if a file could not be restored as planned.
+
+    Raises:
+        SessionError: the session is unknown, is being written, or has fewer messages.
+        SessionStorageError: the disk refused.
+        ConfigurationError: no terminal to ask at, and no `--yes`.
+    """
+    session = await load_session(options.session_id, open_store(options))
+    count = len(session.history)
+    taken_back = max(count - options.to, 0)
+    plan = await _plan_files(session, options.to) if options.files else None
+    if not options.yes and not await _confirm_rewind(session, options.to, taken_back, plan):
+        tell("nothing was taken back")
+        return 1
+    if options.to != count:
+        await session.rewind(options.to)
+    restored = _Restored(plan, await plan.apply()) if plan else None
+    out = OutputWriter()
+    if options.json:
+        left = len(session.history)  # one more than asked for where a call needed a result
+        done = {"session_id": session.session_id, "messages": left, "taken_back": taken_back}
+        await out.line(serde.encode(done | (restored.as_json() if restored else {})))
+    else:
+        await out.text(
+            f"{counted(taken_back, 'message')} taken back; they stay in the session's file."
+        )
+        if restored:
+            await restored.show(out)
+    return 1 if restored and restored.report.failed else 0
+
+
+async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
+    from greenroom.agents import plan_restore  # all of the agents; no other verb needs them
+
+    folder = session.get_metadata("workspace")
+    return await plan_restore(
+        session, to, Path(folder) if isinstance(folder, str) else working_folder()
+    )
+
+
+async def _confirm_rewind(
+    session: AgentSession, to: int, count: int, plan: "RestorePlan | None"
+) -> bool:
+    """Show what would be taken back and restored, and ask; nothing needs no question."""
+    files = len(plan.steps) if plan else 0
+    if not count and not files:
+        return True
+    page = Page(2)
+    await show_lines(
+        (line for line in recap(session.history) if line.at >= to), page, len(session.history)
+    )
+    if plan:
+        await _print_plan(plan, page)
+    back = f"take back {counted(count, 'message')}" if count else ""
+    restore = f"restore {counted(files, 'file')}" if files else ""
+    question = " and ".join(part for part in (back, restore) if part)
+    return await confirm(f"\n{question[0].upper()}{question[1:]}?")
+
+
+# -- rm and archive -------------------------------------------------------------------------------
+
+
+async def remove_sessions(options: "SessionsOptions") -> int:
+    """Remove sessions for good, with those of their subagents; the exit code is 1 if one is left.
+
+    Raises:
+        SessionError: one is unknown; nothing was removed.
+        ConfigurationError: no terminal to ask at, and no `--yes`.
+    """
+    store = open_store(options)
+    listed = await store.list_all()
+    chosen = await _find_ids(options, store)
+    below = {each: _below(each, listed) for each in chosen}
+    # A subagent's session is removed with its parent's, not by itself.
+    chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
+    if not options.yes:
+        # Beside the question, so that standard output holds results only.
+        await OutputWriter(2).text("\n".join(_describe(chosen, below, listed)))
+        if not await confirm(f"Remove {counted(len(chosen), 'session')} for good?"):
+            tell("nothing was removed")
+            return 1
+
+    async def remove(session_id: str) -> None:
+        await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
+
+    return await _change_each(chosen, remove, "removed", options, below)
+
+
+async def archive_sessions(options: "SessionsOptions") -> int:
+    """Hide sessions from the lists, or show them again; the exit code is 1 if one could not be.
+
+    Raises:
+        SessionError: one is unknown; nothing was changed.
+    """
+    store = open_store(options)
+    change = AgentSession.unarchive if options.undo else AgentSession.archive
+    chosen = await _find_ids(options, store)
+    word = "restored" if options.undo else "archived"
+    return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})
+
+
+async def _change_each(
+    chosen: Sequence[str],
+    change: Callable[[str], Awaitable[None]],
+    word: str,
+    options: "SessionsOptions",
+    below: Mapping[str, Sequence[str]],
+) -> int:
+    """Change each session; where that fails for one, say so and go on with the others."""
+    done, failed, out = list[str](), list[SessionError](), OutputWriter()
+    for session_id in chosen:
+        try:
+            await change(session_id)
+        except SessionError as error:
+            failed.append(error)
+            tell(str(error))
+            continue
+        done += [session_id, *below.get(session_id, ())]
+        if not options.json:
+            await out.text(f"{word} {session_id}{_with(len(below.get(session_id, ())))}")
+    if options.json:
+        errors = [{"session_id": each.session_id, "error": each.message} for each in failed]
+        await out.line(serde.encode({word: done, "failed": errors}))
+    return 1 if failed else 0
+
+
+async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str]:
+    """Return the whole ids, each once; all of them are known before any session is changed."""
+    return list(dict.fromkeys([await full_session_id(each, store) for each in options.ids]))
+
+
+def _below(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
+    return [child for children in descendants(session_id, listed).values() for child in children]
+
+
+def _describe(
+    chosen: Sequence[str], below: Mapping[str, Sequence[str]], listed: Sequence[SessionMetadata]
+) -> list[str]:
+    """Describe each session, as far as it can be read."""
+    known = {each.session_id: each for each in listed}
+    lines = []
+    for each in chosen:
+        record = known.get(each)
+        about = f", {age(record.updated_at)}, {title_of(record)}" if record else ""
+        lines.append(f"{each}{about}{_with(len(below[each]))}")
+    return lines
+
+
+def _with(count: int) -> str:
+    return f" with {counted(count, 'session')} of its subagents" if count else ""
+
+
+# -- repair ---------------------------------------------------------------------------------------
+
+
+async def repair_session(options: "SessionsOptions") -> int:
+    """Keep of a damaged session what can be verified, set the rest aside, and say what that was.
+
+    Raises:
+        SessionError: the session is unknown, is being written, or can't be repaired.
+    """
+    store = open_store(options)
+    session_id = await _find_damaged(options.session_id, store)
+    report = await store.salvage(session_id)
+    session = await load_session(session_id, store)
+    out, count = OutputWriter(), len(session.history)
+    if options.json:
+        found = {"messages": count, "repair": report}
+        await out.line(serde.encode({"session_id": session.session_id, **found}))
+        return 0
+    result = "Nothing is damaged." if report is None else f"{report}."
+    await out.text(f"{result} The session has {counted(count, 'message')}.")
+    if report is not None and report.kept:
+        await out.text(
+            f"`greenroom sessions show {session_id}` shows where some are missing; "
+            f"`greenroom sessions fork {session_id} --at N` makes a new session of the first N."
+        )
+    return 0
+
+
+async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
+    """Return the id that is meant, also of a session that can't be listed.
+
+    Raises:
+        SessionError: no session, or more than one, begins like this.
+    """
+    damaged = [each.session_id for each in (await store.survey()).damaged]
+    if text in damaged:
+        return text
+    found = [each for each in damaged if each.startswith(text)]
+    try:
+        return await full_session_id(text, store)
+    except SessionNotFoundError:
+        if len(found) != 1:
+            raise
+        return found[0]
+
+
+# -- import ---------------------------------------------------------------------------------------
+
+
+async def import_from(options: "SessionsOptions") -> int:
+    """Make a session of a JSON export, and print its id.
+
+    Raises:
+        InvalidJSONError: it is not an export; the message names the line or the field.
+        SessionError: it is of a newer version, or has an id that is in use, with `--keep-id`.
+        SessionStorageError: the disk refused.
+        OSError: the file can't be read.
+    """
+    # A person who waits for a pipe may want to give up.
+    data = await trio.to_thread.run_sync(_read, options.file, abandon_on_cancel=True)
+    store = open_store(options)
+    session = await import_session(data, keep_id=options.keep_id, store=store)
+    out = OutputWriter()
+    if options.json:
+        made = {"session_id": session.session_id, "messages": len(session.history)}
+        origin = {"imported_from": session.get_metadata("imported_from")}
+        await out.line(serde.encode({**made, **origin}))
+    else:
+        await out.text(session.session_id)
+    return 0
+
+
+def _read(path: str) -> bytes:
+    """Read an export, and no more of it than shows that it is too long."""
+    if path == "-":
+        return sys.stdin.buffer.read(LONGEST_IMPORT + 1)
+    with open(path, "rb") as file:
+        return file.read(LONGEST_IMPORT + 1)

@@ -1,0 +1,377 @@
+"""Commands that read stored sessions: `greenroom sessions list`, `search`, `show` and `export`."""
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.cli.recap import (
+    RecapLine,
+    age,
+    below_home,
+    counted,
+    model_of,
+    one_line,
+    place_of,
+    recap,
+    title_of,
+)
+from greenroom.cli.stored_sessions import load_session, open_store, working_folder
+from greenroom.cli.streams import OutputWriter, Page, tell
+from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
+from greenroom.fs import durable
+from greenroom.session import AgentSession, Branch, SearchHit, SessionMetadata, SessionSearch
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import SessionsOptions
+    from greenroom.export import ExportFormat
+
+_NAMED = 5  # damaged sessions that are named
+_USUAL = 30  # rows for a person; a pipe gets all
+_MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
+_TITLE = 8  # columns that a title has at the least
+
+
+async def list_sessions(options: "SessionsOptions") -> int:
+    """Print the stored sessions, the last changed first; the exit code is 1 if one is left out.
+
+    Raises:
+        SessionStorageError: the store can't be read.
+    """
+    survey = await open_store(options).survey()
+    found = _choose_shown(survey.sessions, options)
+    page = Page()
+    most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
+    shown = found[:most]
+    if options.json:
+        await page.line(b"[" + b",".join(serde.encode(each) for each in shown) + b"]")
+    elif not found:
+        await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
+    else:
+        await page.text(_table(shown, page.columns))
+        if len(found) > len(shown):
+            await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
+    _report_damaged(survey.damaged)
+    return 1 if survey.damaged else 0
+
+
+def _report_damaged(damaged: Sequence[SessionError]) -> None:
+    """Say which sessions are left out, and what can be done about them."""
+    for error in damaged[:_NAMED]:
+        tell(f"left out: {one_line(error.session_id)}: {error}")
+    if len(damaged) > _NAMED:
+        tell(f"left out: {counted(len(damaged) - _NAMED, 'more session')} that can't be read")
+
+
+def _choose_shown(
+    sessions: Sequence[SessionMetadata], options: "SessionsOptions"
+) -> list[SessionMetadata]:
+    """Return those that the user asked for: of this folder, also archived ones and subagents'.
+
+    A subagent's session belongs to its parent's, unless that is not stored or it was imported by itself.
+    """
+    here = str(working_folder()) if options.here else None
+    known = {each.session_id for each in sessions}
+    return [
+        each
+        for each in sessions
+        if (options.all or not (each.is_archived or _belongs(each, known)))
+        and (here is None or each.metadata.get("workspace") == here)
+    ]
+
+
+def _belongs(session: SessionMetadata, known: Collection[str]) -> bool:
+    return session.parent_session_id in known and "imported_from" not in session.metadata
+
+
+def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
+    """Lay sessions out in columns.
+
+    A narrow terminal shows no model, and a narrower one no folder; titles are cut. A pipe gets all.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    width = columns or sys.maxsize
+    parts: list[tuple[str, Callable[[SessionMetadata], str]]] = [
+        ("session", lambda each: each.session_id),
+        ("age", lambda each: age(each.updated_at)),
+    ]
+    if width >= _MODEL_FROM:
+        parts.append(("model", model_of))
+    if width >= _FOLDER_FROM:
+        parts.append(("folder", partial(_short_place, most=width // 4)))
+    rows = [
+        [name for name, _ in parts],
+        *([write(each) for _, write in parts] for each in sessions),
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    room = max(width - sum(widths) - 2 * len(widths), _TITLE)
+    lines = []
+    for row, title in zip(rows, ["title", *map(title_of, sessions)], strict=True):
+        cells = [f"{set_cell_size(cell, most)}  " for cell, most in zip(row, widths, strict=True)]
+        cut = title if cell_len(title) <= room else f"{set_cell_size(title, room - 1)}…"
+        lines.append("".join(cells) + cut)
+    return "\n".join(lines)
+
+
+def _short_place(session: SessionMetadata, most: int) -> str:
+    """Return the folder, of which the end says most."""
+    place = below_home(place_of(session))
+    return place if len(place) <= most else f"…{place[1 - most :]}"
+
+
+# -- search: in which session was that? -----------------------------------------------------------
+
+_USUAL_HITS = 20  # sessions that are found, unless more are asked for
+
+
+async def search_sessions(options: "SessionsOptions") -> int:
+    """Print the sessions that contain a text, each as it is found; the exit code is 1 after damage.
+
+    Raises:
+        SessionStorageError: the store can't be read.
+        OSError: standard output can't be written.
+    """
+    store, page, found = open_store(options), Page(), list[SearchHit]()
+    survey = await store.survey()
+    search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
+    limit = options.limit or _USUAL_HITS
+    while len(found) < limit and (hit := await anext(search, None)) is not None:
+        found.append(hit)
+        if not options.json:
+            await _show(hit, options.text, page)
+    if options.json:
+        await page.line(_hits_as_json(found, search))
+    elif not found:
+        await page.text(f"Nothing was found in {counted(search.searched, 'session')}.")
+    if len(found) == limit and not options.json:
+        tell(f"the search ended at {counted(limit, 'session')}; --limit N looks for more")
+    for error in search.damaged[:_NAMED]:
+        tell(str(error))
+    if len(search.damaged) > _NAMED:
+        tell(f"{counted(len(search.damaged) - _NAMED, 'more session')} could not be read")
+    _report_damaged(survey.damaged)
+    return 1 if search.damaged or survey.damaged else 0
+
+
+async def _show(hit: SearchHit, text: str, page: Page) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = Text(f"{hit.session.session_id}  {age(hit.session.updated_at)}  ")
+    head.append(title_of(hit.session), "bold")
+    if page.columns is not None:
+        head.truncate(page.columns, overflow="ellipsis")
+    snippet = Text(one_line(hit.snippet))
+    snippet.highlight_words([visible(text)], "bold yellow", case_sensitive=False)
+    place = Text(f"{_place(hit)}: ", "dim")
+    await page.show(head, Padding(Text.assemble(place, snippet), (0, 0, 0, 4), expand=False))
+
+
+def _place(hit: SearchHit) -> str:
+    """Say where the text is, with the numbers that `show` takes and prints."""
+    if hit.at is None:
+        return "title"
+    more = f" and {hit.count - 1} more" if hit.count > 1 else ""
+    branch = f"branch {hit.branch}, " if hit.branch is not None else ""
+    return f"{branch}message {hit.at + 1}{more}"
+
+
+def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
+    hits = [
+        {
+            "session": hit.session,
+            "message": None if hit.at is None else hit.at + 1,
+            "branch": hit.branch,
+            "count": hit.count,
+            "snippet": hit.snippet,
+        }
+        for hit in found
+    ]
+    damaged = [{"session_id": error.session_id, "error": error.message} for error in search.damaged]
+    return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
+
+
+# -- show: a conversation, to be read -------------------------------------------------------------
+
+
+async def show_session(options: "SessionsOptions") -> int:
+    """Print a session's conversation, each message with the number that fork and rewind take.
+
+    Raises:
+        SessionError: the session is unknown, can't be read, or has no such branch.
+    """
+    session = await load_session(options.session_id, open_store(options))
+    if session.repair is not None:
+        tell(str(session.repair))
+    branches = await session.branches()
+    shown = _find_branch(branches, options.branch)
+    history = shown.history
+    count = len(history)
+    skipped = max(count - options.last, 0) if options.last else 0
+    page = Page()
+    if options.json:
+        places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
+        await page.line(_messages_as_json(session.record, places, history[skipped:]))
+        return 0
+    if skipped and history[skipped].tool_results:
+        skipped -= 1  # results are shown with their calls
+    await page.text(
+        "\n".join([*_heading(session.record, count), *_describe_branch(branches, shown)])
+    )
+    if skipped:
+        await page.text(f"\n… {counted(skipped, 'earlier message')} left out")
+    await show_lines((line for line in recap(history) if line.at >= skipped), page, count)
+    return 0
+
+
+def _find_branch(branches: Sequence[Branch], number: int | None) -> Branch:
+    if number is None:
+        return branches[-1]
+    if number < len(branches):
+        return branches[number]
+    raise SessionError(f"there is no branch {number}: the last is {len(branches) - 1}")
+
+
+def _describe_branch(branches: Sequence[Branch], shown: Branch) -> list[str]:
+    if len(branches) == 1:
+        return []
+    last = len(branches) - 1
+    which = "the current one" if shown.is_current else f"not the current one, which is {last}"
+    return [f"branch {shown.number} of 0 to {last}, {which} (--branch N shows another)"]
+
+
+def _messages_as_json(
+    record: SessionMetadata, places: dict[str, int], messages: Sequence[Message]
+) -> bytes:
+    """Write the description, which messages these are, and the messages."""
+    head = serde.encode(record)[:-1] + b"," + serde.encode(places)[1:-1]
+    return head + b',"messages":[' + b",".join(map(serde.encode, messages)) + b"]}"
+
+
+def _heading(record: SessionMetadata, count: int) -> list[str]:
+    facts = [
+        record.session_id,
+        model_of(record),
+        place_of(record),
+        f"{record.updated_at.astimezone():%Y-%m-%d %H:%M}",
+        counted(count, "message"),
+        f"fork of {one_line(origin.session_id)}" if (origin := record.forked_from) else "",
+    ]
+    lines = [title_of(record), " · ".join(fact for fact in facts if fact)]
+    return [line for line in lines if line]
+
+
+async def show_lines(lines: Iterable[RecapLine], page: Page, count: int) -> None:
+    """Print what was said and done, with the messages' numbers, of which `count` is the highest.
+
+    Raises:
+        OSError: standard output can't be written.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from greenroom.cli.painter import ColorScheme
+    from greenroom.cli.render_chunk import render_recap
+
+    scheme, before = ColorScheme(), -1
+    for line in lines:
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_column(min_width=len(str(count)), justify="right", no_wrap=True)
+        row.add_column()
+        number = "" if line.at == before else str(line.at + 1)
+        shown = render_recap(line, scheme) if page.is_terminal else Text(str(line))
+        row.add_row(Text(number, scheme.note), shown)
+        await page.text("")
+        await page.show(row)
+        before = line.at
+
+
+# -- export: a session as a text to read or to carry away -----------------------------------------
+
+_ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
+
+
+async def export_to(options: "SessionsOptions") -> int:
+    """Write a session to standard output or to a new file, all of it or nothing.
+
+    Raises:
+        SessionError: the session is unknown or can't be read.
+        ConfigurationError: the file exists and may not be replaced; or `--json` without a file.
+        OSError: the file or standard output can't be written.
+    """
+    if options.json and options.output is None:
+        raise ConfigurationError(
+            "--json describes the file that is written: add -o FILE",
+            hint="--format json writes the session as JSON",
+        )
+    session = await load_session(options.session_id, open_store(options))
+    if session.repair is not None:
+        tell(str(session.repair))
+    out = OutputWriter()
+    if options.output is None:
+        await _write(session, out.write, options)
+        return 0
+    pieces = list[str]()
+    await _write(session, pieces.append, options)
+    write = partial(write_new_file, options.output, "".join(pieces), force=options.force)
+    await trio.to_thread.run_sync(write)
+    if options.json:
+        done = {"session_id": session.session_id, "messages": len(session.history)}
+        await out.line(serde.encode({**done, "format": _format(options), "file": options.output}))
+    return 0
+
+
+async def _write(
+    session: AgentSession, write: Callable[[str], None], options: "SessionsOptions"
+) -> None:
+    # Here and not above: no other verb needs a parser of Markdown.
+    from greenroom.export import export_session
+
+    await export_session(session, write, _format(options))
+
+
+def _format(options: "SessionsOptions") -> "ExportFormat":
+    ending = PurePath(options.output or "").suffix.lower()
+    return options.format or _ENDINGS.get(ending, "markdown")
+
+
+def write_new_file(path: str, text: str, *, force: bool) -> None:
+    """Write a file for this user alone, all of it or nothing; it blocks.
+
+    Args:
+        path: where.
+        text: what it says.
+        force: whether it may replace another.
+
+    Raises:
+        ConfigurationError: there is one, and it may not be replaced.
+        OSError: the disk refused.
+    """
+    path, data = os.path.abspath(path), text.encode("utf-8", "replace")
+    if force:
+        durable.replace(path, data)
+        return
+    if os.path.lexists(path):
+        raise _exists_error(path)
+    folder, name = os.path.split(path)
+    own = os.path.join(folder, f".{name[:100]}.{os.getpid()}")
+    durable.replace(own, data)
+    try:
+        os.link(own, path)  # which fails where there is a file by now
+    except FileExistsError:
+        raise _exists_error(path) from None
+    except OSError:  # a file system without links
+        os.replace(own, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(own)
+
+
+def _exists_error(path: str) -> ConfigurationError:
+    return ConfigurationError(f"{path} exists", hint="--force replaces it")

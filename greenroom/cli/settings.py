@@ -1,0 +1,156 @@
+"""The user's settings: which model to use, and what models cost. Read whole or refused whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from greenroom.core import (
+    ConfigurationError,
+    ConfigurationFileError,
+    InvalidJSONError,
+    Price,
+    error_at,
+    error_of_json,
+    serde,
+)
+from greenroom.llm import (
+    LLMProvider,
+    ModelChoice,
+    choose_model,
+    full_name,
+    open_model,
+    without_date,
+)
+from greenroom.permissions import user_rules_path
+
+_MAX_SIZE = 1 << 20
+_SHAPE = (
+    '{"model": "anthropic:claude-sonnet-5", "prices": {"anthropic:claude-sonnet-5": {"input": …, '
+    '"output": …, "date": "2026-11-01", "source": "https://…"}}}'
+)
+
+
+@dataclass(frozen=True)
+class ListedPrice:
+    """A price as the user has looked it up.
+
+    Attributes:
+        price: of a million tokens of each kind.
+        currency: its three letters, such as "USD".
+        date: the day on which it was looked up.
+        source: where.
+    """
+
+    price: Price
+    currency: str
+    date: date
+    source: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user's settings file says.
+
+    Attributes:
+        model: the model to use where none is named, as `provider:model`; or None.
+        prices: what models cost, by `provider:model`.
+    """
+
+    model: str | None = None
+    prices: Mapping[str, ListedPrice] = field(default_factory=dict)
+
+    @property
+    def currency(self) -> str:
+        """The currency of all prices; empty where there are none."""
+        return next((each.currency for each in self.prices.values()), "")
+
+    def price_of(self, name: str) -> ListedPrice | None:
+        """Return the price of `provider:model`; a snapshot without one has that of its model."""
+        return self.prices.get(name) or self.prices.get(without_date(name))
+
+    def choose(self, env: Mapping[str, str]) -> ModelChoice:
+        """Choose the model that is used where none is named, and say why.
+
+        Raises:
+            ConfigurationError: `GREENROOM_MODEL` names no model.
+        """
+        return choose_model(env, self.model)
+
+    def open(self, name: str | None, env: Mapping[str, str]) -> LLMProvider:
+        """Open the model of this name, or the one that is chosen, with its price.
+
+        Raises:
+            ConfigurationError: no such provider, or its key is missing.
+        """
+        name = self.choose(env).name if name is None else full_name(name, env)
+        listed = self.price_of(name)
+        return open_model(name, env, price=listed.price if listed else None)
+
+
+def user_settings_path() -> Path:
+    """Return the user's settings file, which lies beside their own rules and need not exist."""
+    return user_rules_path().with_name("settings.json")
+
+
+def read_settings(path: Path | None = None) -> Settings:
+    """Read a settings file, the user's own by default; what does not exist says nothing.
+
+    Raises:
+        ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not
+            JSON, or holds a key twice, an unknown field, a name of no model, or a value that can't be
+            used. It names line, column and field, and nothing of the file is used.
+    """
+    path = user_settings_path() if path is None else path
+    try:
+        if not path.exists():
+            return Settings()
+        if not path.is_file():
+            raise ConfigurationFileError("is not a regular file", path=str(path))
+        with path.open("rb") as file:
+            data = file.read(_MAX_SIZE + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationFileError(f"can't be read: {error}", path=str(path)) from error
+    if len(data) > _MAX_SIZE:
+        raise ConfigurationFileError(f"larger than {_MAX_SIZE >> 20} MiB", path=str(path))
+    return _parse(text, str(path))
+
+
+def _parse(text: str, path: str) -> Settings:
+    # Here and not above: pydantic is only loaded by those who have settings.
+    from pydantic import ValidationError
+
+    from greenroom.cli.settings_model import SettingsModel
+
+    kind = ConfigurationFileError
+    try:
+        model = SettingsModel.model_validate(serde.loads_object(text))
+    except InvalidJSONError as error:
+        raise error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise error_at(kind, text, path, first["loc"], said, f"write {_SHAPE}") from error
+    chosen = _check_name(model.model, text, path, ("model",)) if model.model else None
+    prices: dict[str, ListedPrice] = {}
+    for name, each in model.prices.items():
+        steps = ("prices", name)
+        if each.currency != next(iter(model.prices.values())).currency:
+            what = "another currency than the first price: costs could not be added up"
+            raise error_at(kind, text, path, (*steps, "currency"), what, "use one currency")
+        listed = Price(each.input, each.output, each.cache_read, each.cache_write)
+        full = _check_name(name, text, path, steps)
+        if full in prices:
+            what = f"two prices of {full}"
+            raise error_at(kind, text, path, steps, what, "leave one of them out")
+        prices[full] = ListedPrice(listed, each.currency, each.date, each.source)
+    return Settings(chosen, prices)
+
+
+def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:
+    try:
+        return full_name(name)
+    except ConfigurationError as error:
+        kind = ConfigurationFileError
+        raise error_at(kind, text, path, steps, error.message, error.hint) from error

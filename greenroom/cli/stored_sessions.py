@@ -1,0 +1,306 @@
+"""Where sessions are kept, and which one a run continues: by its id, the newest, or chosen from a list.
+
+The list to choose from needs no more than a terminal that prints lines: it draws nothing anew and
+takes no keys.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.cli.arguments import INTERRUPTED
+from greenroom.cli.recap import age, below_home, place_of, title_of
+from greenroom.cli.streams import EndSignals, OutputWriter, read_some
+from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
+from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
+
+if TYPE_CHECKING:
+    from greenroom.cli.arguments import Options
+    from greenroom.session import SQLiteStore
+
+_TITLE = 60
+_NAMED = 5  # sessions that an error lists
+_ROWS = 20
+_AGE = 10  # columns; that of a date
+
+
+def working_folder() -> Path:
+    """Return the folder that the program was started in.
+
+    Raises:
+        ConfigurationError: it has been removed, or may not be looked at.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            "the working directory does not exist any more", hint="cd to another folder"
+        ) from error
+
+
+def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """Return the folder of this user's sessions; it need not exist.
+
+    It is `$XDG_STATE_HOME/greenroom/sessions`, by default under `~/.local/state`, as the XDG base
+    directory specification has it; on macOS `~/Library/Application Support/greenroom/sessions`.
+
+    Example:
+        >>> sessions_folder({"XDG_STATE_HOME": "/state"}, "linux").as_posix()
+        '/state/greenroom/sessions'
+    """
+    if platform == "darwin":
+        return Path("~/Library/Application Support/greenroom/sessions").expanduser()
+    base = env.get("XDG_STATE_HOME", "")
+    # The specification says to ignore a relative path.
+    state = Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()
+    return state / "greenroom" / "sessions"
+
+
+def open_store(options: "Options") -> "FileStore | SQLiteStore":
+    """Return the store that the options name, else the user's own; a file is a database."""
+    place = options.sessions or sessions_folder()
+    if not os.path.isfile(place):
+        return FileStore(place)
+    from greenroom.session import SQLiteStore
+
+    return SQLiteStore(place)
+
+
+def describe_session(session: AgentSession, workspace: Path) -> None:
+    """Record where the session was used last, and the words that it began with.
+
+    To be called once a run has its first input: what is never used is never stored.
+    """
+    session.set_metadata("workspace", str(workspace))
+    if session.get_metadata("title") is None:
+        said = next((each.text for each in session.history if each.role == "user"), "")
+        session.set_metadata("title", _shortened(said))
+
+
+def way_back(session_id: str, options: "Options") -> str:
+    """Return the command that goes on with a session, wherever it is kept."""
+    words = ["greenroom", "--resume", session_id]
+    if options.sessions is not None:
+        words += ["--sessions", options.sessions]
+    return shlex.join(words)
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
+
+
+async def load_session(
+    session_id: str, store: SessionStore, *, keep_open: bool = False
+) -> AgentSession:
+    """Load the session of this id, or of the one that begins like this; see `AgentSession.load`.
+
+    Raises:
+        SessionError: it is unknown or can't be read.
+    """
+    full_id = await full_session_id(session_id, store)
+    return await AgentSession.load(full_id, store=store, keep_open=keep_open)
+
+
+async def full_session_id(text: str, store: SessionStore) -> str:
+    """Return the id of the session that is meant: the id itself, or a beginning that no other has.
+
+    Raises:
+        SessionNotFoundError: no session has such an id.
+        SessionError: several begin like this; the error lists them. Or the store can't be read.
+    """
+    if await store.exists(text):
+        return text
+    found = [each for each in await store.list_all() if each.session_id.startswith(text)]
+    if len(found) == 1:
+        return found[0].session_id
+    if found:
+        names = [each.session_id for each in found[:_NAMED]]
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise SessionError(
+            f"{len(found)} sessions begin with {text}",
+            hint=f"write more of the id: {', '.join(names)}{more}",
+        )
+    if (await store.read(text)).history.end.lines:
+        return text  # its description is lost: loading it fails with an error that says what to do
+    place = os.path.dirname(store.folder(text)) or repr(store)
+    raise SessionNotFoundError(
+        f"there is no session {text} in {place}",
+        session_id=text,
+        hint="`greenroom sessions list` shows them",
+    )
+
+
+async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
+    """Load the session that was used last in this folder, to go on with it.
+
+    A session without any message does not count.
+
+    Raises:
+        SessionError: there is none, or it can't be read.
+    """
+    here = [each for each in await store.list_all() if _is_of(each, workspace)]
+    if not here:
+        raise SessionNotFoundError(
+            f"there is no session of the folder {workspace} to continue",
+            hint="start one without --continue, or name one with --resume ID",
+        )
+    # The store counts whole seconds; their folders tell the sessions of one second apart.
+    tied = [each.session_id for each in here if each.updated_at == here[0].updated_at]
+    newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_left_at, store)))
+    return await AgentSession.load(newest, store=store, keep_open=True)
+
+
+def _is_of(session: SessionMetadata, workspace: Path) -> bool:
+    is_used = session.model or "title" in session.metadata
+    is_here = session.metadata.get("workspace") == str(workspace)
+    is_root = session.parent_session_id is None
+    return bool(is_used and is_here and is_root and not session.is_archived)
+
+
+def _left_at(store: SessionStore, session_id: str) -> int:
+    try:
+        return os.stat(store.folder(session_id)).st_mtime_ns
+    except OSError:  # removed this moment
+        return 0
+
+
+# -- choosing from a list -------------------------------------------------------------------------
+
+
+async def choose_session(options: "Options") -> str | int:
+    """Let the person choose a session; return its id, or the exit code where none was chosen.
+
+    Leaving without one is exit code 130, as an interrupt.
+
+    Raises:
+        ConfigurationError: there is no terminal to choose on.
+        SessionError: there is no session.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigurationError(
+            "--resume without an id needs a terminal to choose on",
+            hint="name the session: --resume ID; `greenroom sessions list` shows them",
+        )
+    stored = await AgentSession.list_all(store=open_store(options))
+    sessions = SessionList(stored, working_folder())
+    if not sessions.sessions:
+        raise SessionNotFoundError(
+            "there is no session to continue yet", hint="start one without --resume"
+        )
+    signals, chosen = EndSignals(signal.SIGINT), None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(signals.heed, nursery.cancel_scope)
+        chosen = await choose(sessions)
+        nursery.cancel_scope.cancel()
+    if chosen is not None:
+        return chosen
+    return INTERRUPTED if signals.exit_code is None else signals.exit_code
+
+
+@dataclass
+class SessionList:
+    """Sessions, narrowed by words and by folder; first those of the working directory, if any.
+
+    Those of subagents are left out, since they go on with their parents.
+
+    Attributes:
+        sessions: all of them, in the order in which they are shown.
+        folder: the working directory.
+        words: each must be in a session's title or id, in any case of its letters.
+        is_everywhere: whether sessions of other folders are shown too.
+    """
+
+    sessions: Sequence[SessionMetadata]
+    folder: Path
+    words: tuple[str, ...] = ()
+    is_everywhere: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Leave out those of subagents; show all folders where this one has no session."""
+        self.sessions = [
+            each
+            for each in self.sessions
+            if each.parent_session_id is None or "imported_from" in each.metadata
+        ]
+        self.is_everywhere = not any(map(self._is_here, self.sessions))
+
+    @property
+    def shown(self) -> list[SessionMetadata]:
+        """The sessions that match."""
+        return [
+            each
+            for each in self.sessions
+            if (self.is_everywhere or self._is_here(each)) and self._matches(each)
+        ]
+
+    def search(self, text: str) -> None:
+        """Show only sessions that hold each of these words."""
+        self.words = tuple(text.casefold().split())
+
+    def row(self, number: int, session: SessionMetadata, columns: int) -> str:
+        """Write one session as a line of at most so many columns."""
+        from rich.cells import set_cell_size
+
+        is_elsewhere = self.is_everywhere and not self._is_here(session)
+        place = f"  ({below_home(place_of(session)) or 'no folder'})" if is_elsewhere else ""
+        head = f"{number:>3}  {age(session.updated_at):>{_AGE}}  "
+        return set_cell_size(f"{head}{title_of(session)}{place}", columns).rstrip()
+
+    def _is_here(self, session: SessionMetadata) -> bool:
+        return session.metadata.get("workspace") == str(self.folder)
+
+    def _matches(self, session: SessionMetadata) -> bool:
+        text = f"{title_of(session)} {session.session_id}".casefold()
+        return all(word in text for word in self.words)
+
+
+async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
+    """Print the list and read lines until one is the number of a session; return its id.
+
+    Words narrow the list, `*` shows other folders too or no longer, and an empty line or the end of
+    the input chooses nothing.
+
+    Raises:
+        OSError: the terminal can't be read or written.
+    """
+    out = OutputWriter()
+    while True:
+        shown = sessions.shown
+        await _print_list(sessions, shown, out)
+        data = await read_some(descriptor)  # a line, as a terminal gives them
+        match data.decode("utf-8", "replace").strip():
+            case "":
+                return None
+            case "*":
+                sessions.is_everywhere = not sessions.is_everywhere
+            case line if line.isdecimal():
+                if 1 <= int(line) <= min(len(shown), _ROWS):
+                    return shown[int(line) - 1].session_id
+                await out.text(f"There is no number {line} in the list.")
+            case line:
+                sessions.search(line)
+
+
+async def _print_list(
+    sessions: SessionList, shown: Sequence[SessionMetadata], out: OutputWriter
+) -> None:
+    where = "all folders" if sessions.is_everywhere else "this folder"
+    about = f' with "{" ".join(sessions.words)}"' if sessions.words else ""
+    columns = max(shutil.get_terminal_size().columns - 1, 1)
+    lines = [f"\nSessions of {where}{about}: {len(shown):,}"]
+    lines += [sessions.row(at, each, columns) for at, each in enumerate(shown[:_ROWS], 1)]
+    if len(shown) > _ROWS:
+        lines.append(f"     {len(shown) - _ROWS:,} older ones are not shown")
+    other = "this folder only" if sessions.is_everywhere else "all folders"
+    lines.append(f"Number to continue, words to search for, * for {other}, Enter to leave:")
+    await out.text("\n".join(lines))

@@ -1,0 +1,240 @@
+"""The standard streams of the program: what it reads, what it writes, and the signals that end it.
+
+Whatever may wait for another process runs in a thread or waits in the loop, so that a cancel is never
+delayed and a slow reader stops no agent.
+"""
+
+import array
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import sys
+import termios
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from greenroom.core import ConfigurationError, visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+_MOST = 65_536
+
+
+def is_stream(descriptor: int) -> bool:
+    """Whether one can wait until it has something to read: a pipe, a socket, a terminal."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+async def read_some(descriptor: int) -> bytes:
+    """Read what is there, waiting for the first byte; empty at the end.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    if is_stream(descriptor):
+        await trio.lowlevel.wait_readable(descriptor)
+        return os.read(descriptor, _MOST)
+    return await trio.to_thread.run_sync(os.read, descriptor, _MOST)
+
+
+def unread(descriptor: int) -> int:
+    """Return how many bytes are there to be read; of a terminal, those of whole lines. 0 for a file."""
+    if not is_stream(descriptor):
+        return 0
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    except OSError:
+        return 0
+    return count[0]
+
+
+MAX_PIPED = 1_000_000
+"""Bytes that are read at the most; what follows is left out, and the prompt says so."""
+
+# Who starts a program without thinking of its standard input may leave a pipe open for ever.
+_FIRST_BYTE = 3.0
+
+
+async def read_piped(descriptor: int = 0) -> str:
+    """Read what is piped in, decoded as UTF-8; empty for a terminal, and where nothing comes.
+
+    A pipe that says nothing for three seconds counts as empty. What is no UTF-8 is replaced.
+    """
+    try:
+        patience = _FIRST_BYTE if is_stream(descriptor) else float("inf")
+    except OSError:  # closed
+        return ""
+    if os.isatty(descriptor):
+        return ""
+    data = b""
+    with trio.move_on_after(patience) as scope:
+        while len(data) <= MAX_PIPED and (more := await read_some(descriptor)):
+            data += more
+            scope.deadline = float("inf")
+    text = data[:MAX_PIPED].decode("utf-8", "replace")
+    return f"{text}\n[cut after {MAX_PIPED} bytes]" if len(data) > MAX_PIPED else text
+
+
+def with_context(prompt: str, piped: str) -> str:
+    r"""Put what was piped in below the prompt.
+
+    Example:
+        >>> with_context("explain", "x = 1")
+        'explain\n\n<stdin>\nx = 1\n</stdin>'
+    """
+    return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+class OutputWriter:
+    """Writes lines to standard output, each at once."""
+
+    def __init__(self, descriptor: int = 1) -> None:
+        """Write to this file descriptor."""
+        self._descriptor = descriptor
+        self.is_terminal = os.isatty(descriptor)
+
+    async def text(self, text: str) -> None:
+        """Write a text and a newline; for a terminal, control characters are made visible.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
+        """
+        shown = visible(text) if self.is_terminal else text
+        await self.line(shown.encode("utf-8", "replace"))
+
+    async def line(self, line: bytes) -> None:
+        """Write bytes and a newline.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
+        """
+        await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
+
+    def write(self, text: str) -> None:
+        """Write a piece of a text at once, in the thread that calls; as `text` does.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
+        """
+        shown = visible(text) if self.is_terminal else text
+        self._write(shown.encode("utf-8", "replace"))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def tell(*notes: str) -> None:
+    """Write notes for the user to standard error, a line each."""
+    for note in notes:
+        print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
+
+
+_ENDLESS = 10_000  # columns where nobody has said how wide a line may be
+
+
+class Page(OutputWriter):
+    """Writes what a command prints, painted for whoever reads it; nothing is redrawn."""
+
+    @property
+    def columns(self) -> int | None:
+        """How wide the terminal is; None where it is none."""
+        return shutil.get_terminal_size().columns if self.is_terminal else None
+
+    async def show(self, *renderables: "RenderableType") -> None:
+        """Write these one below the other; without colours where nobody would see them.
+
+        The renderables have to keep control characters to themselves.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+            OSError: the disk that it goes to is full, or broken.
+        """
+        from greenroom.cli.painter import Painter, colors_of
+
+        painter = Painter(colors_of(os.environ) if self.is_terminal else None)
+        painted = painter.paint(renderables, self.columns or _ENDLESS)
+        await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
+
+    async def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Write rows in columns with these names; a cell that is too wide is folded.
+
+        Raises:
+            OSError: as `show`.
+        """
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for name in names:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        await self.show(table)
+
+
+# -- asking ---------------------------------------------------------------------------------------
+
+_YES = ("y", "yes")
+
+
+async def confirm(question: str, hint: str = "add --yes") -> bool:
+    """Ask the person at the terminal; anything but yes is no, the end of the input too.
+
+    The question goes to standard error, so that standard output holds results only. `hint` says what to do where nobody can be asked.
+
+    Raises:
+        ConfigurationError: standard input is no terminal, so there is nobody to ask.
+    """
+    if not os.isatty(0):
+        raise ConfigurationError("nobody can be asked: standard input is no terminal", hint=hint)
+    await trio.lowlevel.checkpoint()
+    print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    answer = b""
+    while not answer.endswith(b"\n") and (more := await read_some(0)):
+        answer += more
+    return answer.decode("utf-8", "replace").strip().casefold() in _YES
+
+
+# -- the signals that end the program -------------------------------------------------------------
+
+
+class EndSignals:
+    """Ends a block of the program in good order when one of them comes, and remembers which."""
+
+    def __init__(self, *others: signal.Signals) -> None:
+        """Heed other signals, too; none has come yet."""
+        self._heeded = (signal.SIGTERM, signal.SIGHUP, *others)
+        self._signal: int | None = None
+
+    async def heed(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
+        """Cancel this scope when one comes; runs until it is cancelled itself."""
+        with trio.open_signal_receiver(*self._heeded) as signals:
+            task_status.started()
+            async for number in signals:
+                self._signal = number
+                scope.cancel()
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code that tells of the signal, as a shell does; None where none has come."""
+        return None if self._signal is None else 128 + self._signal

@@ -1,1 +1,0 @@
-"""Standard input and output, read and written without standing in the way of a cancel."""

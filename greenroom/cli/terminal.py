@@ -1,0 +1,354 @@
+"""The terminal itself: a real one with an input line, and a plain one."""
+
+import os
+import shutil
+import termios
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+import trio
+
+from greenroom.cli.painter import Colors
+from greenroom.cli.streams import OutputWriter, read_some, unread
+from greenroom.core import visible
+
+# ---- What the renderer needs of a terminal: to show a frame, and to hear what the person does.
+
+GUARD = 0.4
+"""Seconds that a person has to see a question before a key may answer it."""
+
+NARROWEST = 20
+"""Columns below which no question is answered: nobody could read it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question that the next line may answer.
+
+    Attributes:
+        id: what the answer is bound to; empty while one is coming that takes no answer yet.
+        label: what stands before the line while it would be the answer.
+        paint: paints the whole question for a terminal of so many columns; the same function for as
+            long as the same is asked.
+        place: which question of how many it is; empty for the only one.
+        is_follow_up: whether the person asked for it, and so expects it at once.
+        text: what stands in the line to begin with, where a terminal can do that.
+        is_hidden: whether what is typed is shown nowhere and kept nowhere; for live terminals.
+    """
+
+    id: str
+    label: str
+    paint: Callable[[int], str] = lambda _: ""
+    place: str = ""
+    is_follow_up: bool = False
+    text: str = ""
+    is_hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a terminal shows from now on.
+
+    Attributes:
+        printed: text that is added for good, above everything else.
+        live: text that may still change.
+        status: one line about the agent.
+        question: the question that is open, or None.
+        hint: what the person should know for the moment.
+        has_queued: whether inputs wait that the person can take back.
+    """
+
+    printed: str = ""
+    live: str = ""
+    status: str = ""
+    question: Question | None = None
+    hint: str = ""
+    has_queued: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that the person has entered.
+
+    Attributes:
+        text: what it says.
+        question: the id of the question that it answers, or empty: it was shown whole or in part,
+            for long enough, from before the first letter was typed.
+        is_read: whether all of that question has been on the screen.
+    """
+
+    text: str = field(repr=False)
+    question: str = ""
+    is_read: bool = True
+
+
+class KeyName(StrEnum):
+    """The keys that mean something besides text."""
+
+    ESCAPE = "escape"
+    CTRL_C = "ctrl-c"
+    CTRL_D = "ctrl-d"
+    TAKE_BACK = "take back"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that is no text, and what stood in the line when it was pressed; it stays there."""
+
+    name: KeyName
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """No more lines will come; what has come may still be worked on."""
+
+
+PersonEvent: TypeAlias = Line | Key | Closed
+"""Anything that a person does."""
+
+
+class Terminal(Protocol):
+    """A terminal that is open.
+
+    It never lets a line answer a question that is not before the person's eyes: a live one keeps the
+    question above the line, a plain one prints it again after whatever else was printed. What is
+    typed too early for an answer it refuses, and says so.
+    """
+
+    @property
+    def events(self) -> trio.MemoryReceiveChannel[PersonEvent]:
+        """What the person does, in order."""
+        ...
+
+    @property
+    def colors(self) -> Colors:
+        """How many colours it has."""
+        ...
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Its columns and lines at this moment."""
+        ...
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it redraws what it shows and has a line that a program can change, and hide."""
+        ...
+
+    async def show(self, frame: Frame) -> None:
+        """Show a frame in place of the one before; returns once it is written.
+
+        Frames appear in the order of the calls.
+        """
+        ...
+
+    def clear_line(self) -> None:
+        """Throw away what stands in the line."""
+        ...
+
+    def put_back(self, text: str) -> None:
+        """Put text before what is in the line; it does nothing where the terminal is not live."""
+        ...
+
+
+TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
+"""Opens the terminal; leaving the block gives it back as it was."""
+
+
+# ---- A terminal without control codes: a pipe, a file, or `TERM=dumb`.
+
+_QUEUE = 64
+_LONGEST = 1_000_000  # bytes of a line; a longer one is taken in pieces
+_EARLY = "too early, not taken"
+_NARROW = f"not taken: a question needs {NARROWEST} columns"
+
+
+@asynccontextmanager
+async def open_plain_terminal(descriptor: int = 0) -> AsyncIterator[Terminal]:
+    """Print what is finished, read lines; nothing is ever redrawn.
+
+    A question is printed again, whole, after anything else that is printed while it is open. A line
+    can answer it only if all of it was typed after the question was printed, label included. What
+    came before the question goes to the agent, and what came between the two is refused. The
+    beginning of a line that a person had not finished by then is thrown away, since such a terminal
+    does not show it to a program.
+    """
+    async with trio.open_nursery() as nursery:
+        terminal = _PlainTerminal(descriptor, nursery)
+        nursery.start_soon(terminal.read_lines)
+        yield terminal
+        nursery.cancel_scope.cancel()
+
+
+class _PlainTerminal:
+    colors: Colors = None
+    is_live = False
+
+    def __init__(self, descriptor: int, nursery: trio.Nursery) -> None:
+        self._descriptor = descriptor
+        self._nursery = nursery
+        self._out = OutputWriter()
+        self._one_writer = trio.Lock()
+        self._hint = ""
+        self._asked: Question | None = None
+        self._last_printed: object = (
+            None  # what painted it, if the question was printed last of all
+        )
+        self._open = ""  # the id of the question whose label was printed
+        self._stale = 0  # bytes that were there before the question was
+        self._stale_for = ""  # the question that was open then, for which they may have been meant
+        self._early = 0  # and those behind them that were there before its label was
+        self._begun = b""  # a line that has no end yet
+        self._begun_for = ""  # the question that was open when it began
+        self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        size = shutil.get_terminal_size()
+        return size.columns, size.lines
+
+    @property
+    def _is_typed(self) -> bool:
+        """Whether a person types the lines, who has to see a question first."""
+        return os.isatty(self._descriptor)
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether a person is asked and was not given the time to see it."""
+        asked = self._asked
+        return self._is_typed and asked is not None and self._open != (asked.id or None)
+
+    async def show(self, frame: Frame) -> None:
+        question, before = frame.question, self._asked
+        is_new = question is not None and (before is None or before.id != question.id)
+        if question is None or is_new:
+            self._open = ""
+        if question is not None and is_new and not question.is_follow_up:
+            self._stale = unread(self._descriptor)
+            if before is None or before.id:
+                self._stale_for = before.id if before else ""
+        self._asked = question
+        hint, self._hint = self._hint, frame.hint
+        try:
+            await self._write(
+                frame.printed.removesuffix("\n"), "" if hint == frame.hint else frame.hint
+            )
+            if question is not None and question.id and is_new:
+                await self._ask(question)
+        except BrokenPipeError:
+            self._send.close()  # nobody reads any more, so the person is gone as well
+
+    async def _write(self, *texts: str) -> None:
+        """Print texts, and in the same breath the open question, if it is not the last thing there."""
+        async with self._one_writer:
+            lines, question = [text for text in texts if text], self._asked
+            if lines:
+                self._last_printed = None
+            if question is None or self._last_printed is not question.paint:
+                lines += self._question()
+            if lines:
+                await self._out.line("\n".join(lines).encode("utf-8", "replace"))
+
+    def _question(self) -> list[str]:
+        """Return the open question whole, with its label if it may be answered already."""
+        question = self._asked
+        if question is None:
+            self._last_printed = None
+            return []
+        self._last_printed = question.paint
+        place = f"  {question.place}" if question.place else ""
+        label = question.label.rstrip() if self._open and self._open == question.id else ""
+        whole = question.paint(self.size[0]).removesuffix("\n")
+        return [line for line in (whole, place, label) if line]
+
+    async def _ask(self, question: Question) -> None:
+        """Let a question be answered; a person is given a moment to see that there is one."""
+        if question.is_follow_up:
+            await self._take_answers(question)
+        elif self._is_typed:
+            self._nursery.start_soon(self._take_answers_later, question.id)
+        else:
+            self._stale = unread(self._descriptor)
+            await self._take_answers(question)
+
+    async def _take_answers_later(self, id_: str) -> None:
+        await trio.sleep(GUARD)
+        if self._asked is not None and self._asked.id == id_ and self._open != id_:
+            self._early = max(unread(self._descriptor) - self._stale, 0)
+            self._forget_begun_line()
+            with suppress(BrokenPipeError):  # the next frame finds that as well
+                await self._take_answers(self._asked)
+
+    async def _take_answers(self, question: Question) -> None:
+        """Print the label, which says that the next line may be the answer."""
+        # Before it is written, since whoever reads it may answer before we are back.
+        self._open = question.id
+        async with self._one_writer:
+            is_last = self._last_printed is question.paint
+            lines = [question.label.rstrip()] if is_last else self._question()
+            await self._out.line("\n".join(lines).encode("utf-8", "replace"))
+
+    def _forget_begun_line(self) -> None:
+        """Throw away the line that a person has begun, once those before it were read."""
+        if not self._stale and not self._early and self._is_typed:
+            with suppress(termios.error):
+                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    def clear_line(self) -> None:
+        pass  # the line is the terminal's own
+
+    def put_back(self, text: str) -> None:
+        pass  # likewise
+
+    async def read_lines(self) -> None:
+        with suppress(trio.ClosedResourceError):
+            while more := await read_some(self._descriptor):
+                await self._take(more)
+            if self._begun:
+                await self._say(b"", "")
+            await self._send.send(Closed())
+
+    async def _take(self, data: bytes) -> None:
+        """Take what was read; what was there before the label was printed can't answer."""
+        # Of this moment: while its lines are handed on, another question may be asked.
+        question, is_guarded = self._open, self._is_guarded
+        old, data = data[: self._stale], data[self._stale :]
+        self._stale -= len(old)
+        count = len(data) if is_guarded else self._early
+        early, data = data[:count], data[count:]
+        self._early = 0 if is_guarded else self._early - len(early)
+        await self._split(old, self._stale_for)
+        if old or early:
+            self._forget_begun_line()
+        await self._refuse(early, _EARLY)
+        if question and self._is_typed and self.size[0] < NARROWEST:
+            await self._refuse(data, _NARROW)
+        else:
+            await self._split(data, question)
+
+    async def _refuse(self, data: bytes, why: str) -> None:
+        """Say what was not taken; a terminal hands out whole lines."""
+        text = data.decode("utf-8", "replace").strip()
+        if text:
+            with suppress(BrokenPipeError):
+                await self._write(f"{why}: {visible(text)}")
+
+    async def _split(self, data: bytes, question: str) -> None:
+        """Tell of lines; each answers a question only if that was open from its beginning on."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            await self._say(line, question)
+        if rest and not self._begun:
+            self._begun_for = question
+        self._begun += rest
+        if len(self._begun) > _LONGEST:
+            await self._say(b"", question)
+
+    async def _say(self, end: bytes, question: str) -> None:
+        opened = self._begun_for if self._begun else question
+        line, self._begun = self._begun + end, b""
+        await self._send.send(Line(line.decode("utf-8", "replace").rstrip("\r"), opened))

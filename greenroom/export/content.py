@@ -1,0 +1,319 @@
+"""A conversation as it is read: what a session holds, each call with its result, in printable words."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    StopReason,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+    clip,
+    serde,
+    visible,
+)
+from greenroom.session import FORKED_FROM, SessionMetadata, is_stand_in
+
+IMPORTED_FROM = "imported_from"
+"""The key of an import's origin among the values in `metadata`."""
+
+
+class SessionContent(msgspec.Struct, frozen=True):
+    """A conversation, apart from any store.
+
+    Attributes:
+        metadata: its description.
+        messages: its messages, in order.
+        subagents: the sessions that it started, as far as they were found.
+    """
+
+    metadata: SessionMetadata
+    messages: tuple[Message, ...]
+    subagents: tuple["SessionContent", ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What it is called in lists, else its id."""
+        title = self.metadata.metadata.get("title")
+        words = " ".join(title.split()) if isinstance(title, str) else ""
+        return words or self.metadata.session_id
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The ids of the sessions that it started and that are not among its subagents."""
+        found = {each.metadata.session_id for each in self.subagents}
+        return tuple(id_ for id_ in self.metadata.child_session_ids if id_ not in found)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The session that it was forked or imported from, and which of both; empty for neither."""
+        for key, word in ((IMPORTED_FROM, "imported"), (FORKED_FROM, "forked")):
+            origin = self.metadata.metadata.get(key)
+            if isinstance(origin, dict) and isinstance(origin.get("session_id"), str):
+                return origin["session_id"], word
+        return "", ""
+
+
+# -- A tool call with what became of it.
+
+CallStatus: TypeAlias = Literal["done", "failed", "interrupted", "open"]
+"""How a call went; an open one has no result."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call and its result, if it has one."""
+
+    use: ToolUseBlock
+    result: ToolResultBlock | None
+
+    @property
+    def status(self) -> CallStatus:
+        """How it went."""
+        if self.result is None:
+            return "open"
+        if is_stand_in(self.result):
+            return "interrupted"
+        return "failed" if self.result.is_error else "done"
+
+
+# -- A conversation as it is read: each tool call stands together with its result.
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What one side said at once.
+
+    Attributes:
+        number: the place of the message in the history, from 1.
+        message: the message.
+        blocks: its blocks. Calls have their results with them, so those are missing where they came.
+    """
+
+    number: int
+    message: Message
+    blocks: tuple[ContentBlock | Call, ...]
+
+    def speaker(self, agent_type: str) -> str:
+        """Say who said it, in a conversation with an agent of this type."""
+        is_reply = self.message.role == "assistant"
+        return self.message.sender or (agent_type if is_reply else "User")
+
+
+def said(messages: Sequence[Message]) -> Iterator[Said]:
+    """Go through a conversation; messages that hold nothing but results of calls are passed over.
+
+    Example:
+        >>> [each.number for each in said([Message.user("hello"), Message.assistant("Hi!")])]
+        [1, 2]
+    """
+    claimed: list[ToolResultBlock] = []
+    for number, message in enumerate(messages, start=1):
+        blocks: tuple[ContentBlock | Call, ...]
+        if message.role == "assistant":
+            calls = dict(_answered(message, messages, number))
+            claimed = [call.result for call in calls.values() if call.result is not None]
+            blocks = tuple(calls.get(at, block) for at, block in enumerate(message.content))
+        else:
+            blocks = tuple(block for block in message.content if not _is_in(block, claimed))
+        if blocks or message.role == "assistant":
+            yield Said(number, message, blocks)
+
+
+def _answered(
+    message: Message, messages: Sequence[Message], number: int
+) -> Iterator[tuple[int, Call]]:
+    """Give each call of a reply, by its place, the first result of its id that is left for it."""
+    results = _results_after(messages, number)
+    for at, block in enumerate(message.content):
+        if isinstance(block, ToolUseBlock):
+            result = next((each for each in results if each.tool_use_id == block.id), None)
+            if result is not None:
+                results = [each for each in results if each is not result]
+            yield at, Call(block, result)
+
+
+def _results_after(messages: Sequence[Message], number: int) -> list[ToolResultBlock]:
+    """Return what answers the reply of this number: all results before the next one."""
+    found: list[ToolResultBlock] = []
+    for at in range(number, len(messages)):
+        if messages[at].role == "assistant":
+            break
+        found += messages[at].tool_results
+    return found
+
+
+def _is_in(block: ContentBlock, claimed: Sequence[ToolResultBlock]) -> bool:
+    # By identity: two results may well be equal, and one of them belong to no call.
+    return any(block is each for each in claimed)
+
+
+# -- Diffs inside of what tools answer.
+
+_HEAD = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
+
+
+def split_diff(text: str) -> tuple[str, str]:
+    r"""Part a text into what precedes a unified diff, and the diff, which ends it.
+
+    Example:
+        >>> split_diff("edited a.py\n--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b")
+        ('edited a.py', '--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b')
+    """
+    found = _HEAD.search(text)
+    if found is None:
+        return text, ""
+    return text[: found.start()].removesuffix("\n"), text[found.start() :]
+
+
+# -- Text on its way to a page: made printable, and facts put into words.
+
+# Joiners and variation selectors make up words of many scripts, and most emoji; they hide nothing.
+_JOINERS = re.compile("([\u200c\u200d\ufe0e\ufe0f])")
+_USUAL = {None, StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
+
+
+def printed(text: str) -> str:
+    r"""Write what no page should hold, such as controls and bidirectional overrides, as escapes.
+
+    Lines end at `\n` alone. Joiners stay, as many scripts and emoji need them.
+
+    Example:
+        >>> print(printed("red \x1b[31m\r\nline"))
+        red \u{1b}[31m
+        line
+    """
+    parts = _JOINERS.split(text.replace("\r\n", "\n"))
+    return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))
+
+
+def file_words(block: ImageBlock | DocumentBlock) -> str:
+    """Name an image or a document: its title, kind, and where it is or how long.
+
+    Example:
+        >>> file_words(DocumentBlock("application/pdf", data="JVBERi0=", title="Plan"))
+        'Document “Plan”, application/pdf, 5 bytes'
+    """
+    kind = "Image" if isinstance(block, ImageBlock) else "Document"
+    title = block.title if isinstance(block, DocumentBlock) else ""
+    parts = [f"{kind} “{title}”" if title else kind, block.media_type, block.url]
+    if block.data:
+        parts.append(f"{len(block.data) * 3 // 4 - block.data[-2:].count('='):,} bytes")
+    return " ".join(printed(", ".join(part for part in parts if part)).split())
+
+
+def stop_words(message: Message) -> str:
+    """Say how a reply ended, where that was unusual.
+
+    Example:
+        >>> stop_words(Message("assistant", stop_reason=StopReason.MAX_TOKENS))
+        'stopped: max tokens'
+    """
+    reason = message.stop_reason
+    return (
+        f"stopped: {reason.replace('_', ' ')}"
+        if reason is not None and reason not in _USUAL
+        else ""
+    )
+
+
+def usage_words(messages: Iterable[Message]) -> str:
+    """Say how many tokens these replies used, and what they cost, as far as that is known.
+
+    Example:
+        >>> usage_words([Message("assistant", usage=Usage(1200, 30, cost=0.0042))])
+        '1,200 tokens in, 30 out, $0.0042'
+    """
+    usages = [message.usage for message in messages if message.usage is not None]
+    if not usages:
+        return ""
+    usage = sum(usages, Usage())
+    read = usage.cache_read_tokens or 0
+    sent = (usage.input_tokens or 0) + read + (usage.cache_write_tokens or 0)
+    cached = f" ({read:,} cached)" if read else ""
+    cost = f", ${usage.cost:,.4f}" if usage.cost is not None else ""
+    return f"{sent:,} tokens in{cached}, {usage.output_tokens or 0:,} out{cost}"
+
+
+def time_words(moment: datetime) -> str:
+    """Write a time for people, in UTC.
+
+    Example:
+        >>> time_words(datetime(2026, 1, 14, 10, 30, tzinfo=UTC))
+        '2026-01-14 10:30 UTC'
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+# -- What a call was given, as a page shows it.
+
+_KEYS = ("command", "file_path", "path", "pattern", "url", "description", "prompt")
+_LONGEST = 100  # characters that stand in a line
+
+
+def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
+    """Say on what a call works, in one line.
+
+    Example:
+        >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"n": 1}), call_words({})
+        ('a.py', '{"n":1}', '')
+    """
+    values = (input.get(key) for key in _KEYS)
+    words = next((value for value in values if value and isinstance(value, str)), "")
+    text = words or (serde.encode(dict(input)).decode() if input else "")
+    return printed(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
+
+
+def shown_input(use: ToolUseBlock) -> dict[str, str]:
+    """Return the fields of a call as text, or none where the call's one line says it all.
+
+    Example:
+        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls", "timeout": 3}))
+        {'command': 'ls', 'timeout': '3'}
+        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls"}))
+        {}
+    """
+    fields = {name: value_text(value) for name, value in use.input.items()}
+    return {} if list(fields.values()) == [call_words(use.input)] else fields
+
+
+def value_text(value: object) -> str:
+    """Return a text as it is, and another JSON value indented."""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.format(serde.encode(value), indent=2).decode()
+
+
+def is_short(text: str) -> bool:
+    """Whether a value stands well in a line, where blanks count for one."""
+    return bool(text) and text == " ".join(text.split()) and len(text) <= _LONGEST
+
+
+# -- What a page says about a session before it begins: who, when, how much, from where.
+
+
+def facts(content: SessionContent) -> dict[str, str]:
+    """Describe a session in a few words each; what is not known is left out."""
+    about = content.metadata
+    origin, word = content.origin
+    workspace = about.metadata.get("workspace")
+    found = {
+        "Session": about.session_id,
+        "Agent": about.agent_type,
+        "Model": f"{about.provider}:{about.model}" if about.provider else about.model,
+        "Begun": time_words(about.created_at),
+        "Changed": time_words(about.updated_at),
+        "Messages": f"{len(content.messages):,}",
+        "Used": usage_words(content.messages),
+        "Workspace": workspace if isinstance(workspace, str) else "",
+        "Subagent of": about.parent_session_id or "",
+        f"{word} from".capitalize(): origin,
+        "Subagents not in here": ", ".join(content.missing),
+    }
+    return {name: value for name, value in found.items() if value}

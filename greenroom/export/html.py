@@ -1,0 +1,578 @@
+"""A conversation as one HTML page that needs nothing but itself, and in which no text becomes markup."""
+
+import base64
+import hashlib
+import html
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from greenroom.export.content import (
+    Call,
+    CallStatus,
+    Said,
+    SessionContent,
+    call_words,
+    facts,
+    file_words,
+    is_short,
+    printed,
+    said,
+    shown_input,
+    split_diff,
+    stop_words,
+    usage_words,
+    value_text,
+)
+from greenroom.export.markdown import DEEPEST_PROSE, LONGEST_PROSE
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+# -- Text made harmless: whatever is in it, a page shows it and does nothing else with it.
+
+
+def escape(text: str) -> str:
+    """Write text for use between tags, or between the quotes of an attribute.
+
+    Example:
+        >>> print(escape('<b> & "c"'))
+        &lt;b&gt; &amp; &quot;c&quot;
+    """
+    return html.escape(printed(text))
+
+
+# -- The Markdown of replies, as HTML that holds no markup but the few tags below.
+
+_TAGS = {
+    "paragraph": "p",
+    "bullet_list": "ul",
+    "ordered_list": "ol",
+    "list_item": "li",
+    "blockquote": "blockquote",
+    "strong": "strong",
+    "em": "em",
+    "s": "s",
+    "thead": "thead",
+    "tbody": "tbody",
+    "tr": "tr",
+    "th": "th",
+    "td": "td",
+}
+_TABLE = '<div class="wide"><table>'
+
+
+def render_prose(text: str) -> str:
+    r"""Render Markdown. Raw HTML shows as text, an image as its name, a link with its address.
+
+    Nothing can be clicked on: an address was chosen by a model, and by whatever that had read. And
+    nothing vanishes: where the parser would leave something out, the source is shown.
+
+    Example:
+        >>> render_prose("*so* <b>")
+        '<div class="prose" dir="auto"><p><em>so</em> &lt;b&gt;</p></div>'
+    """
+    if len(text) <= LONGEST_PROSE:
+        tokens = _parser().parse(printed(text))
+        if all(token.level < DEEPEST_PROSE - 1 for token in tokens):
+            return f'<div class="prose" dir="auto">{"".join(_render(tokens))}</div>'
+    return f'<div class="plain" dir="auto">{escape(text)}</div>'
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST_PROSE})
+    # A link's definition would vanish from the page, and could be of one message and used in none.
+    return parser.enable(["table", "strikethrough"]).disable("reference")
+
+
+def _render(tokens: Iterable["Token"]) -> list[str]:
+    out: list[str] = []
+    links: list[tuple[str, int]] = []
+    for token in tokens:
+        match token.type:
+            case "inline":
+                out += _render(token.children or ())
+            case "link_open":
+                links.append((escape(str(token.attrs.get("href", ""))), len(out)))
+            case "link_close":
+                address, start = links.pop()
+                label = "".join(out[start:])
+                out[start:] = [_link(label, address)]
+            case _:
+                out.append(_tag(token))
+    return out
+
+
+def _link(label: str, address: str) -> str:
+    if label == address:
+        return f'<span class="address">{address}</span>'
+    return f'{label} <span class="address">({address})</span>'
+
+
+def _tag(token: "Token") -> str:
+    kind = token.type.removesuffix("_open").removesuffix("_close")
+    close = "/" if token.nesting < 0 else ""
+    match kind:
+        case _ if token.hidden:  # a paragraph of a list whose lines stand close
+            return ""
+        case "heading":
+            return f"<{close}h{min(int(token.tag[1]) + 3, 6)}>"  # below those of the page
+        case "table":
+            return "</table></div>" if close else _TABLE
+        case "ordered_list" if not close and "start" in token.attrs:
+            return f'<ol start="{int(token.attrs["start"])}">'
+        case "fence" | "code_block":
+            name = f'<span class="language">{escape(token.info)}</span>' if token.info else ""
+            return f"<pre>{name}<code>{escape(token.content)}</code></pre>"
+        case "code_inline":
+            return f"<code>{escape(token.content)}</code>"
+        case "hardbreak":
+            return "<br>"
+        case "softbreak":
+            return "\n"
+        case "hr":
+            return "<hr>"
+        case "image":
+            address = escape(str(token.attrs.get("src", "")))
+            return _link(f"[image: {escape(token.content)}]", address)
+        case _ if kind in _TAGS:
+            return f"<{close}{_TAGS[kind]}>"
+        case _:
+            return escape(token.content)
+
+
+# -- Images and documents in a page.
+
+_SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+
+def render_file(block: ImageBlock | DocumentBlock) -> str:
+    """Show an image that the session holds; name any other file, and what only has an address.
+
+    Example:
+        >>> render_file(ImageBlock("image/png", url="https://example.com/a.png"))
+        '<p class="file">Image, image/png, https://example.com/a.png</p>'
+    """
+    name = escape(file_words(block))
+    is_image = isinstance(block, ImageBlock) and block.media_type in _SHOWN
+    if is_image and _BASE64.fullmatch(block.data):
+        source = f"data:{block.media_type};base64,{block.data}"
+        return f'<figure><img src="{source}" alt="{name}"><figcaption>{name}</figcaption></figure>'
+    return f'<p class="file">{name}</p>'
+
+
+# -- A tool call in a page: folded to one line, with its input, its result and its diff inside.
+
+_STATUS: dict[CallStatus, str] = {
+    "done": "",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "open": "no result",
+}
+_DIFF_TAGS = {"+": ("ins", "ins"), "-": ("del", "del"), "@": ('span class="place"', "span")}
+
+
+def render_call(call: Call) -> str:
+    """Render a call; one that changed a file is open, so that its diff is seen."""
+    use, result = call.use, call.result
+    _, diff = split_diff(result.text) if result is not None else ("", "")
+    status = f'<span class="status">{_STATUS[call.status]}</span>' if _STATUS[call.status] else ""
+    body = _input(use)
+    if diff and result is not None:
+        folded = f'<details class="input"><summary>Input</summary>{body}</details>' if body else ""
+        body = render_result(result) + folded
+    elif result is not None:
+        body += (
+            f'<p class="label">Result</p>{render_result(result)}' if body else render_result(result)
+        )
+    return (
+        f'<details class="call {call.status}"{" open" if diff else ""}>'
+        f"<summary><b>{escape(use.name)}</b> <code>{escape(call_words(use.input))}</code>{status}"
+        f'</summary><div class="inside">{body}</div></details>'
+    )
+
+
+def render_result(result: ToolResultBlock) -> str:
+    """Render what a tool gave: its text, a diff in colour, its images and files."""
+    text, diff = split_diff(result.text)
+    parts = [f"<pre>{escape(text)}</pre>"] if text else []
+    if diff:
+        parts.append(f'<pre class="diff">{"".join(_diff_lines(diff))}</pre>')
+    files = (each for each in result.content if isinstance(each, ImageBlock | DocumentBlock))
+    return "".join([*parts, *map(render_file, files)]) or '<p class="file">(nothing)</p>'
+
+
+def render_value(value: object) -> str:
+    """Render a JSON value, or a text as it is."""
+    return f"<pre>{escape(value_text(value))}</pre>"
+
+
+def _input(use: ToolUseBlock) -> str:
+    fields = shown_input(use)
+    rows = "".join(f"<dt>{escape(name)}</dt>{_field(text)}" for name, text in fields.items())
+    if use.invalid:
+        rows += f"<dt>not usable: {escape(use.invalid)}</dt>{_field(use.raw_input)}"
+    return f"<dl>{rows}</dl>" if rows else ""
+
+
+def _field(text: str) -> str:
+    if is_short(text):
+        return f'<dd class="short"><code>{escape(text)}</code></dd>'
+    return f"<dd><pre>{escape(text)}</pre></dd>"
+
+
+def _diff_lines(diff: str) -> Iterator[str]:
+    for at, line in enumerate(diff.removesuffix("\n").split("\n")):
+        # The first two name the file; from then on such a beginning is that of a changed line.
+        kind = "@" if at < 2 else line[:1]
+        tag, close = _DIFF_TAGS.get(kind, ("span", "span"))
+        yield f"<{tag}>{escape(line)}\n</{close}>"
+
+
+# -- What was said, in a page: a section for each side's turn, subagents where they were called.
+
+_ENCRYPTED = '<p class="file">Thinking, which its provider keeps to itself</p>'
+
+
+def render_conversation(content: SessionContent, prefix: str = "", level: int = 2) -> Iterator[str]:
+    """Render the messages of a session, piece by piece, and its subagents in their places.
+
+    Args:
+        content: the session.
+        prefix: what its anchors begin with, since each stands once in a page.
+        level: the level of its headings.
+    """
+    waiting, speaker, spoken = _by_call(content.subagents), ("", ""), list[Message]()
+    for each in said(content.messages):
+        role = each.message.role
+        last, speaker = speaker, (role, each.speaker(content.metadata.agent_type))
+        if speaker != last:
+            yield _closing(spoken)
+            yield _opening(each, speaker[1], prefix, level)
+        spoken.append(each.message)
+        yield f'<div class="message" id="{anchor(prefix, each.number)}">'
+        for block in each.blocks:
+            yield _block(block, role)
+            # A call's id may come again in a later reply: the first one gets them.
+            for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
+                yield from _subagent(subagent, level + 1)
+        yield f"{_note(stop_words(each.message))}</div>\n"
+    yield _closing(spoken)
+    for subagent in itertools.chain.from_iterable(waiting.values()):
+        yield from _subagent(subagent, level)
+
+
+def anchor(prefix: str, number: int) -> str:
+    """Name the place of a message in the page."""
+    return f"{prefix}m{number}"
+
+
+def render_facts(content: SessionContent) -> str:
+    """Render what is known about a session."""
+    rows = (
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+        for name, value in facts(content).items()
+    )
+    return f'<dl class="facts">{"".join(rows)}</dl>'
+
+
+def _opening(first: Said, speaker: str, prefix: str, level: int) -> str:
+    message, place, name = first.message, anchor(prefix, first.number), escape(speaker)
+    model = f"<small>{escape(message.model)}</small>" if message.model else ""
+    return (
+        f'<section class="{message.role}"><h{level}><a href="#{place}">{name}</a>{model}</h{level}>'
+    )
+
+
+def _block(block: ContentBlock | Call, role: str) -> str:
+    match block:
+        case TextBlock(text=text):
+            return _words(text, role)
+        case Call():
+            return render_call(block)
+        case ToolUseBlock():
+            return render_call(Call(block, None))
+        case ToolResultBlock():
+            return f'<p class="label">A result without a call</p>{render_result(block)}'
+        case ThinkingBlock(thinking=text):
+            return _folded("Thinking", render_prose(text)) if text.strip() else ""
+        case RedactedThinkingBlock():
+            return _ENCRYPTED
+        case ImageBlock() | DocumentBlock():
+            return render_file(block)
+        case UnknownBlock(raw=raw):
+            return _folded("Something of a kind unknown here", render_value(raw))
+
+
+def _words(text: str, role: str) -> str:
+    if not text.strip():
+        return ""
+    # What a person typed is shown as it was typed; a model writes Markdown.
+    typed = f'<div class="plain" dir="auto">{escape(text.strip())}</div>'
+    return typed if role == "user" else render_prose(text)
+
+
+def _folded(name: str, body: str) -> str:
+    return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
+
+
+def _by_call(subagents: Iterable[SessionContent]) -> dict[str | None, list[SessionContent]]:
+    found: dict[str | None, list[SessionContent]] = {}
+    for subagent in subagents:
+        found.setdefault(subagent.metadata.parent_tool_use_id, []).append(subagent)
+    return found
+
+
+def _subagent(content: SessionContent, level: int) -> Iterator[str]:
+    prefix = f"{escape(content.metadata.session_id)}-"
+    yield (
+        f'<details class="subagent"><summary><b>Subagent</b> <span>{escape(content.title)}</span>'
+        f'<span class="status">{len(content.messages):,} messages</span></summary>'
+        f'<div class="inside">{render_facts(content)}\n'
+    )
+    yield from render_conversation(content, prefix, min(level, 6))
+    yield "</div></details>\n"
+
+
+def _closing(spoken: list[Message]) -> str:
+    """End the section of these messages, if there is one, with what they used."""
+    if not spoken:
+        return ""
+    note = _note(usage_words(spoken))
+    spoken.clear()
+    return f"{note}</section>\n"
+
+
+def _note(words: str) -> str:
+    return f'<p class="note">{escape(words)}</p>' if words else ""
+
+
+# -- How a page looks: a calm column of text, light and dark, on any width and on paper.
+
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --paper: #fcfbf9; --ink: #23211e; --quiet: #69635a; --line: #e5e1d9; --tint: #f4f1eb;
+  --accent: #0b6b58; --good: #14532d; --good-tint: #e2f2e4; --bad: #a11b14; --bad-tint: #fbe7e4;
+  --late: #8a5200;
+}
+@media screen and (prefers-color-scheme: dark) {
+  :root {
+    --paper: #17181a; --ink: #e4e1da; --quiet: #a39d92; --line: #303236; --tint: #202225;
+    --accent: #6fcdb6; --good: #aee5bb; --good-tint: #14291b; --bad: #ff9b90; --bad-tint: #351b1a;
+    --late: #f0b55c;
+  }
+}
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; scroll-padding-top: 1rem; }
+body {
+  margin: 0 auto; max-width: 47rem; padding: clamp(1.25rem, 5vw, 4rem) clamp(1rem, 4vw, 2rem);
+  background: var(--paper); color: var(--ink);
+  font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif;
+  overflow-wrap: anywhere;
+}
+code, pre, .call summary b, .facts dd {
+  font-family: ui-monospace, "SF Mono", "Cascadia Code", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+}
+code, pre { font-size: 0.84em; }
+pre code { font-size: 1em; }
+a { color: inherit; text-underline-offset: 0.2em; text-decoration-color: var(--line); }
+a:hover { text-decoration-color: currentColor; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: 3px; }
+.skip { position: absolute; left: -99rem; }
+.skip:focus { left: 1rem; top: 1rem; background: var(--paper); padding: 0.5rem 1rem; }
+
+header { border-bottom: 1px solid var(--line); padding-bottom: 1.5rem; }
+h1 {
+  margin: 0 0 1.25rem; font-size: clamp(1.5rem, 1.1rem + 2vw, 2.1rem); line-height: 1.2;
+  letter-spacing: -0.015em; font-weight: 650; text-wrap: balance;
+}
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: 0.8rem 1.5rem; margin: 0; }
+.facts dt { color: var(--quiet); font-size: 0.75rem; }
+.facts dd { margin: 0; font-size: 0.8rem; line-height: 1.45; }
+
+nav { border-bottom: 1px solid var(--line); padding: 0.35rem 0; font-size: 0.9rem; }
+nav summary { color: var(--quiet); padding: 0.4rem 0; }
+nav ol { margin: 0.5rem 0; padding-left: 2rem; color: var(--quiet); }
+nav li { padding-left: 0.25rem; margin: 0.2rem 0; }
+nav a { color: var(--ink); }
+
+summary { cursor: pointer; }
+section { margin: 2.25rem 0 0; }
+h2, section > h3, section > h4, section > h5, section > h6 {
+  display: flex; gap: 0.6rem; align-items: baseline; margin: 0 0 0.4rem;
+  font-size: 0.82rem; font-weight: 650; line-height: 1.4; color: var(--accent);
+}
+section > :is(h2, h3, h4, h5, h6) a { text-decoration: none; }
+section > :is(h2, h3, h4, h5, h6) small { font-weight: 400; font-size: 0.75rem; color: var(--quiet); }
+.user .message {
+  border-left: 3px solid var(--accent); background: var(--tint);
+  border-radius: 0 6px 6px 0; padding: 0.7rem 1rem;
+}
+.message + .message { margin-top: 0.75rem; }
+.user .message + .message { margin-top: 0.4rem; }
+.plain { white-space: pre-wrap; }
+.message:target { outline: 2px solid var(--accent); outline-offset: 0.4rem; border-radius: 4px; }
+.note { margin: 0.6rem 0 0; color: var(--quiet); font-size: 0.75rem; }
+.label, .file { margin: 0.6rem 0 0.3rem; color: var(--quiet); font-size: 0.8rem; }
+footer { margin-top: 3.5rem; border-top: 1px solid var(--line); padding-top: 1rem; color: var(--quiet); font-size: 0.8rem; }
+
+.prose > :first-child { margin-top: 0; }
+.prose > :last-child { margin-bottom: 0; }
+.prose + .prose, .message > * + * { margin-top: 0.75rem; }
+.prose p, .prose ul, .prose ol, .prose pre, .prose blockquote, .prose .wide { margin: 0.75rem 0; }
+.prose li { margin: 0.2rem 0; }
+.prose li > p { margin: 0.3rem 0; }
+.prose h4, .prose h5, .prose h6 { margin: 1.4rem 0 0.4rem; line-height: 1.3; font-size: 1rem; }
+.prose h4 { font-size: 1.15rem; }
+.prose blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid var(--line); color: var(--quiet); }
+.prose :not(pre) > code { background: var(--tint); border-radius: 4px; padding: 0.1em 0.3em; }
+.prose hr { border: 0; border-top: 1px solid var(--line); margin: 1.5rem 0; }
+.address { color: var(--quiet); font-size: 0.88em; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.92em; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.35rem 1rem 0.35rem 0; text-align: left; vertical-align: top; }
+
+pre {
+  margin: 0.3rem 0; padding: 0.7rem 0.9rem; background: var(--tint); border-radius: 6px;
+  white-space: pre-wrap; line-height: 1.5; tab-size: 4;
+}
+.language { float: right; margin-left: 1rem; color: var(--quiet); font-family: system-ui, sans-serif; font-size: 0.72rem; }
+.diff { padding: 0.5rem 0; }
+.diff > * { display: block; padding: 0 0.9rem; text-decoration: none; }
+.diff .place { color: var(--quiet); }
+.diff ins { background: var(--good-tint); color: var(--good); }
+.diff del { background: var(--bad-tint); color: var(--bad); }
+
+.call, .subagent { border: 1px solid var(--line); border-radius: 8px; font-size: 0.9rem; }
+.aside { font-size: 0.9rem; }
+.message > :is(.call, .subagent) + :is(.call, .subagent) { margin-top: 0.4rem; }
+summary { display: flex; gap: 0.6rem; align-items: baseline; list-style: none; }
+summary::-webkit-details-marker { display: none; }
+.call > summary, .subagent > summary { padding: 0.4rem 0.8rem; }
+summary::before {
+  content: ""; flex: none; width: 0.4rem; height: 0.4rem; align-self: center; color: var(--quiet);
+  border: solid; border-width: 0 1.5px 1.5px 0; transform: rotate(-45deg);
+}
+[open] > summary::before { transform: rotate(45deg); }
+.call > summary b { font-size: 0.84em; }
+.subagent > summary { font-size: 0.85rem; }
+summary b { font-weight: 650; }
+.call > summary code, .subagent > summary span:first-of-type {
+  flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--quiet);
+}
+.status { flex: none; margin-left: auto; font-size: 0.75rem; color: var(--quiet); }
+.failed > summary .status { color: var(--bad); font-weight: 600; }
+.interrupted > summary .status, .open > summary .status { color: var(--late); font-weight: 600; }
+.aside > summary, .input > summary { color: var(--quiet); }
+.inside { padding: 0 0.8rem 0.8rem; }
+.inside dl:not(.facts) { margin: 0; }
+.inside dl:not(.facts) dt { float: left; clear: left; margin: 0.2rem 0.75rem 0 0; color: var(--quiet); font-size: 0.8rem; }
+.inside dl:not(.facts) dd { clear: left; margin: 0; }
+.inside dl:not(.facts) .short { clear: none; padding-top: 0.1rem; }
+.input { margin-top: 0.5rem; }
+.input > summary { padding: 0.2rem 0; font-size: 0.8rem; }
+.aside > .inside { padding: 0.4rem 0 0 1.1rem; }
+.aside .prose { color: var(--quiet); }
+.subagent > .inside { padding-top: 0.4rem; }
+.subagent section { margin-top: 1.25rem; }
+figure { margin: 0.5rem 0; }
+img { display: block; max-width: 100%; height: auto; max-height: 32rem; border-radius: 6px; border: 1px solid var(--line); }
+figcaption { margin-top: 0.3rem; color: var(--quiet); font-size: 0.8rem; }
+
+@media (max-width: 30rem) {
+  .facts { grid-template-columns: 1fr 1fr; }
+  .user .message { padding: 0.6rem 0.8rem; }
+}
+@media print {
+  :root { --paper: #fff; --ink: #000; --quiet: #555; --line: #ccc; --tint: #f6f6f6; color-scheme: light; }
+  body { max-width: none; padding: 0; font-size: 10.5pt; }
+  nav, .skip { display: none; }
+  details::details-content { content-visibility: visible; display: block; }
+  section > :is(h2, h3, h4, h5, h6) { break-after: avoid; }
+  .diff, .user .message { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .diff > *, img { break-inside: avoid; }
+}
+"""
+"""The one style sheet of a page; its policy allows no other."""
+
+_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+# Nothing is fetched, nothing runs, nothing is sent; one style sheet, this one, and images in the page.
+_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+_ENTRIES = 200  # of the contents; a longer list finds nothing
+_WORDS = 80
+
+
+def to_html(content: SessionContent) -> Iterator[str]:
+    """Write a conversation as one HTML page, piece by piece.
+
+    The page needs no network and no script, in the dark, in the light, on a telephone and on paper.
+    All that was said is text in it: nothing of it becomes markup but the Markdown of replies, and
+    nothing can be clicked on but the page's own contents.
+
+    Example:
+        >>> from greenroom import AgentSession, Message
+        >>> session = AgentSession.new("coder")
+        >>> session.add_message(Message.user("<script>"))
+        >>> page = "".join(to_html(SessionContent(session.record, session.history)))
+        >>> "<script>" in page, "&lt;script&gt;" in page
+        (False, True)
+    """
+    title = escape(content.title)
+    yield (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f'<link rel="icon" href="data:,">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n'
+        f'<body>\n<a class="skip" href="#conversation">Skip to the conversation</a>\n'
+        f"<header><h1>{title}</h1>{render_facts(content)}</header>\n"
+    )
+    yield _contents(content)
+    yield '<main id="conversation">\n'
+    yield from render_conversation(content)
+    yield "</main>\n<footer>The end of the session, as it stood when it was exported.</footer>\n"
+    yield "</body>\n</html>\n"
+
+
+def _contents(content: SessionContent) -> str:
+    """List what the user said, for a conversation that has more than fits on a screen."""
+    prompts = [
+        (number, " ".join(message.text.split()))
+        for number, message in enumerate(content.messages, start=1)
+        if message.role == "user" and message.text.strip()
+    ]
+    if len(prompts) < 3:
+        return ""
+    entries = "".join(
+        f'<li><a href="#{anchor("", number)}">{escape(text[:_WORDS])}{"…" * (len(text) > _WORDS)}</a></li>'
+        for number, text in prompts[:_ENTRIES]
+    )
+    more = f"<p>… and {len(prompts) - _ENTRIES:,} more</p>" if len(prompts) > _ENTRIES else ""
+    return (
+        f'<nav aria-label="Contents"><details><summary>Contents</summary>'
+        f"<ol>{entries}</ol>{more}</details></nav>\n"
+    )

@@ -1,0 +1,239 @@
+"""A conversation as Markdown: to read as it is, in a diff, or in whatever shows Markdown."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from greenroom.core import (
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from greenroom.export.content import (
+    Call,
+    CallStatus,
+    Said,
+    SessionContent,
+    call_words,
+    facts,
+    file_words,
+    is_short,
+    printed,
+    said,
+    shown_input,
+    split_diff,
+    stop_words,
+    usage_words,
+    value_text,
+)
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+
+# -- Markdown that text can't break out of: fences, code spans, quotes and words.
+
+DEEPEST_PROSE = 60
+"""So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
+
+LONGEST_PROSE = 50_000
+"""So many characters are parsed as Markdown; what is longer is no prose, and would take seconds."""
+
+_SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Put text into a block of code, between fences longer than any run of backticks in it.
+
+    Example:
+        >>> print(fenced("a"))
+        ```
+        a
+        ```
+    """
+    body = printed(text).removesuffix("\n")
+    fence = "`" * max(3, _longest_run(body) + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def code(text: str) -> str:
+    """Put one line of text into a span of code.
+
+    Example:
+        >>> print(code("a"), code("`"))
+        `a` `` ` ``
+    """
+    line = " ".join(printed(text).split())
+    if not line:
+        return ""
+    fence = "`" * (_longest_run(line) + 1)
+    blank = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{fence}{blank}{line}{blank}{fence}"
+
+
+def words(text: str) -> str:
+    r"""Write text so that Markdown shows it as it is, on one line.
+
+    Example:
+        >>> print(words("*not* bold"))
+        \*not\* bold
+    """
+    return _SPECIAL.sub(r"\\\1", " ".join(printed(text).split()))
+
+
+def quoted(text: str, depth: int = 1) -> str:
+    """Quote text so deep, Markdown as it is; what would reach beyond its quote is shown as source.
+
+    Raw HTML could close the quote in a page, and a link's definition would hold everywhere.
+
+    Example:
+        >>> print(quoted("# a heading"))
+        > # a heading
+        >>> print(quoted("</blockquote>"))
+        > ```markdown
+        > </blockquote>
+        > ```
+    """
+    quote = _prefixed(printed(text).strip("\n"), depth)
+    if _SUSPECT.search(quote) and not _is_contained(quote):
+        return _prefixed(fenced(text, "markdown"), depth)
+    return quote
+
+
+def _is_contained(quote: str) -> bool:
+    """Whether nothing in a quote is raw HTML or defines a link, as far as that can be told."""
+    if len(quote) > LONGEST_PROSE:
+        return False
+    found: dict[str, object] = {}
+    tokens = _parser().parse(quote, found)
+    inline = [child for token in tokens for child in token.children or ()]
+    kinds = {token.type for token in (*tokens, *inline)}
+    is_whole = all(token.level < DEEPEST_PROSE - 1 for token in tokens)
+    return is_whole and not kinds & {"html_block", "html_inline"} and not found.get("references")
+
+
+def _prefixed(text: str, depth: int) -> str:
+    return "\n".join(
+        "> " * depth + line if line else "> " * (depth - 1) + ">" for line in text.split("\n")
+    )
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"maxNesting": DEEPEST_PROSE})
+
+
+_STATUS: dict[CallStatus, str] = {
+    "done": "",
+    "failed": " (failed)",
+    "interrupted": " (interrupted)",
+    "open": " (no result)",
+}
+_LANGUAGES = {"command": "sh"}
+_DEEPEST = 6  # Markdown has no heading below
+
+
+def to_markdown(content: SessionContent) -> Iterator[str]:
+    r"""Write a conversation as Markdown, piece by piece.
+
+    What was said is quoted, and what tools were given and gave stands between fences; no text gets
+    out of its place, whatever is in it. Subagents follow their session, one level deeper.
+
+    Example:
+        >>> from greenroom import AgentSession, Message
+        >>> session = AgentSession.new("coder", session_id="mine")
+        >>> session.add_message(Message.user("# hello"))
+        >>> pieces = list(to_markdown(SessionContent(session.record, session.history)))
+        >>> pieces[-1]
+        '\n## User\n\n> # hello\n'
+    """
+    return _session(content, 1)
+
+
+def _session(content: SessionContent, level: int) -> Iterator[str]:
+    about = [f"- {name}: {code(value)}" for name, value in facts(content).items()]
+    yield f"{_heading(level)} {words(content.title)}\n\n" + "\n".join(about) + "\n"
+    speaker = ("", "")
+    for each in said(content.messages):
+        last, speaker = speaker, (each.message.role, each.speaker(content.metadata.agent_type))
+        heading = f"\n{_heading(level + 1)} {words(speaker[1])}\n"
+        yield _said(each, "" if speaker == last else heading)
+    for subagent in content.subagents:
+        yield "\n"
+        yield from _session(subagent, level + 1)
+
+
+def _heading(level: int) -> str:
+    return "#" * min(level, _DEEPEST)
+
+
+def _said(each: Said, heading: str) -> str:
+    message = each.message
+    notes = ", ".join(filter(None, (stop_words(message), usage_words([message]))))
+    parts = [*map(_block, each.blocks), f"*{words(notes)}*" if notes else ""]
+    return heading + "".join(f"\n{part}\n" for part in parts if part)
+
+
+def _block(block: ContentBlock | Call) -> str:
+    match block:
+        case TextBlock(text=text):
+            return quoted(text) if text.strip() else ""
+        case Call():
+            return _call(block)
+        case ToolUseBlock():
+            return _call(Call(block, None))
+        case ToolResultBlock():
+            return f"**A result without a call**\n\n{_result(block)}"
+        case ThinkingBlock(thinking=text):
+            return f"> *Thinking:*\n>\n{quoted(text, 2)}" if text.strip() else ""
+        case RedactedThinkingBlock():
+            return "*Thinking, which its provider keeps to itself*"
+        case ImageBlock() | DocumentBlock():
+            return f"*{words(file_words(block))}*"
+        case UnknownBlock(raw=raw):
+            return f"*Something of a kind unknown here:*\n\n{fenced(value_text(raw), 'json')}"
+
+
+def _call(call: Call) -> str:
+    use, result = call.use, call.result
+    head = f"**{words(use.name)}** {code(call_words(use.input))}".rstrip()
+    parts = [head + _STATUS[call.status], *_input(use)]
+    if result is not None:
+        parts += ["Result:", _result(result)]
+    return "\n\n".join(parts)
+
+
+def _input(use: ToolUseBlock) -> Iterator[str]:
+    if use.invalid:
+        yield f"Input that could not be used: {words(use.invalid)}"
+        yield fenced(use.raw_input)
+    fields = shown_input(use)
+    short = [f"- {code(name)}: {code(text)}" for name, text in fields.items() if is_short(text)]
+    if short:
+        yield "\n".join(short)
+    for name, text in fields.items():
+        if not is_short(text):
+            yield f"{code(name)}:"
+            yield fenced(text, _LANGUAGES.get(name, ""))
+
+
+def _result(result: ToolResultBlock) -> str:
+    files = [_block(each) for each in result.content if not isinstance(each, TextBlock)]
+    text, diff = split_diff(result.text)
+    parts = [fenced(text)] if text else []
+    parts += [fenced(diff, "diff")] if diff else []
+    return "\n\n".join([*parts, *files]) or "*(nothing)*"

@@ -1,0 +1,315 @@
+"""The few system calls on which durability rests; every function here blocks.
+
+Written so that what has returned survives a crash of the process and a loss of power, as far as the
+disk honours a flush: data is synced before it is acknowledged, and so is every folder in which a
+name appeared or changed. No file is opened through a link, which may lead to somebody else's.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from greenroom.core import new_id
+
+_NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
+_MOST = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
+_PIECE = 1 << 24  # bytes to a read: a file is seldom longer
+
+
+class SyncError(OSError):
+    """The system could not flush to the disk. What was written since the last flush is uncertain.
+
+    Trying again proves nothing: the kernel may have dropped the pages and would then report success.
+    """
+
+
+def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
+    """Write at the end of a file, which must be at this offset, and sync it unless told not to.
+
+    A write that fails is rolled back, so that the file holds all of the data or none.
+
+    Raises:
+        SyncError: the data was written but not flushed, or could not be rolled back.
+        OSError: nothing was written.
+    """
+    status = os.fstat(fd)
+    if status.st_size != at or status.st_nlink == 0:
+        raise OSError("the file was changed or removed by somebody else")
+    if at + len(data) > _MOST:  # it could not be read again
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    try:
+        _write_all(fd, data)
+        if flush:
+            sync(fd)
+    except OSError:
+        _roll_back(fd, at)
+        raise
+
+
+def replace(path: str, data: bytes) -> None:
+    """Put a file of these bytes in the place of another, all or nothing, and sync its folder.
+
+    Raises:
+        SyncError: a flush failed; the old file or the new one is in place.
+        OSError: the old file is in place.
+    """
+    temporary = f"{path}.tmp"
+    try:
+        fd = _open_new(temporary)
+        try:
+            _write_all(fd, data)
+            sync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_folder(os.path.dirname(path))
+
+
+def rewrite(path: str, start: int, stop: int) -> None:
+    """Write a part of a file, and its size, over themselves: the disk then has what readers see.
+
+    A sync alone does not tell: after one that failed, the kernel may show what the disk lacks, and
+    hold it for clean. The size is no exception, where a truncation could not be synced.
+
+    Raises:
+        SyncError: the system could not flush.
+        OSError: the file can't be read or written; it shows what it did before.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        while start < stop:
+            piece = os.pread(fd, min(stop - start, _PIECE), start)
+            if not piece:
+                raise OSError("the file was changed by somebody else")
+            start += os.pwrite(fd, piece, start)
+        os.ftruncate(fd, os.fstat(fd).st_size)
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync(fd: int) -> None:
+    """Flush a file's content to the disk.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    try:
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync leaves data in the disk's cache
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
+    except OSError as error:
+        raise SyncError(*error.args) from error
+
+
+def sync_folder(path: str) -> None:
+    """Flush a folder, so that names made or changed in it are on the disk.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise SyncError(*error.args) from error
+    finally:
+        os.close(fd)
+
+
+def sync_folders_above(path: str) -> None:
+    """Flush all the folders that lead to this one, so that its name is on the disk with theirs.
+
+    Whoever made one of them may have crashed, or failed, before its name was safe. One that can't be
+    read or flushed at all, as it is of another user or another kind, is not one that we made.
+
+    Raises:
+        SyncError: the system could not.
+    """
+    above = os.path.dirname(path)
+    if above == path:
+        return
+    try:
+        sync_folder(above)
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+    sync_folders_above(above)
+
+
+def make_folder(path: str) -> None:
+    """Make a folder, and its parents, for this user alone; do nothing where it exists.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_folder(os.path.dirname(path))
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            os.mkdir(path, 0o700)
+    sync_folder(os.path.dirname(path))
+
+
+def truncate(path: str, size: int) -> None:
+    """Cut a file off at this size, and sync it.
+
+    Raises:
+        SyncError: a flush failed.
+        OSError: the file is as it was.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        os.ftruncate(fd, size)
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_bytes(path: str, start: int = 0) -> bytes | None:
+    """Read a file from an offset on; None where there is no such file.
+
+    Raises:
+        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
+    """
+    try:
+        with opened(path, start) as (fd, _):
+            return _read_all(fd, start)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Open a file to be read from an offset on; gives its descriptor and its size.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
+    """
+    # A pipe would wait for somebody to write.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        if status.st_size - start > _MOST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        yield fd, status.st_size
+    finally:
+        os.close(fd)
+
+
+def read_between(fd: int, start: int, stop: int) -> bytes:
+    """Read a part of an open file.
+
+    Raises:
+        OSError: it can't be read, or the file ends before that.
+    """
+    parts = []
+    while start < stop:
+        part = os.pread(fd, stop - start, start)
+        if not part:
+            raise OSError("the file was changed by somebody else")
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def _open_new(path: str) -> int:
+    """Make a file in the place of what a crash left there, or somebody else put there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        os.unlink(path)  # it may be a pipe, or a link to somebody else's file
+    return os.open(path, flags, 0o600)
+
+
+def _read_all(fd: int, start: int) -> bytes:
+    parts = []
+    while part := os.pread(fd, _PIECE, start):
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Write everything; one call may write less than it was given, as on a disk almost full."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _roll_back(fd: int, size: int) -> None:
+    try:
+        if os.fstat(fd).st_size != size:  # a file system that turned read-only has written nothing
+            os.ftruncate(fd, size)
+    except OSError as error:
+        raise SyncError(*error.args) from error
+
+
+# -- A session's folder taken away: all of it at once, and nothing that lies outside of it.
+
+_HIDDEN = ".deleted-"  # no session's id begins with a dot
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a session's folder; durable when it returns.
+
+    The folder is renamed first, and what it holds goes only once that is on the disk: so a crash
+    leaves the session whole or gone. What a crash leaves of one that is gone bears a name that no
+    list shows, and is removed with the next session. Several may be removed at the same time.
+
+    Raises:
+        SyncError: a flush failed; the session is whole or gone.
+        OSError: it is whole; or it is gone, and the error names what of it can't be removed.
+    """
+    root, name = os.path.split(folder)
+    # Listed before the sync: what is renamed after it may come back whole with a loss of power.
+    left_over = [each for each in os.listdir(root) if _is_left(each)]
+    hidden = os.path.join(root, f"{_HIDDEN}{name}-{new_id('d')}")
+    os.rename(folder, hidden)
+    sync_folder(root)
+    _remove_tree(hidden)
+    for each in left_over:
+        with contextlib.suppress(OSError):  # it may be another user's, or damaged
+            _remove_tree(os.path.join(root, each))
+
+
+def _is_left(name: str) -> bool:
+    """Whether this is what a crash has left of a session that is gone."""
+    return name.startswith(_HIDDEN)
+
+
+def _remove_tree(path: str) -> None:
+    """Remove a folder and all that is in it; of a link the link, never what it leads to.
+
+    What is gone already was removed by another delete, which clears up after crashes as this one does.
+    """
+    found, waiting = list[tuple[str, bool]](), [path]
+    while waiting:
+        each = waiting.pop()
+        with contextlib.suppress(FileNotFoundError):
+            is_folder = stat.S_ISDIR(os.lstat(each).st_mode)
+            found.append((each, is_folder))
+            if is_folder:
+                waiting += [os.path.join(each, name) for name in os.listdir(each)]
+    for each, is_folder in reversed(found):
+        with contextlib.suppress(FileNotFoundError):
+            if is_folder:
+                os.rmdir(each)
+            else:
+                os.unlink(each)

@@ -1,0 +1,187 @@
+"""Reading and replacing whole files by their real paths.
+
+Each folder on the way is opened through no symbolic link, so a link that took a folder's place since the path
+was resolved leads nowhere. What is replaced is the old file or the new one at every moment.
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+# Where the system can, a folder is only passed through, which needs no right to list it.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class NotRegularError(OSError):
+    """What is at a path is not a file that can be read: a folder, pipe, socket or device; it says which."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read, and nothing that could block (a pipe) or never end (a device).
+
+    Raises:
+        NotRegularError: it is a folder or a special file.
+        OSError: it can't be opened.
+    """
+    with open_parent(path) as folder:
+        return open_regular_in(folder, path.name)
+
+
+def open_regular_in(folder: int, name: str) -> BinaryIO:
+    """Open a regular file in an open folder, as `open_regular` does."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(name, flags, dir_fd=folder)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file (a pipe, socket or device)"
+    raise NotRegularError(f"is {kind}")
+
+
+def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]) -> os.stat_result:
+    """Put `content` in place of the file, or make it with its folders; all of it or nothing.
+
+    The content is written to a new file in the same folder and synced, then takes the name. Mode
+    and owner of an existing file are kept; other names of it (hard links) keep the old content. A
+    crash leaves the old or the new content, at the worst with a file `.greenroom-….tmp` beside it.
+    What root makes in a folder of another user, files and folders, belongs to that user.
+
+    Args:
+        path: the file.
+        content: all that it shall hold.
+        check: is given the file that is there at the last moment, if any; it raises to spare it.
+
+    Returns:
+        The status of the new file.
+
+    Raises:
+        NotRegularError: what is there is not a regular file.
+        OSError: the disk refused; the old file is as it was.
+    """
+    with open_parent(path, make=True) as folder:
+        previous = _status(folder, path.name)
+        if previous and not os.access(path.name, os.W_OK, dir_fd=folder):
+            raise PermissionError(13, "it is read-only", str(path))
+
+        def finish(fd: int) -> None:
+            if previous:
+                _keep_attributes(fd, previous)
+            else:
+                _give_to_owner(folder, fd)
+
+        with replace_in(folder, path.name) as temporary:
+            # Without a previous file, the system applies the umask to this mode.
+            mode = 0o600 if previous else 0o666
+            status = write_new(folder, temporary, content, mode, finish)
+            with suppress(FileNotFoundError), open_regular_in(folder, path.name) as present:
+                check(present)
+    return status
+
+
+@contextmanager
+def replace_in(folder: int, name: str) -> Iterator[str]:
+    """Give the name under which to make something in an open folder; at the end it takes its place.
+
+    Where the block raises, it is removed, and what has the name stays.
+    """
+    temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
+    try:
+        yield temporary
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    sync_open_folder(folder)
+
+
+def write_new(
+    folder: int, name: str, content: bytes, mode: int, finish: Callable[[int], object]
+) -> os.stat_result:
+    """Make a file in an open folder, and sync it; `finish` may change it before. Return its status."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
+        file.write(content)
+        file.flush()
+        finish(file.fileno())
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
+
+
+def sync_open_folder(folder: int) -> None:
+    """Sync a folder that was opened to be passed through."""
+    fd = os.open(".", _LISTED_FOLDER, dir_fd=folder)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def open_parent(path: Path, *, make: bool = False) -> Iterator[int]:
+    """Open the folder of a real path, one part after the other; with `make`, missing ones as well."""
+    folder = os.open(path.anchor, _FOLDER)
+    try:
+        for name in path.parent.parts[1:]:
+            below = _open_folder(folder, name, make=make)
+            os.close(folder)
+            folder = below
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_folder(folder: int, name: str, *, make: bool) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+        _give_new_folder(folder, name)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _give_new_folder(folder: int, name: str) -> None:
+    """Give away a folder that was just made, unless its owner has put something else in its place."""
+    with suppress(OSError):  # it was moved away, or replaced by a link: nothing is to be given
+        new = os.open(name, _LISTED_FOLDER, dir_fd=folder)
+        try:
+            if os.fstat(new).st_uid == 0 and not os.listdir(new):
+                _give_to_owner(folder, new)
+        finally:
+            os.close(new)
+
+
+def _give_to_owner(folder: int, new: int) -> None:
+    """Let what root has made in the folder of another user belong to that user, as the rest there."""
+    owner = os.fstat(folder)
+    if os.geteuid() == 0 and owner.st_uid:
+        with suppress(OSError):  # a root without this right, or in a namespace that lacks the user
+            os.fchown(new, owner.st_uid, owner.st_gid)
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _keep_attributes(fd: int, previous: os.stat_result) -> None:
+    created = os.fstat(fd)
+    if (created.st_uid, created.st_gid) != (previous.st_uid, previous.st_gid):
+        try:
+            os.fchown(fd, previous.st_uid, previous.st_gid)
+        except PermissionError:
+            # Only root may give a file away; then it belongs to who wrote it, as in an editor.
+            os.fchmod(fd, stat.S_IMODE(previous.st_mode) & 0o777)
+            return
+    os.fchmod(fd, stat.S_IMODE(previous.st_mode))

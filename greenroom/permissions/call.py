@@ -1,0 +1,494 @@
+"""A tool call as the rules see it: its tool, its category and its facts."""
+
+import hashlib
+import logging
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import chain, islice
+from operator import itemgetter
+from typing import NamedTuple, Protocol, TypeAlias
+from urllib.parse import unquote
+
+from greenroom.core import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    AgentContext,
+    Contact,
+    Effect,
+    Execute,
+    Opaque,
+    ReadPath,
+    RuleFileError,
+    SandboxReport,
+    ShellCommand,
+    WritePath,
+    own_rules,
+    protected_names,
+    usual_effects,
+    visible,
+)
+from greenroom.permissions.patterns import Anchors, Host, Segments, list_alternatives, segments
+from greenroom.shell import (
+    UNKNOWN,
+    Change,
+    Command,
+    PathUse,
+    Place,
+    ShellEffect,
+    Stars,
+    Unknown,
+    Word,
+    basename,
+    find_lookalikes,
+    list_effects,
+    list_program_effects,
+    words_of,
+)
+
+_logger = logging.getLogger("greenroom.permissions")
+
+MAX_DEPTH = 200  # of an input
+_NESTED = (list, tuple, Mapping)
+# The built-in tools: their categories, and whether a call has to be allowed.
+_USUAL = {
+    **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
+    **dict.fromkeys(("Write", "Edit"), ("write", True)),
+    "Bash": ("execute", True),
+    "WebFetch": ("network", True),
+    "Todo": ("plan", False),
+    "Task": ("agent", False),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUse:
+    """A host that is contacted."""
+
+    url: str
+    host: Host
+    guard: bool = False
+
+    def __str__(self) -> str:
+        return f"contact {visible(self.url)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The call as such, of a tool that states no effects."""
+
+    tool: str
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.tool)
+
+
+Fact: TypeAlias = ShellEffect | HostUse | Whole
+"""Any fact: what a call would do, small enough for a rule to judge."""
+
+
+class Care(NamedTuple):
+    """What rules that deny or ask are about, so that the words of commands are looked at for it.
+
+    Attributes:
+        paths: paths.
+        folders: paths of certain folders, and not only names at any depth.
+        hosts: hosts.
+    """
+
+    paths: bool = False
+    folders: bool = False
+    hosts: bool = False
+
+
+class JudgedTool(Protocol):
+    """What the rules need of a tool.
+
+    It may also have `requires_permission: bool` (by default True) and
+    `effects(input, context) -> Sequence[Effect]` (by default those of the usual tool of its name).
+    """
+
+    @property
+    def name(self) -> str:
+        """The exact name."""
+        ...
+
+    @property
+    def category(self) -> str:
+        """The category, such as "read"."""
+        ...
+
+
+AnyTool: TypeAlias = str | JudgedTool
+"""A tool, or the name of one of the usual tools."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call, taken apart.
+
+    Attributes:
+        tool: the tool's name.
+        category: its category, or empty for a name that is unknown.
+        input: what the model sent.
+        effects: what the tool states that the call would do.
+        facts: the same taken apart; never empty.
+        place: where its paths begin.
+        unless_denied: whether it is allowed unless a rule says otherwise.
+        sandbox: what was found to hold it, or None.
+        named: what words of its commands name, as far as that was asked.
+        protected: what is protected of what its commands write, as far as that was asked.
+    """
+
+    tool: str
+    category: str
+    input: Mapping[str, object]
+    effects: tuple[Effect, ...]
+    facts: tuple[Fact, ...]
+    place: Place
+    unless_denied: bool = False
+    sandbox: SandboxReport | None = None
+    named: dict[tuple[Word, Place | None], tuple[PathUse, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    protected: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @cached_property
+    def anchors(self) -> tuple[Anchors, Anchors]:
+        """Where patterns begin: for paths as they are written, and with links followed."""
+        place = self.place
+        real = place.disk.real
+        return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether it runs commands, which may name files."""
+        return any(isinstance(fact, Command) for fact in self.facts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of what would run: equal ones mean the same call with the same meaning on this disk.
+
+        What is meant follows from what is stated and from where the paths lead.
+        """
+        place = self.place
+        where = (place.root, place.folder, os.path.realpath(place.folder))
+        paths = [use for use in self.facts if isinstance(use, PathUse)]
+        stated = (self.tool, _canonical(self.input), self.effects, where, paths)
+        return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
+
+    def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
+        """Go through the paths that a use may mean, and where patterns begin for each."""
+        written, followed = self.anchors
+        yield from [(path, written) for path in use.lexical]
+        if use.real != use.lexical or followed is not written:
+            yield from [(path, followed) for path in use.real]
+
+    def has(self, use: PathUse) -> bool:
+        """Tell whether a file surely lies in the workspace, as it is written and links followed."""
+        if self.place.disk.full:
+            return False
+        return all(
+            segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
+        )
+
+
+def _canonical(value: object) -> object:
+    """Put what has no order into one; what JSON does not know is told apart by its repr."""
+    if isinstance(value, Mapping):
+        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
+        return "mapping", sorted(pairs, key=itemgetter(0))
+    if isinstance(value, set | frozenset):
+        return "set", sorted(repr(_canonical(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    return value
+
+
+def read_call(
+    tool: AnyTool,
+    arguments: Mapping[str, object],
+    context: AgentContext,
+    sandbox: SandboxReport | None = None,
+) -> Call:
+    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error.
+
+    One that is nested too deeply is refused, since not even a prompt or a digest could be made of it.
+    """
+    place = Place(str(context.workspace.root), str(context.workspace.cwd))
+    name = tool if isinstance(tool, str) else tool.name
+    category, needs_permission = _USUAL.get(name, ("", True))
+    if not isinstance(tool, str):
+        category = str(tool.category)
+        needs_permission = bool(getattr(tool, "requires_permission", True))
+    effects: tuple[Effect, ...] = ()
+    facts: list[Fact]
+    if _is_deep(arguments):
+        why = f"the input is nested more than {MAX_DEPTH} levels deep"
+        arguments, facts = {}, [Unknown(reason=why, refused=True)]
+    else:
+        effects = tuple(_effects(tool, name, arguments, context))
+        facts = [fact for effect in effects for fact in _facts(effect, place)]
+    return Call(
+        name,
+        category,
+        arguments,
+        effects,
+        tuple(dict.fromkeys(facts)) or (Whole(tool=name),),
+        place,
+        unless_denied=not needs_permission,
+        sandbox=sandbox,
+    )
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [each for each in level if isinstance(each, _NESTED)]
+        if not inner:
+            return False
+        parts = (each.values() if isinstance(each, Mapping) else each for each in inner)
+        level = list(chain.from_iterable(parts))
+    return True
+
+
+def _effects(
+    tool: AnyTool, name: str, arguments: Mapping[str, object], context: AgentContext
+) -> Sequence[Effect]:
+    if not isinstance(arguments, Mapping):
+        return (Opaque(f"the input is not an object: {type(arguments).__name__}"),)
+    state = getattr(tool, "effects", None)
+    if not callable(state):
+        return usual_effects(name, arguments, context)
+    try:
+        return tuple(state(arguments, context))
+    except Exception as error:
+        _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
+        return (Opaque(f"what {name} would do can't be told: {error}"),)
+
+
+def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
+    """Say what is looked for in a folder, for denials."""
+    if not pattern or pattern.startswith("!"):
+        return
+    try:
+        alternatives = list_alternatives(pattern)
+    except RuleFileError:
+        alternatives = [pattern]
+    for each in alternatives:
+        fact = place.use("read", posixpath.join(folder, each), guard=True, stars="search")
+        if fact.guard:
+            yield fact
+
+
+def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
+    match effect:
+        case ReadPath(path, pattern):
+            return (
+                place.use("read", path),
+                *_sought(path, pattern, place),
+                *find_lookalikes(path, sure=True),
+            )
+        case WritePath(path):
+            return (place.use("write", path), *find_lookalikes(path, sure=True))
+        case Contact(url):
+            odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
+            host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
+            return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
+        case Execute(argv, cwd, environment):
+            return list_program_effects(argv, environment, place.moved(cwd) if cwd else place)
+        case ShellCommand(command, cwd):
+            return list_effects(command, place.moved(cwd) if cwd else place)
+        case Opaque(reason):
+            return (Unknown(reason=reason),)
+
+
+# Files and hosts that the words of a command name, for denials and for what is protected.
+#
+# A rule that denies a file denies `cat` of it as well as `Read`. Which words a program takes as names
+# can't be known, so an operand never allows anything; and a word that is not known may be any name.
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
+_LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
+_OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
+_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
+_MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
+_WILD = re.compile(r"[*?\[]")
+_BEHIND = re.compile(r"[=@<,]|:(?!//)")
+_ENDS = re.compile(r"[:;,\"]")
+_PATH_BEGINS = re.compile(r"[./~]")
+MAX_LENGTH = 4096
+MAX_PATTERNS = 256  # of a call
+MAX_PARTS = 8  # of a word, each behind a sign
+
+
+def operands(call: Call, care: Care) -> Iterator[Fact]:
+    """Find the files and hosts that words of the call's commands name, if a rule is about any."""
+    if not (care.paths or care.hosts):
+        return
+    named = set[tuple[Word, Place]]()
+    is_lost, patterns = False, 0
+    for fact in call.facts:
+        place = (isinstance(fact, Command) and fact.place) or call.place
+        if care.paths and isinstance(fact, Command):
+            yield from _finds(fact, place)
+        for word in _words(fact):
+            if (word, place) in named:
+                continue
+            named.add((word, place))
+            is_lost = is_lost or (place.lost and word.text[:1] not in "-/")
+            patterns += word.pattern
+            if word.pattern and patterns > MAX_PATTERNS:
+                continue
+            is_long = word.pattern and len(word.text) > MAX_LENGTH
+            if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
+                yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
+            if care.hosts:
+                yield from named_hosts(word.text)
+            if care.paths:
+                yield from named_files(word, place, call)
+    if patterns > MAX_PATTERNS and care.paths:
+        yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
+    if is_lost and care.paths and care.folders:
+        yield Unknown(reason="names files in a folder that can't be told")
+
+
+def _words(fact: Fact) -> Sequence[Word]:
+    """Collect the words of a fact that may name something."""
+    if isinstance(fact, Change) and fact.setting:
+        return (Word(fact.setting),)
+    if not isinstance(fact, Command) or fact.extent == "prints":
+        return ()
+    words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+    # What its words say may be run.
+    return (*words, *map(Word, words_of(fact.text))) if fact.loose else words
+
+
+def _finds(fact: Command, place: Place) -> Iterator[Fact]:
+    """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
+    argv, name = fact.argv, basename(fact.argv[0].text)
+    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
+    if is_list or any("~" in part.marks for part in fact.parts):
+        yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
+    texts = {part.value_at for part in fact.parts if "=" in part.marks}
+    for at, word in enumerate(argv[1:], 1):
+        magic = word.text.partition(")")[0]
+        if name == "git" and magic.startswith(":(") and "exclude" not in magic:
+            yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
+        # What fits no file, the shell hands on as it is.
+        if not _WILD.search(word.text) or (word.pattern and name != "git"):
+            continue
+        option = _LOOKS_FOR.match(word.text)
+        pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
+        uses: list[tuple[Stars, str]] = [("search", f"**/{pattern}"), ("files", pattern)]
+        is_path = name == "git" and at not in texts and not word.text.startswith("-")
+        for stars, text in uses if is_path else uses[: bool(option)]:
+            use = place.use("read", text, tilde=False, guard=True, stars=stars)
+            yield from [use] if use.guard else []
+
+
+def named_hosts(text: str) -> Iterator[HostUse]:
+    """Find the hosts of the URLs in a text."""
+    for url in _URL.findall(text) if "://" in text else ():
+        yield HostUse(url=url, host=Host.of(url), guard=True)
+
+
+def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
+    """Find the files that a word may name: itself, and what stands behind an option.
+
+    A part that is not known counts as nothing. Each word is looked at once in a call.
+    """
+    key = (word, place)
+    if key not in call.named:
+        call.named[key] = tuple(_uses(word, place or call.place))
+    return call.named[key]
+
+
+def _uses(word: Word, place: Place) -> Iterator[PathUse]:
+    for name in dict.fromkeys(_named_in(word.shape.replace(UNKNOWN, ""))):
+        if name and (word.pattern or len(name) <= MAX_LENGTH):
+            stars: Stars = "files" if word.pattern else "none"
+            use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
+            if isinstance(use, PathUse):
+                yield use
+
+
+def _named_in(text: str) -> Iterator[str]:
+    """Take a word apart where a name may begin.
+
+    Example:
+        >>> list(_named_in("--out=a:b")), list(_named_in("-o./a"))
+        (['a:b', 'a', 'b', 'b'], ['./a', './a'])
+    """
+    is_option = text.startswith("-")
+    if is_option and _LEFT_OUT.match(text):
+        return
+    if not is_option:
+        yield text
+        yield text.partition(":")[0]
+    elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
+        begins = _PATH_BEGINS.search(text)
+        yield from (text[2:], text[begins.start() :]) if begins else (text[2:],)
+    for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
+        yield text[mark.end() :]
+        yield _ENDS.split(text[mark.end() :].lstrip('"'), maxsplit=1)[0]
+    if "file:" in text:
+        yield unquote(re.sub("/*", "/", text.partition("file:")[2], count=1))
+
+
+# What is protected of what a call would write.
+
+
+def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
+    """Find what is protected of what a fact writes: of a command by its words, else under 0."""
+    if isinstance(fact, PathUse) and fact.kind == "write":
+        names = tuple(_protected_names(fact, call))
+        return {0: names} if names else {}
+    if not isinstance(fact, Command) or fact.extent != "any":
+        return {}
+    if id(fact) not in call.protected:  # which holds its facts as long as it lives
+        call.protected[id(fact)] = dict(_in_words(fact, call))
+    return call.protected[id(fact)]
+
+
+def writes_inside(fact: PathUse, call: Call) -> bool:
+    """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
+    return call.has(fact) and not any(_protected_names(fact, call))
+
+
+def writes_own_rules(fact: Fact, call: Call) -> bool:
+    """Tell whether the fact writes what says what agents may do here."""
+    return any(own_rules(name) for names in protected(fact, call).values() for name in names)
+
+
+def _protected_names(use: PathUse, call: Call) -> Iterator[Segments]:
+    for path, anchors in call.paths(use):
+        yield from protected_names(path, *anchors.texts)
+
+
+def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
+    """Look at the words of a command that may write what they name, but not of what it runs."""
+    for at, word in enumerate(fact.argv[1 : fact.inner], 1):
+        parts = map(Word, words_of(word.text)) if fact.loose else ()  # which it may run
+        uses = (use for each in (word, *parts) for use in named_files(each, fact.place, call))
+        if names := (
+            *(name for use in uses for name in _protected_names(use, call)),
+            *_fitting(word),
+        ):
+            yield at, names
+
+
+def _fitting(word: Word) -> Iterator[Segments]:
+    """Find the protected names that a hidden name with parts unknown may stand for, as `.g*` does."""
+    if not word.static:
+        names = segments(word.shape.replace(UNKNOWN, "*").casefold())
+        hidden = [name for name in names if name.startswith(".")]
+        known = PROTECTED_FOLDERS | PROTECTED_FILES
+        yield from ((name,) for each in hidden for name in known if fnmatchcase(name, each))

@@ -1,1 +1,0 @@
-"""What one tool call would do, each fact small enough for a rule to judge; its words, paths, hosts."""

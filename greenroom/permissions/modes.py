@@ -1,0 +1,378 @@
+"""Permission modes: what a person has decided for a whole run."""
+
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand, visible
+from greenroom.permissions.call import (
+    MAX_LENGTH,
+    Call,
+    Fact,
+    named_files,
+    protected,
+    writes_inside,
+    writes_own_rules,
+)
+from greenroom.permissions.evaluator import Verdict
+from greenroom.shell import (
+    Command,
+    Part,
+    PathUse,
+    Place,
+    Word,
+    abbreviates,
+    read_beginning,
+    usage_of,
+)
+
+# Whether git, asked to read, runs what a repository around a folder names in its own files.
+#
+# What the user's own configuration names is the user's; what the repository's does may come from
+# whoever wrote the project. A key that is not known to be harmless counts as naming a program, and so
+# does what can't be read.
+
+MAX_CACHED = 64
+MAX_CONFIG = 1 << 20
+MAX_INDEX = 1 << 26
+
+_SECTIONS = """
+    advice alias author blame branch checkout color column commit core credential diff extensions fetch gc
+    help http i18n index init lfs log maintenance merge pack pull push rebase remote rerere stash
+    status submodule tag transfer url user
+"""
+_PROGRAMS = """
+    alternaterefscommand askpass attributesfile clean cmd command driver editor external fsmonitor
+    gitproxy helper hookspath objectformat pager partialclone partialclonefilter process promisor
+    proxy receivepack showsignature smudge sshcommand textconv update uploadpack vcs worktree
+"""
+_HARMLESS = frozenset(_SECTIONS.split()), frozenset(_PROGRAMS.split())
+_LINE = re.compile(
+    r'[ \t]*(?:\[(?P<section>[A-Za-z0-9-]+)(?:\.[^\]\n"\\]*|[ \t]+"(?:[^"\\\n]|\\.)*")?\][ \t]*)?'
+    r"(?:(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=(?P<value>[^\n]*[^\\\n]|))?)?(?:[#;][^\n]*)?"
+)
+_OFF = frozenset({"false", "no", "off", "0"})
+_GITLINK = b"\0\0\xe0\0"  # the mode of an entry of the index that is another repository
+
+_cached: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+
+
+def why_git_may_run(folder: str) -> str:
+    """Say what of a repository around a folder may run; empty if nothing.
+
+    Git takes the nearest repository; here all of them count, since which one git accepts depends on
+    more than there is to see. Whether a submodule's configuration names a program is not looked at:
+    it may. What was read is kept as long as the file stays the same.
+
+    Args:
+        folder: an absolute path without links.
+    """
+    try:
+        folders = (each for place in _upward(folder) for each in _git_folders(place))
+        return next((reason for each in folders for reason in _reasons(each)), "")
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+def _upward(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _git_folders(folder: str) -> Iterator[str]:
+    """Find the folders that git may take for the repository of this one."""
+    link = os.path.join(folder, ".git")
+    if os.path.isdir(link):
+        yield link
+    elif os.path.lexists(link):
+        text = _read(link, 4096).decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if not text.startswith("gitdir: "):
+            raise ValueError(f"{link} is not understood")
+        yield os.path.join(folder, text.removeprefix("gitdir: "))
+    if os.path.lexists(os.path.join(folder, "HEAD")):
+        yield folder  # it may be a bare repository
+
+
+def _reasons(gitdir: str) -> Iterator[str]:
+    """Go through what may run in a repository."""
+    folders = [gitdir]
+    if os.path.lexists(common := os.path.join(gitdir, "commondir")):
+        folders.append(os.path.join(gitdir, os.fsdecode(_read(common, 4096)).rstrip("\r\n")))
+    for each in folders:
+        for name in ("config", "config.worktree"):
+            for key in _kept(os.path.join(each, name), _keys):
+                yield f"{os.path.join(each, name)} sets {key}, which may run a program"
+        if os.path.lexists(hook := os.path.join(each, "hooks/post-index-change")):
+            yield f"git may run {hook}"
+    for submodule in _kept(os.path.join(gitdir, "index"), _submodules):
+        yield f"git may run what is set in a submodule of {submodule}"
+
+
+def _kept(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+    """Return what was found in a file, anew if it has changed; nothing if there is none."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    signature = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
+    known = _cached.pop(path, None)
+    if known is None or known[0] != signature:
+        known = (signature, find(path))
+    while len(_cached) >= MAX_CACHED:
+        _cached.pop(next(iter(_cached)), None)
+    _cached[path] = known
+    return known[1]
+
+
+def _read(path: str, most: int) -> bytes:
+    """Read a regular file of a bounded size; a pipe in its place holds nothing up."""
+    data = read_beginning(path, most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path} is too large to look at")
+    return data
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    """Find the keys of a configuration that are not known to be harmless."""
+    found, section = dict[str, None](), ""
+    sections, programs = _HARMLESS
+    for line in _read(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
+        parts = _LINE.fullmatch(line)
+        if parts is None or "\0" in line:
+            raise ValueError(f"{path} is not understood: {line[:60]!r}")
+        section = (parts["section"] or section).lower()
+        key = (parts["key"] or "").lower()
+        is_off = key == "fsmonitor" and (parts["value"] or "").strip().lower() in _OFF
+        if key and not is_off and (section not in sections or key in programs):
+            found[f"{section}.{key}"] = None
+    return tuple(found)
+
+
+def _submodules(path: str) -> tuple[str, ...]:
+    """Tell whether the index may hold a submodule, in which git looks for changes as well."""
+    beside = os.listdir(os.path.dirname(path))
+    has_others = any(name.startswith("sharedindex") for name in beside) or "modules" in beside
+    return (path,) if has_others or _GITLINK in _read(path, MAX_INDEX) else ()
+
+
+# Commands that need no rule: they only read, and nothing outside of the workspace.
+#
+# The programs are those that the table says it of; see `greenroom.shell.programs`.
+
+_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+_GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
+# Options that give the pattern, so that the first operand is a file.
+_PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
+_READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
+_DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
+
+
+def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
+    """Tell whether a command needs no rule.
+
+    It needs none if the program only reads, whatever it is given, and each word that may name a file
+    is known and leads, as it is written and with links followed, into the workspace. Where it is
+    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
+    """
+    argv, place = fact.argv, fact.place or call.place
+    name = argv[0].text
+    if fact.cautions or place.lost or fact.extent not in ("prints", "reads"):
+        return False
+    if not os.path.isdir(call.place.root):
+        return False
+    if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
+        return False  # a person should see what hides something
+    if fact.extent == "prints":
+        return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
+    return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
+
+
+def _reads_folders(argv: Sequence[Word]) -> bool:
+    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
+    usage = usage_of(argv)
+    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
+    return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
+
+
+def _is_shadowed(name: str, place: Place) -> bool:
+    """Tell whether a program of this name may be one of the workspace, where programs are looked for.
+
+    The shims of version managers count as well: files of a project say what they run.
+    """
+    root = posixpath.join(place.root, "")
+    for folder in map(posixpath.normpath, os.environ.get("PATH", "").split(":")):
+        is_near = folder.endswith("/shims") or f"{folder}/".startswith(root)
+        if folder[0] != "/" or (is_near and os.path.lexists(f"{folder}/{name}")):
+            return True
+    return False
+
+
+def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
+    argv = fact.argv
+    _, program, start, seen = usage_of(argv)
+    if argv[0].text == "git":
+        where = _git_place(argv[1:start], place, call)
+        if where is None:
+            return False
+        place = where
+    if argv[0].text == "cd" and (
+        len(argv) != 2 or argv[1].text[:1] in ("", "-") or "CDPATH" in os.environ
+    ):
+        return False
+    if any("~" in part.marks for part in seen):
+        return False
+    # Values that are only text, and the pattern that is looked for, name no file.
+    texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
+    apart = {part.value_at for part in seen if part.value_at > part.at}
+    texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
+    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
+    return all(
+        at in texts or _is_inside(word, place, call)
+        for at, word in enumerate(argv[start + 1 :], start + 1)
+    )
+
+
+def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
+    """Find where git runs, by the options before its verb; None if it may do more than read there."""
+    words = [word for word in words if word.text not in _GIT_HARMLESS]
+    if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
+        words, place = [], place.moved(words[1].text)
+    if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
+        return None
+    folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
+    return None if any(map(why_git_may_run, folders)) else place
+
+
+def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
+    """Find the operand that is a pattern; 0 if an option gives it, or if it may be something else."""
+    if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
+        return 0
+    at = next((part.at for part in seen if not part.option), 0)
+    before = argv[at - 1].text  # a long option, whose value it may be
+    is_value = before.startswith("--") and before != "--" and "=" not in before
+    return 0 if is_value or argv[at].may_be_option else at
+
+
+def _is_inside(word: Word, place: Place, call: Call) -> bool:
+    """Tell whether all that a word may name lies in the workspace."""
+    if word.dynamic:
+        return False
+    if word.text in ("-", "/dev/null", ""):
+        return True
+    if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
+        return False  # such as `~-`, the folder before
+    uses = named_files(word, place, call)
+    if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
+        return False
+    # a name that would be taken for an option
+    names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
+    return not word.pattern or not any(name.startswith("-") for name in names)
+
+
+PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
+"""How open questions are settled.
+
+- default: they are asked.
+- accept-edits: tools of the category write may write in the workspace what is not protected.
+- plan: only tools that read are allowed, and commands that do.
+- deny: what would be asked is denied.
+- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
+  Greenroom's own rules are written, it is asked nevertheless.
+"""
+
+Sandboxed: TypeAlias = Literal["ask", "allow"]
+"""How open questions about a command are settled that runs in a sandbox which holds files and network.
+
+- ask: as those about others.
+- allow: it needs no question, except where it names what is protected, or where it can't be told
+  whether a rule denies it.
+"""
+
+
+def check_mode(mode: str, sandboxed: str = "ask") -> None:
+    """Refuse a mode that does not exist, and another way to settle questions than there is.
+
+    Raises:
+        ConfigurationError: it names those that do.
+    """
+    modes, ways = get_args(PermissionMode), get_args(Sandboxed)
+    for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
+        if value not in known:
+            raise ConfigurationError(f"no {what} {value!r}", hint=f"one of {', '.join(known)}")
+
+
+def apply_mode(
+    verdicts: Sequence[Verdict],
+    call: Call,
+    mode: PermissionMode,
+    *,
+    sandboxed: Sandboxed = "ask",
+    read_only: bool = True,
+    careful: bool = False,
+) -> tuple[Verdict, ...]:
+    """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
+
+    Args:
+        verdicts: what the rules say.
+        call: the call.
+        mode: how what is left open then is settled.
+        sandboxed: whether commands that a sandbox holds are allowed.
+        read_only: whether commands are that only read, inside the workspace.
+        careful: whether a rule denies or asks about files.
+    """
+    held = sandboxed == "allow" and _is_held(call)
+    inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
+    read_only = read_only and all(map(call.has, inputs))
+
+    def reads(fact: Fact) -> bool:
+        return read_only and isinstance(fact, Command) and reads_only(fact, call, careful=careful)
+
+    settled = [_settle(each, call, mode, held=held, reads=reads) for each in verdicts]
+    return tuple(
+        replace(verdict, decision=new[0], said=new[1]) if new else verdict
+        for verdict, new in zip(verdicts, settled, strict=True)
+    )
+
+
+def _settle(
+    verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool, reads: Callable[[Fact], bool]
+) -> tuple[RuleDecision, str] | None:
+    """Decide otherwise than the rules, and say why; None if what they say stands."""
+    fact, decision = verdict.fact, verdict.decision
+    is_open = decision is RuleDecision.ASK and verdict.rule is None
+    is_sure = is_open and not verdict.doubt
+    if decision is RuleDecision.DENY:
+        return None
+    if is_open and call.unless_denied:
+        return RuleDecision.ALLOW, "this tool needs no permission"
+    if is_sure and reads(fact):
+        return RuleDecision.ALLOW, "it only reads, inside the workspace"
+    if mode == "plan" and call.category != "read" and not call.unless_denied:
+        return RuleDecision.DENY, "in the mode plan only reading is allowed"
+    if decision is RuleDecision.ALLOW:
+        return None
+    if held and is_sure and not protected(fact, call):
+        return RuleDecision.ALLOW, "its sandbox holds files and network"
+    is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
+    if mode == "accept-edits" and is_open and is_edit:
+        return RuleDecision.ALLOW, "the mode accept-edits allows this"
+    if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
+        return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
+    if mode == "deny":
+        return RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody"
+    return None
+
+
+def _is_held(call: Call) -> bool:
+    """Tell whether all that the call does are commands, in a sandbox that was found to hold them."""
+    is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
+    held = call.sandbox.enforced if call.sandbox else {}
+    is_whole = "files" in held and "network" in held
+    return is_whole and is_command and bool(call.effects) and call.category == "execute"

@@ -1,0 +1,425 @@
+"""Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
+
+import ipaddress
+import re
+import socket
+import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from greenroom.core import RuleFileError
+from greenroom.shell import (
+    Fits,
+    Glob,
+    expand_braces,
+    fold,
+    fold_path,
+    match_names,
+    read_glob,
+    read_names,
+)
+
+Segments: TypeAlias = tuple[str, ...]
+MAX_PATTERN = 1024
+MAX_ALTERNATIVES = 64
+_ALONE = re.compile(r"\{([^{}]*)\}")
+END = "/\0"
+_PATH_EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
+
+
+def segments(path: str) -> Segments:
+    """Split an absolute path into its names; empty and `.` names are dropped."""
+    return tuple([name for name in path.split("/") if name and name != "."])
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Where patterns begin: the workspace root and the home folder, split into names."""
+
+    root: Segments
+    home: Segments
+
+    @cached_property
+    def folded(self) -> "Anchors":
+        """The same, folded."""
+        return Anchors(_folded(self.root), _folded(self.home))
+
+    @cached_property
+    def texts(self) -> tuple[str, str]:
+        """The two as absolute paths."""
+        return "/" + "/".join(self.root), "/" + "/".join(self.home)
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, root: str, home: str) -> "Anchors":
+        """Split two absolute paths, which are mostly the same ones."""
+        return cls(segments(root), segments(home))
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A pattern for paths, read once and matched name by name.
+
+    Example:
+        >>> pattern = PathPattern.parse("src/**/*.{py,pyi}")
+        >>> pattern.matches("/w/src/a/b.py", Anchors(("w",), ("home",)))
+        True
+        >>> pattern.matches("/w/lib/a/b.py", Anchors(("w",), ("home",)))
+        False
+    """
+
+    text: str
+    alternatives: tuple[Segments, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "PathPattern":
+        """Read a pattern.
+
+        Raises:
+            RuleFileError: empty, too long, with `..`, a NUL, `~user`, or unbalanced braces.
+        """
+        if not text or len(text) > MAX_PATTERN or "\0" in text:
+            raise RuleFileError(f"no path pattern: {text[:60]!r}", hint=_PATH_EXAMPLE)
+        if text.startswith("~") and not text.startswith("~/"):
+            raise RuleFileError(f"{text!r} names another user's home", hint=_PATH_EXAMPLE)
+        alternatives = tuple(segments(each) for each in list_alternatives(text.removeprefix("~")))
+        if any(".." in each for each in alternatives):
+            raise RuleFileError(f"a path pattern can't hold '..': {text!r}", hint=_PATH_EXAMPLE)
+        return cls(text, alternatives)
+
+    def matches(self, path: str, anchors: Anchors, *, folder: bool = False) -> bool:
+        """Match an absolute path exactly, as an allow rule does.
+
+        With `folder` the folder before a final `/**` belongs to it, as for a search in it.
+        """
+        start = self._start(anchors)
+        return _begin(self.alternatives, segments(path), start, folder=folder)
+
+    def touches(self, path: str, anchors: Anchors) -> bool:
+        """Match generously, as a deny rule does.
+
+        Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
+        begins with `**` holds outside the workspace as well.
+        """
+        folded = map(_folded, self.alternatives)
+        start = self._generous_start(anchors)
+        return _begin(folded, segments(fold_path(path)), start, folder=True)
+
+    def overlaps(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+        return self._meets(path, anchors, _meet)
+
+    def is_sought(self, path: str, anchors: Anchors) -> bool:
+        """Tell whether a program that looks for this pattern at any depth looks for such a path.
+
+        It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
+        look for `secrets.py`, though it may find it.
+        """
+        return self._meets(path, anchors, _seek)
+
+    def names(self, wanted: Segments) -> bool:
+        """Tell whether these folded names stand in the pattern one after the other, as such."""
+        return any(
+            _folded(each)[at : at + len(wanted)] == wanted
+            for each in self.alternatives
+            for at in range(len(each))
+        )
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """For each alternative a text that stands in every path which it touches; it may be empty.
+
+        The path is folded, with `END` behind it.
+        """
+        return tuple(_mark(_folded(each)) for each in self.alternatives)
+
+    def _meets(self, path: str, anchors: Anchors, fits: Fits) -> bool:
+        start, names = self._generous_start(anchors), segments(fold_path(path))
+        begins = [read_glob(name).fits(each) for each, name in zip(start, names, strict=False)]
+        return begins.count(True) == len(start) and any(
+            match_names(
+                read_names(_folded(each)), names[len(start) :], fits, folder=True, deep="**"
+            )
+            for each in self.alternatives
+        )
+
+    def _generous_start(self, anchors: Anchors) -> Segments:
+        return () if self.text.startswith("**") else self._start(anchors.folded)
+
+    def _start(self, anchors: Anchors) -> Segments:
+        if self.text.startswith("/"):
+            return ()
+        return anchors.home if self.text.startswith("~") else anchors.root
+
+
+def _begin(
+    alternatives: Iterable[Segments], names: Segments, start: Segments, *, folder: bool
+) -> bool:
+    """Match names that begin in a folder."""
+    rest = names[len(start) :]
+    return names[: len(start)] == start and any(
+        match_names(read_names(each), rest, Glob.fits, folder=folder) for each in alternatives
+    )
+
+
+def _meet(wanted: Glob, name: str) -> bool:
+    """Tell whether a name may fit both; the shell's stars don't stand for the first dot."""
+    hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
+    return not hidden and wanted.meets(read_glob(name))
+
+
+def _seek(wanted: Glob, name: str) -> bool:
+    given = read_glob(name)
+    spelled = 2 * (len(given.head) + len(given.tail) + name.count("?")) >= len(wanted.text)
+    return wanted.fits(name) or (spelled and wanted.meets(given))
+
+
+@lru_cache(maxsize=1024)
+def _mark(alternative: Segments) -> str:
+    """Take the longest text that is written out: a name, the beginning of one, or its end."""
+    globs = [read_glob(name) for name in alternative if name != "**"]
+    texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
+    texts += [f"{each.tail}/" for each in globs]
+    return max(texts, key=len, default="")
+
+
+@lru_cache(maxsize=1024)
+def _folded(alternative: Segments) -> Segments:
+    return tuple(fold(name) for name in alternative)
+
+
+def list_alternatives(text: str) -> list[str]:
+    """Write out the braces of a pattern, of which each has to have its partner.
+
+    Raises:
+        RuleFileError: one has none, or there are more than 64 alternatives.
+
+    Example:
+        >>> list_alternatives("/{a,b{c,d}}/{e}")
+        ['/a/e', '/bc/e', '/bd/e']
+    """
+    try:
+        found = expand_braces(text, most=MAX_ALTERNATIVES)
+    except ValueError as error:
+        raise RuleFileError(f"too many alternatives in {text!r}", hint=_PATH_EXAMPLE) from error
+    while any(map(_ALONE.search, found)):  # as if the braces around one choice were not there
+        found = [_ALONE.sub(r"\1", each) for each in found]
+    if any("{" in each or "}" in each for each in found):
+        raise RuleFileError(f"a brace without its partner in {text!r}", hint=_PATH_EXAMPLE)
+    return list(dict.fromkeys(found))
+
+
+# Hosts: read from a URL as strictly as an allowance needs, and as generously as a denial does.
+
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
+# A URL that every reader takes apart in the same way: no user, no backslash, nothing invisible.
+_PLAIN_URL = re.compile(
+    rf"https?://({_NAME.pattern})(?::([0-9]{{1,5}}))?(?:[/?#][!-\[\]-~]*)?",
+    re.IGNORECASE | re.ASCII,
+)
+MAX_HOST = 1024
+_HOST_EXAMPLE = "write docs.python.org, or *.readthedocs.io for its subdomains"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The host of a URL.
+
+    Attributes:
+        exact: its name, if the URL is one that every reader understands in the same way, else "".
+        names: every name by which a lenient reader could take it, for denials.
+    """
+
+    exact: str
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, url: str) -> "Host":
+        """Read a URL; it never raises.
+
+        Example:
+            >>> Host.of("https://docs.python.org/3/").exact
+            'docs.python.org'
+            >>> Host.of("https://docs.python.org@evil.test/").exact
+            ''
+        """
+        plain = _PLAIN_URL.fullmatch(url)
+        usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
+        exact = _shortened(plain[1].lower()) if plain and usable else ""
+        return cls(exact, frozenset(name for each in _crude(url) for name in _names(each)))
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """A host's name, or `*.name` for its subdomains but not for itself."""
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> "HostPattern":
+        """Read a pattern.
+
+        Raises:
+            RuleFileError: it is no host name, or its star stands elsewhere than at the start.
+        """
+        lowered = text.lower()
+        name = lowered.removeprefix("*.")
+        if not _NAME.fullmatch(name):
+            raise RuleFileError(f"no host: {text!r}", hint=_HOST_EXAMPLE)
+        return cls(_shortened(lowered))
+
+    def matches(self, host: Host) -> bool:
+        """Match the one name that every reader sees."""
+        return bool(host.exact) and self._names(host.exact)
+
+    def touches(self, host: Host) -> bool:
+        """Match any name that some reader could see."""
+        return any(self._names(name) for name in host.names)
+
+    def _names(self, name: str) -> bool:
+        if self.text.startswith("*."):
+            return name.endswith(self.text[1:])
+        return name == self.text
+
+
+def _crude(url: str) -> set[str]:
+    """Take the host as careless clients would: the scheme or the slashes missing, user-info dropped.
+
+    Some take a backslash for a slash, and others for part of the user-info.
+    """
+    found = set()
+    for text in (url, url.replace("\\", "/")):
+        rest = re.sub(r"^[^:/\\?#]*:(?![0-9]{1,5}(?:[/?#]|$))", "", text.strip()).lstrip("/")
+        place = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+        found.add(re.sub(r"^\[([^\]]*).*|:.*", r"\1", place, flags=re.DOTALL))
+    return found
+
+
+def _names(host: str) -> set[str]:
+    """Write a host in every way that may mean it: composed, encoded, and as an address."""
+    if len(host) > MAX_HOST:  # nobody resolves it, and composing may take the square of it
+        return {host.casefold()}
+    folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
+    visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
+    name = visible.replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".").strip("[]")
+    names = {name}
+    with suppress(UnicodeError):
+        names.add(name.encode("idna").decode("ascii"))
+    with suppress(OSError, ValueError):  # a number that C libraries take, such as 0x7f.1
+        names.add(socket.inet_ntoa(socket.inet_aton(name)))
+    with suppress(ValueError):
+        address = ipaddress.IPv6Address(name.partition("%")[0])
+        names |= {f"[{address}]", str(address.ipv4_mapped or "")}
+    return names - {""}
+
+
+def _shortened(name: str) -> str:
+    """Write an IPv6 address in brackets in its one short form; leave a name as it is."""
+    with suppress(ValueError):
+        return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"
+    return name
+
+
+# Regular expressions of rules, matched by Python's `re` in a time that no text can stretch.
+#
+# `re` tries one way of matching after the other, so an expression is weighed when it is read: in how
+# many ways may it try a text of n characters? Each repeat without an end multiplies them by n, as does
+# a search, and each choice by what there is to choose from. That says how long a text may be, and an
+# expression that is too heavy is refused.
+
+MAX_EXPRESSION = 512  # of an expression
+MAX_TEXT = 4096
+MIN_TEXT = 64  # an expression that may not even read that much is refused
+MAX_STEPS = 4_000_000
+_UNREADABLE = re.compile(r"\(\?(?:#|[aimsLu]*x)")
+_TOKEN = re.compile(
+    r"(?P<copy>\\[1-9]|\(\?P=\w+\))|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\((?:\?P?)?)"
+    r"|(?P<close>\))|(?P<turn>\|)|(?P<repeat>[*+?]|\{(?!\})\d*,?\d*\})[?+]?|.",
+    re.DOTALL,
+)
+_NUMBER = re.compile(r"\d+")
+
+
+class Expression:
+    """A regular expression in Python's notation that no text can slow down.
+
+    A group that is repeated holds no other repeat and no alternatives: write `[ab]*` for `(a|b)*`.
+
+    Example:
+        >>> expression = Expression("npm run (lint|test)( .*)?")
+        >>> expression.fullmatch("npm run test --fix"), expression.fullmatch("npm run tests")
+        (True, False)
+        >>> Expression("npm run .*--force").search("npm run test --force -x")
+        True
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read an expression.
+
+        Raises:
+            RuleFileError: empty, too long, not understood, or it may match in too many ways.
+        """
+        if not 0 < len(text) <= MAX_EXPRESSION:
+            raise RuleFileError(
+                f"a regex has 1 to {MAX_EXPRESSION} characters, this has {len(text)}"
+            )
+        if _UNREADABLE.search(text):
+            raise _refused(text, "has comments or the flag x", "leave them out")
+        part = re.sub(r"\A\.\*(?![?+])|(?<!\\)\.\*\Z", "", text)  # a search finds it without, too
+        try:
+            self._whole, self._part = re.compile(text), re.compile(part)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
+        self.limit, self.search_limit = _longest(text), _longest(part, searches=True)
+        if self.limit < MIN_TEXT:
+            raise _refused(text, "may match in too many ways", "use fewer repeats or alternatives")
+
+    def fullmatch(self, text: str) -> bool:
+        """Tell whether the whole text matches; one that is too long does not."""
+        return len(text) <= self.limit and self._whole.fullmatch(text) is not None
+
+    def search(self, text: str) -> bool | None:
+        """Tell whether some part of a text matches; None if it is too long to tell.
+
+        The end of a line counts as a blank as well, since `.` does not go over it.
+        """
+        if len(text) > self.search_limit:
+            return None
+        return any(map(self._part.search, {text, text.replace("\n", " ")}))
+
+
+def _longest(text: str, *, searches: bool = False) -> int:
+    """Say how long a text may be, by the repeats without an end, and the ways to match the rest."""
+    loops, ways, choice = int(searches), 1 + len(text) // 32, -1
+    groups = [[0, 1]]  # around this place: where they begin, how many alternatives they have so far
+    varies = False  # whether a group that holds a choice ends here
+    for found in _TOKEN.finditer(text):
+        sign, follows_choice, varies = found["repeat"] or "", varies, False
+        if found["open"]:
+            groups.append([found.start(), 1])
+        elif found["close"]:
+            start, turns = groups.pop()
+            ways, varies = ways * turns, choice > start
+        elif found["copy"]:
+            loops += 1
+        elif found["turn"]:
+            groups[-1][1] += 1
+            choice = found.start()
+        elif sign:
+            if follows_choice and sign != "?":
+                hint = "write [ab]* for (a|b)* and a* for (a+)*"
+                raise _refused(text, "repeats what holds a repeat or alternatives", hint)
+            is_endless = sign in "*+" or sign.endswith(",}")
+            loops += is_endless
+            ways *= max([2 - is_endless, *map(int, _NUMBER.findall(sign))])
+            choice = found.start()
+    return min(MAX_TEXT, int((MAX_STEPS / (ways * groups[0][1])) ** (1 / max(loops, 1))))
+
+
+def _refused(text: str, why: str, hint: str) -> RuleFileError:
+    return RuleFileError(f"the regex {text!r} {why}", hint=hint)

@@ -1,0 +1,319 @@
+"""Rule files: read as a whole or refused as a whole, each rule verified; written all or nothing."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from greenroom.core import (
+    AgentContext,
+    Remember,
+    RuleDecision,
+    RuleFileError,
+    Workspace,
+    error_at,
+    error_of_json,
+    serde,
+)
+from greenroom.permissions.call import Call, read_call
+from greenroom.permissions.evaluator import combine, judge
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.scopes import RuleIndex, is_about_tool
+from greenroom.shell import read_beginning
+
+MAX_SIZE = 1 << 20
+_SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
+_UNKNOWN_FIELD = "an unknown field is an error, since a misspelt matcher would match everything"
+
+
+def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
+    """Read a rule file.
+
+    Raises:
+        RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON, or
+            holds a key twice, an unknown field or version, or a rule that can't be used. It names
+            line, column and field; no rule of the file is used.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    return parse_rules(text, str(path))
+
+
+def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
+    """Read the text of a rule file; `source` is what its rules and its errors name as its place.
+
+    Raises:
+        RuleFileError: as `read_rules`.
+    """
+    # Here and not above: pydantic is only loaded by those who use a file.
+    from pydantic import ValidationError
+
+    from greenroom.permissions.rule_schema import RuleFileModel
+
+    steps: Sequence[str | int] = ()
+    rules, ids = list[PermissionRule](), set[str]()
+    try:
+        for index, model in enumerate(RuleFileModel.model_validate(serde.loads_object(text)).rules):
+            steps = ("rules", index)
+            rule = replace(model.rule(), source=source)
+            check_rule(rule, ids)
+            ids.add(rule.id)
+            rules.append(rule)
+    except serde.InvalidJSONError as error:
+        hint = f"a rule file is {_SHAPE}"
+        raise error_of_json(RuleFileError, text, error, source, hint) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        hint = _SHAPE if first["type"] != "extra_forbidden" else _UNKNOWN_FIELD
+        raise error_at(RuleFileError, text, source, first["loc"], first["msg"], hint) from error
+    except RuleFileError as error:
+        raise error_at(RuleFileError, text, source, steps, error.message, error.hint) from error
+    return tuple(rules)
+
+
+def check_rule(rule: PermissionRule, ids: Container[str]) -> None:
+    """Verify that none of these ids is the rule's, and its examples, as if it were the only one.
+
+    Raises:
+        RuleFileError: it names the id, or the first example that the rule does not meet.
+    """
+    if rule.id != rule.generated_id and rule.id in ids:
+        raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
+    for example in rule.match:
+        if not _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} does not match its example {example!r}")
+    for example in rule.not_match:
+        if _meets(rule, example):
+            raise RuleFileError(f"the rule {rule.id!r} must not match {example!r}, but does")
+
+
+def _meets(rule: PermissionRule, example: str) -> bool:
+    call = _example_call(rule, example)
+    if rule.matcher.about_calls and not is_about_tool(rule.matcher, call.tool, call.category):
+        return False
+    verdicts = judge(call, RuleIndex([replace(rule, expires=None)]))
+    is_about = any(verdict.rule is not None for verdict in verdicts)
+    return is_about and combine(verdicts) is rule.decision
+
+
+def _example_call(rule: PermissionRule, example: str) -> Call:
+    context = AgentContext(session_id="example", agent_type="", workspace=Workspace("/workspace"))
+    if rule.matcher.path:
+        return read_call("Read", {"file_path": example}, context)
+    if rule.matcher.domain:
+        url = example if "://" in example else f"https://{example}/"
+        return read_call("WebFetch", {"url": url}, context)
+    if rule.matcher.about_commands:
+        return read_call("Bash", {"command": example}, context)
+    return read_call(example, {}, context)
+
+
+def encode_rule(rule: PermissionRule) -> dict[str, object]:
+    """Describe a rule as a rule file does; a condition in Python is left out."""
+    from greenroom.permissions.rule_schema import RuleModel
+
+    return RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True)
+
+
+def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
+    """Write a rule file anew: to a file beside it first, readable by its owner alone.
+
+    Raises:
+        RuleFileError: a rule with a Python condition, or a disk that refuses.
+    """
+    rules = tuple(rules)
+    for rule in rules:
+        if rule.matcher.predicate is not None:
+            message = f"the rule {rule.id!r} has a condition in Python, which no file can hold"
+            raise RuleFileError(message, hint="add such rules in code")
+    said = {"version": 1, "rules": [encode_rule(rule) for rule in rules]}
+    write_atomically(Path(path), serde.dumps(said, pretty=True) + b"\n")
+
+
+def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
+    """Add rules to a file, which is made if there is none. It blocks: call it in a thread.
+
+    Raises:
+        RuleFileError: the file that is there can't be used (it is then left as it is), or the disk
+            refuses.
+    """
+    known = read_rules(path) if Path(path).exists() else ()
+    write_rules(path, dict.fromkeys((*known, *rules)))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Read a regular file of at most 1 MiB; it never waits for a pipe or a device.
+
+    Raises:
+        RuleFileError: it can't be read, is something else, or is larger.
+    """
+    try:
+        data = read_beginning(path, MAX_SIZE + 1)
+    except (OSError, ValueError) as error:
+        raise RuleFileError(f"can't be read: {error}", path=str(path)) from error
+    _check_size(data, path)
+    return data
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file anew, readable by its owner alone: to one beside it first, then renamed over it.
+
+    Raises:
+        RuleFileError: there is too much to write, or the disk refuses; what was there stays.
+    """
+    _check_size(data, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A temporary file is made with mode 0600.
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
+
+
+def _check_size(data: bytes, path: str | Path) -> None:
+    if len(data) > MAX_SIZE:
+        message, hint = f"larger than {MAX_SIZE >> 20} MiB", "remove what is not needed"
+        raise RuleFileError(message, path=str(path), hint=hint)
+
+
+def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+    """Keep the rules that deny or ask: all that a project's file may say until it is trusted.
+
+    Whatever their order, what they ask about is denied where another rule denies it.
+    """
+    return tuple(replace(rule, tightens=True) for rule in rules if rule.decision != "allow")
+
+
+def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+    """Keep the rules that deny or ask, above all others, and ask about every other call.
+
+    That is what holds while a rule file can't be used: it may have denied anything.
+    """
+    kept = [replace(rule, final=True) for rule in rules if rule.decision != "allow"]
+    question = PermissionRule(
+        decision=RuleDecision.ASK,
+        matcher=RuleMatcher(all=True),
+        id="unusable-rules",
+        description="a rule file can't be used",
+        final=True,
+        priority=min((rule.priority for rule in kept), default=0) - 1,
+    )
+    return (*kept, question)
+
+
+# Where remembered rules are kept, and which of a project's files the user has agreed to.
+#
+# A project's file comes with the project, from whoever wrote it. What a rule file allows, and what a
+# text for the model asks for, counts only while it is, byte for byte, what this user has agreed to, or has written there through answers of their own;
+# any change takes the trust away. The record lies beside the user's own rules, out of the project's
+# reach.
+
+_FILE = "permissions.json"
+_MAX_PROJECTS = 1_000
+
+
+@dataclass
+class _Record:
+    trusted: dict[str, str]  # the digests of files, by their paths
+    version: int = 1
+
+
+def user_rules_path() -> Path:
+    """Return the user's own rule file, which holds in every project."""
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support/greenroom").expanduser() / _FILE
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    return folder / "greenroom" / _FILE
+
+
+def is_trusted(path: str | Path, digest: str | None = None) -> bool:
+    """Whether this file is, byte for byte, what the user has agreed to. Reads files.
+
+    Args:
+        path: a project's rule file, or a text that it brings for the model.
+        digest: the SHA-256 of its bytes, where they have been read; else they are read now.
+
+    Raises:
+        RuleFileError: the record of what is trusted can't be read.
+    """
+    digest = digest or rules_digest(path)
+    return digest is not None and _read_record().get(os.path.realpath(path)) == digest
+
+
+def trust_rules(path: str | Path, digest: str) -> None:
+    """Trust a project's file as a whole, as long as it is what a person was shown.
+
+    Args:
+        path: the rule file, or a text that the project brings for the model.
+        digest: its `rules_digest` from before it was read and shown.
+
+    Raises:
+        RuleFileError: it is another one meanwhile, or the record can't be read or written.
+    """
+    if rules_digest(path) != digest:
+        raise RuleFileError("it has changed meanwhile", path=str(path), hint="look at it again")
+    real = os.path.realpath(path)
+    others = [each for each in _read_record().items() if each[0] != real]
+    newest = dict([*others, (real, digest)][-_MAX_PROJECTS:])
+    write_atomically(_record_path(), serde.encode(_Record(newest)))
+
+
+def rules_digest(path: str | Path) -> str | None:
+    """Return a SHA-256 over the bytes of a rule file, or None where it can't be read."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except RuleFileError:
+        return None
+
+
+def keep_rules(
+    rules: Iterable[PermissionRule], lifetime: Remember, context: AgentContext
+) -> Path | None:
+    """Keep the rules of an answer where its lifetime says; it blocks: call it in a thread.
+
+    A project's file that did not exist, or was trusted, is trusted afterwards.
+
+    Returns:
+        The file, or None for rules that live in memory only.
+
+    Raises:
+        RuleFileError: a file can't be read or written; it is left as it is.
+    """
+    kept = tuple(rules)
+    if lifetime == "session" or not kept:
+        return None
+    project = context.workspace.root / ".greenroom" / _FILE
+    path = project if lifetime == "project" else user_rules_path()
+    trusts = lifetime == "project" and (not path.exists() or is_trusted(path))
+    store_rules(path, kept)
+    if trusts:
+        trust_rules(path, str(rules_digest(path)))
+    return path
+
+
+def _record_path() -> Path:
+    return user_rules_path().with_name("trusted.json")
+
+
+def _read_record() -> dict[str, str]:
+    path = _record_path()
+    try:
+        return serde.decode(read_bytes(path), _Record).trusted if os.path.lexists(path) else {}
+    except serde.InvalidJSONError as error:
+        raise RuleFileError(error.message, path=str(path), hint="remove it") from error

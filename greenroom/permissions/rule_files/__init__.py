@@ -1,1 +1,0 @@
-"""Rules on the disk: read whole or refused whole, written all or nothing, trusted or not."""

@@ -1,0 +1,84 @@
+"""The shape of a rule file, from which its published JSON Schema is made."""
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, StrictBool, StrictInt
+
+from greenroom.core import RuleDecision
+from greenroom.permissions.matcher import KINDS, RuleMatcher
+from greenroom.permissions.rule import PermissionRule, RuleScope
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(min_length=1)]
+_OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
+Examples = Annotated[list[Text], _OneOrMore]
+Texts = Annotated[Examples, Field(min_length=1)]
+
+
+class RuleModel(BaseModel, extra="forbid"):
+    """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
+
+    id: Text | None = Field(None, description="A name, unique in the file.")
+    decision: RuleDecision = Field(description="What the rule says to calls that it matches.")
+    tool: Texts | None = Field(None, description="Exact names of tools.")
+    category: Texts | None = Field(None, description="Categories of tools.")
+    command_prefix: Texts | None = Field(None, description="First words of a simple command.")
+    argv_exact: Text | Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="All words of a simple command, one by one or as a shell splits them."
+    )
+    path: Texts | None = Field(None, description="Patterns of files that are read or written.")
+    domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
+    regex: Texts | None = Field(None, description="Patterns of a simple command's words.")
+    redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
+    all: Literal[True] | None = Field(None, description="Every call.")
+    scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
+    agent: Text | None = Field(None, description="The agent type that it holds for.")
+    session: Text | None = Field(None, description="The session that it holds for.")
+    priority: StrictInt = Field(0, description="Within a scope, higher is asked first.")
+    description: str = ""
+    message: str = Field("", description="What the model is told when the rule denies.")
+    final: StrictBool = Field(False, description="Asked before all others, whatever their scope.")
+    expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
+    created_by: str = ""
+    match: Examples = Field([], description="Examples that it must match.")
+    not_match: Examples = Field([], description="Examples that it must not match.")
+
+    def rule(self) -> PermissionRule:
+        """Make the rule.
+
+        Raises:
+            RuleFileError: a matcher that can't be read, or none at all.
+        """
+        matcher = RuleMatcher.of(self.model_dump(include=_MATCHERS, exclude_none=True))
+        others = self.model_dump(exclude=_MATCHERS, exclude_none=True)
+        return PermissionRule(matcher=matcher, **others)
+
+    @classmethod
+    def of(cls, rule: PermissionRule) -> "RuleModel":
+        """Describe a rule for a file; only fields that say something are set."""
+        said: dict[str, object] = {**vars(rule.matcher), **vars(rule)}
+        if rule.id == rule.generated_id:
+            del said["id"]
+        return cls.model_validate({name: said[name] for name in cls.model_fields if said.get(name)})
+
+
+_MATCHERS = {*KINDS, "all"}
+
+
+class DefaultsModel(BaseModel, extra="forbid"):
+    """What happens where no rule matches. It is always so; a file may say it for its readers."""
+
+    interactive: Literal["ask"] = "ask"
+    non_interactive: Literal["deny"] = "deny"
+
+
+class RuleFileModel(BaseModel, extra="forbid"):
+    """A permission rule file."""
+
+    version: Literal[1] = Field(description="The version of the format.")
+    defaults: DefaultsModel = DefaultsModel()
+    rules: list[RuleModel] = []

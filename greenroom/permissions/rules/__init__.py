@@ -1,1 +1,0 @@
-"""What a person decides beforehand: `rule`, its `matcher`, and the short ways to write one."""

@@ -1,0 +1,180 @@
+"""Scopes: which rules hold for a call, and in which order they are asked.
+
+Which rules hold. A rule may name a session or an agent type; it holds for those alone. A subagent is bound
+by what is denied to it and to every agent above it, and by the questions; what is allowed to an agent
+above it counts only if that was passed on, at every step (`Audience`).
+
+The order. Final rules come first, the strictest of them before all others. Then the scopes: user, session,
+agent, global; in each the higher priority first; at the same one deny, ask, allow. The first rule that is
+about a part of a call decides on that part (`greenroom.permissions.evaluator`), so a rule of an earlier
+scope overrides those of a later one, and within one priority a denial beats what is allowed.
+
+An index finds the few of many rules that may be about a part, without a change to their order.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
+
+from greenroom.core import AgentContext, RuleDecision
+from greenroom.permissions.call import Care, Fact, HostUse
+from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.matching import is_flag, program_name
+from greenroom.permissions.patterns import END
+from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.shell import Change, Command, PathUse, fold_path, words_of
+
+_STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
+_SCOPES = tuple(RuleScope)
+
+
+def order_of(rule: PermissionRule) -> tuple[bool, int, int, int]:
+    """Return the place of a rule among others; what compares less is asked first."""
+    scope, decision = _SCOPES.index(rule.scope), _STRICTEST_FIRST.index(rule.decision)
+    if rule.final:  # nothing overrides one, so of several the strictest is asked first
+        return (False, decision, scope, -rule.priority)
+    return (True, scope, -rule.priority, decision)
+
+
+class Audience(NamedTuple):
+    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
+
+    Attributes:
+        granted: those of which allowances hold.
+        bound: those of which denials and questions hold; the agents above are among them.
+        takes_grants: whether every step so far passes on what is allowed above it.
+    """
+
+    granted: frozenset[tuple[str, str]]
+    bound: frozenset[tuple[str, str]]
+    takes_grants: bool = True
+
+    @classmethod
+    def of(cls, context: AgentContext) -> Self:
+        """Take those of one agent, and the rules that name none."""
+        own = {("session", context.session_id), ("agent", context.agent_type)}
+        names = frozenset(own | {("session", ""), ("agent", "")})
+        return cls(names, names)
+
+    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
+        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
+        takes = self.takes_grants and pass_grants
+        granted = self.granted | spawner.granted if takes else self.granted
+        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
+
+    def is_bound_by(self, rule: PermissionRule) -> bool:
+        """Tell whether a rule holds for the call."""
+        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
+        return {("session", rule.session), ("agent", rule.agent)} <= names
+
+
+class RuleIndex:
+    """Rules in their order, found by the program, or by a text in the path, that they are about.
+
+    It leaves out only rules that surely are not about a fact, in any spelling; what the others say
+    is for `evaluator` to find out.
+
+    Attributes:
+        care: what denials and questions are about, beside programs.
+        denials: the rules that deny, whatever they are about.
+    """
+
+    def __init__(self, rules: Iterable[PermissionRule]) -> None:
+        """File the rules, which are in their order."""
+        self._rules = tuple(rules)
+        self._calls: set[int] = set()
+        self._commands: set[int] = set()
+        self._expressions: set[int] = set()
+        # Of each program: rules by a word that the command must have, or under "" without one.
+        self._programs = defaultdict[str, defaultdict[str, set[int]]](lambda: defaultdict(set))
+        self._marks = defaultdict[str, set[int]](set)  # a text that stands in the path
+        self._paths: set[int] = set()
+        self._hosts: set[int] = set()
+        for number, rule in enumerate(self._rules):
+            self._file(number, rule.matcher)
+        self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
+        careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
+        paths = [path for matcher in careful for path in matcher.path]
+        self.care = Care(
+            paths=bool(paths),
+            folders=not all(path.startswith("**/") for path in paths),
+            hosts=any(matcher.domain for matcher in careful),
+        )
+
+    def _file(self, number: int, matcher: RuleMatcher) -> None:
+        if matcher.about_calls:
+            self._calls.add(number)
+        elif matcher.about_commands:
+            self._commands.add(number)
+            if matcher.regex:
+                self._expressions.add(number)
+            for words in filter(None, (*matcher.prefixes, matcher.exact)):
+                # All but options a command must have as they stand.
+                plain = [word for word in words[1:] if not is_flag(word)]
+                self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
+        elif matcher.path:
+            self._paths.add(number)
+            for mark in (mark for pattern in matcher.paths for mark in pattern.marks):
+                self._marks[mark].add(number)
+        else:
+            self._hosts.add(number)
+
+    def about(self, fact: Fact) -> Sequence[PermissionRule]:
+        """Find the rules that may be about a fact, in their order."""
+        numbers = set(self._calls)
+        if isinstance(fact, Command):
+            numbers |= self._about_command(fact)
+        elif isinstance(fact, PathUse):
+            numbers |= self._about_path(fact)
+        elif isinstance(fact, HostUse):
+            numbers |= self._hosts
+        if isinstance(fact, PathUse | Change) and fact.command is not None:
+            numbers |= self._about_program(fact.command)
+        return [self._rules[number] for number in sorted(numbers)]
+
+    def _about_path(self, fact: PathUse) -> set[int]:
+        if fact.patterns:
+            return self._paths
+        text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
+        return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
+
+    def _about_command(self, fact: Command) -> set[int]:
+        words = {word.text for word in fact.argv}
+        if fact.loose:
+            words.update(words_of(fact.text))
+        given = words if all(word.static for word in fact.argv) else None
+        # A program that we don't know may run any of its words.
+        programs = words if fact.loose else {fact.argv[0].text}
+        numbers = self._running(programs, given) if fact.argv[0].static else self._commands
+        return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
+
+    def _about_program(self, fact: Command) -> set[int]:
+        """Find the rules about the program, without a look at each of its words."""
+        program = fact.argv[0]
+        return self._running({program.text}, None) if program.static else self._commands
+
+    def _running(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
+        """Find the rules about programs with some of these words, or with any if they are None."""
+        found = set(self._expressions)
+        for program in set(map(program_name, programs)) & self._programs.keys():
+            for word, numbers in self._programs[program].items():
+                if words is None or not word or word in words:
+                    found |= numbers
+        return found
+
+
+def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
+    """Tell whether the tool is one that a matcher is about."""
+    is_tool = not matcher.tool or tool in matcher.tool
+    return is_tool and (not matcher.category or category in matcher.category)
+
+
+def choose_rules(
+    rules: Iterable[PermissionRule], tool: str, category: str, audience: Audience
+) -> RuleIndex:
+    """Choose the rules for a tool and an agent, so that a check looks at no others."""
+    return RuleIndex(
+        rule
+        for rule in rules
+        if audience.is_bound_by(rule) and is_about_tool(rule.matcher, tool, category)
+    )

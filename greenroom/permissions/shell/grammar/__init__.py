@@ -1,1 +1,0 @@
-"""Shell text as a tree: words, simple commands, and what cannot be told."""

@@ -1,1 +1,0 @@
-"""What is known of programs: those that run others, and options that write or run something."""

@@ -1,0 +1,414 @@
+"""The rules that an "always" would add: one for each open part, of the narrowest useful shape.
+
+Of a command, first words such as `git commit` are named where they are what developers run all day,
+or where they only read. For everything else the rule names exactly the words; and there is none for
+what runs a text, fetches programs, publishes, or reaches out of the workspace.
+"""
+
+import os
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+from greenroom.core import RuleDecision, RuleFileError, serde
+from greenroom.permissions.call import (
+    Call,
+    Fact,
+    HostUse,
+    Whole,
+    named_files,
+    protected,
+    writes_inside,
+    writes_own_rules,
+)
+from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.matching import covers
+from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.rule_file import encode_rule, parse_rules
+from greenroom.shell import (
+    RUNNERS,
+    SHELLS,
+    WRAPPERS,
+    Change,
+    Command,
+    PathUse,
+    Unknown,
+    Word,
+    changes_programs,
+    extent,
+    usage_of,
+)
+
+# Answers that hold for one session: how they are kept with it, and what is believed of them.
+#
+# A kept answer is a JSON object: decision and matchers as in a rule file, with the session and the
+# folder that it was given for. Nothing else is believed of it, such as that it be final.
+
+ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
+_SOURCE = "an answer in this session"
+_SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
+_SHOWN = 200  # characters of an answer that can't be read
+
+
+class GrantKeeper(Protocol):
+    """What a session has to be, so that the answers remembered for it are kept in it."""
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+
+    @property
+    def grants(self) -> tuple[dict[str, object], ...]:
+        """What was kept, in order."""
+
+    def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
+        """Keep these, too."""
+
+    def revoke_grants(self) -> None:
+        """Keep none of them any longer."""
+
+
+def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dict[str, object]]:
+    """Turn the rules of an answer into what is kept, with the folder that it was given for."""
+    return [
+        {name: said for name, said in encode_rule(rule).items() if name in _SAYS}
+        | {"session": rule.session, "workspace": str(root)}
+        for rule in rules
+    ]
+
+
+def read_grants(
+    grants: Iterable[dict[str, object]], session_id: str, root: str | Path
+) -> tuple[tuple[PermissionRule, ...], tuple[str, ...]]:
+    """Read what was kept: the rules that hold in this folder, and a line for each that does not."""
+    rules, notes = list[PermissionRule](), list[str]()
+    for grant in grants:
+        try:
+            rule = _read(grant, session_id)
+        except RuleFileError as error:
+            note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
+            if grant.get("decision") != "allow":
+                # It may have forbidden anything, so nothing of this session runs unasked.
+                question = answered(RuleDecision.ASK, RuleMatcher(all=True))
+                rules.append(question.within(session_id))
+                note += "; every call is asked about"
+            notes.append(note)
+            continue
+        if rule.decision is RuleDecision.ALLOW and grant["workspace"] != str(root):
+            notes.append(f"a remembered answer holds in {grant['workspace']} only: {rule}")
+        else:
+            rules.append(rule)
+    return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(notes))
+
+
+def _read(grant: Mapping[str, object], session_id: str) -> PermissionRule:
+    if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
+        raise RuleFileError(f"{further[0]!r} is nothing that an answer says")
+    if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
+        raise RuleFileError("it was not given for this session")
+    said = {name: grant[name] for name in _SAYS & grant.keys()}
+    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), _SOURCE)
+    if not rule.matcher.tool:
+        raise RuleFileError("it names no tool")
+    return answered(rule.decision, rule.matcher).within(session_id)
+
+
+def answered(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
+    """Make the rule that an answer adds; it holds in all sessions until it is put within one."""
+    return PermissionRule(
+        decision=decision, matcher=matcher, scope=RuleScope.USER, created_by=ANSWER, source=_SOURCE
+    )
+
+
+def _table(text: str) -> frozenset[tuple[str, ...]]:
+    """Read programs, perhaps with a group of verbs, and behind the colon the verbs of each."""
+    rows = (line.partition(":") for line in text.strip().splitlines())
+    pairs = (product(programs.split("|"), verbs.split()) for programs, _, verbs in rows)
+    return frozenset(tuple(" ".join(each).split()) for row in pairs for each in row)
+
+
+# What is run all day, with other words each time.
+_DAILY = _table("""
+    : black eslint flake8 isort jest mypy prettier pylint pyright pytest tsc vitest
+    bun|npm|pnpm|yarn: build dev lint list ls outdated start test typecheck view why
+    bun run|npm run|pnpm run|yarn run: *
+    cargo|go: bench build check clippy doc fmt list test tree vet
+    docker|docker compose: build events images logs ps top
+    docker compose: down restart start stop up
+    gh issue|gh pr|gh run: checks list status view watch
+    git: add apply cherry-pick commit merge mv rebase revert
+    pip|poetry|uv|uv pip: build check freeze list show tree
+    ruff: check format rule
+""")
+# What is asked about each time, some of them modules of Python; and whatever runs other programs.
+_NEVER = _table("""
+    : . IPython alias apk apt apt-get aria2c asyncio at aws az batch bdb brew cProfile code
+    : composer crontab curl deno dnf elixir eval expect export find ftp gcloud gem gh ghci guile helm
+    : http http.server ipython jshell kill killall luajit mount nc ncat netcat osascript
+    : pacman pdb pip pkill poweroff powershell profile pwsh pypy reboot rsync runpy scala scp set
+    : sftp shutdown snap socat source su swift systemctl tclsh telnet terraform timeit tofu trace
+    : trap twine wget yum zypper
+    cargo|dotnet|go: add env get install nuget publish tool
+    git: bisect clean clone daemon difftool filter-branch instaweb mergetool rm submodule update-ref
+""") | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
+_GROUPS = {each[:-1] for each in _DAILY | _NEVER} | {(each,) for each in RUNNERS}
+_INTERPRETERS = _table(": irb julia lua node nodejs perl php python R Rscript ruby ts-node tsx")
+# They write what they name, so that has to lie in the workspace.
+_WRITERS = _table(": chmod cp dd ln mkdir mv rm rmdir sed tar tee touch truncate unzip venv")
+# What runs the program behind it; and of these, what fetches it where the project has none.
+_LEADS = _table("""
+    : npx
+    bundle|npm|pnpm|yarn: exec
+    pdm|pipenv|poetry|rye|uv: run
+    python: -m
+""")
+_FETCHERS = ("npm", "npx", "pnpm", "yarn")
+# What runs the program, or the text, that its words name.
+_RUN_OTHERS = {".", "eval", "source", *SHELLS, *WRAPPERS}
+# Commands, joined by NUL, that install what the project lists, or contact this machine alone.
+_KNOWN = re.compile(
+    r"(?:yarn|(?:bun|bundle|composer|npm|pdm|pnpm|poetry|uv|yarn|(?:uv\0)?pip)\0"
+    r"(?:ci|i|install|lock|sync|venv))(?:\0-[^\0/:]*|\0-[cr]\0\w[\w/-]*\.txt|\0\.(?:\[[\w,-]+\])?)*"
+    r"|curl(?:\0(?:-[fgGiIkLNsSv]+|--[a-z-]+|-[dHX]\0[^\0]*"
+    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:/[^\0]*)?))+"
+)
+# What git can't bring back, here or elsewhere, and where it fetches what no remote lists.
+_FORCES = re.compile(r"-\w*[dDf]\w*|--(?:delete|discard|force|hard|mirror|prune).*|[+:].*|\w+://.*")
+# Of the variables by which programs find what they run, those that only say how.
+_HARMLESS = re.compile(r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE)")
+_PLAIN = re.compile(r"[\w.,:/@%+=-]*")
+_SPECIAL = re.compile(r"[*?\[\]{}\\]")
+_VERB = re.compile(r"[a-z][A-Za-z0-9:_-]*")
+
+
+def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+    """Propose rules that would have allowed the open parts of a call, each for one of them.
+
+    A part such as a download, for which no rule is narrow enough, gets none, and is asked about
+    again. Nothing is proposed at all where a rule asks or may deny, or where a part can't be told
+    beforehand, is wrapped in another, or writes to a file outside of the workspace.
+    """
+    open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
+    if any(each.rule is not None or _is_unclear(each.fact, call) for each in open_parts):
+        return ()
+    proposed = ((each.fact, _matcher(_subject(each.fact), call)) for each in open_parts)
+    matchers = [each for fact, each in proposed if each and covers(each, fact, call)]
+    return tuple(answered(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
+
+
+def _subject(fact: Fact) -> Fact:
+    """Return the command that a variable is set for, or that writes to a file; else the fact."""
+    return fact.command or fact if isinstance(fact, Change | PathUse) else fact
+
+
+def _is_unclear(fact: Fact, call: Call) -> bool:
+    match fact:
+        case Command():
+            by_another = fact.outer is not None and not fact.outer.guard
+            dynamic = any(word.dynamic for word in fact.argv)
+            runs_text = _name(fact.argv[0].text) in _RUN_OTHERS and not _activates(fact, call)
+            return by_another or dynamic or runs_text
+        case PathUse() if any(isinstance(each, Command) for each in call.facts):
+            return fact.command is None or not writes_inside(fact, call)
+        case Change():
+            return not (fact.command and fact.setting)
+        case _:
+            return isinstance(fact, Unknown)
+
+
+def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+    """Propose the rule that a remembered denial adds: as for an "always", else verb or words.
+
+    A call with several open parts gives none, since it does not say which of them was meant.
+    """
+    open_facts = [each.fact for each in verdicts if each.decision is RuleDecision.ASK]
+    open_parts = [_subject(fact) if isinstance(fact, Change) else fact for fact in open_facts]
+    if not open_parts or any(each != open_parts[0] for each in open_parts):
+        return ()
+    fact = open_parts[0]
+    while isinstance(fact, Command) and fact.outer is not None:
+        fact = fact.outer  # what was asked about is all of it
+    matcher = _matcher(fact, call, forbids=True)
+    return (answered(RuleDecision.DENY, matcher),) if matcher else ()
+
+
+def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+    if not forbids and writes_own_rules(fact, call):
+        return None
+    try:
+        match fact:
+            case Command():
+                return _command_matcher(fact, call, forbids=forbids)
+            case PathUse():
+                return _path(fact, call)
+            case HostUse() if fact.host.exact and not fact.guard:
+                return RuleMatcher(tool=(call.tool,), domain=(fact.host.exact,))
+            case Whole():
+                return RuleMatcher(tool=(fact.tool,))
+            case _:
+                return None
+    except RuleFileError:
+        return None  # a name that no rule can hold, such as a path with a brace
+
+
+def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
+    """Propose the file's folder within the workspace, else the file itself.
+
+    A hidden folder is never opened as a whole, nor is a protected one.
+    """
+    pattern = _path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
+    folder = posixpath.dirname(pattern)
+    is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
+    if folder and is_open and not protected(fact, call):
+        pattern = f"{folder}/**"
+    return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None
+
+
+def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+    """Say what an "always" allows of a command, or a "never" forbids; None if nothing is narrow enough.
+
+    Both name the variables that are set for the command. An allowance also names the files in the
+    workspace that its output goes to; a denial is about the program and its verb, as of `git push`.
+    """
+    words = [word.text for word in fact.argv]
+    length = _length(words, fact, call) if words else None
+    if forbids:
+        length = length or _verb(words)
+    elif length is None or not all(_may_set(each, fact, call) for each in fact.settings):
+        return None
+    named = fact.argv[: length or None]
+    if not all(word.static for word in named):
+        return None
+    given = (*fact.settings, *(word.text for word in named))
+    return RuleMatcher(
+        tool=(call.tool,),
+        command_prefix=(quoted_words(given),) if length else (),
+        argv_exact=() if length else given,
+        redirect_to=() if forbids else _targets(fact, call),
+    )
+
+
+def _verb(words: Sequence[str]) -> int:
+    """Say how many words name a program and its verb; 0 if it is not known to have verbs."""
+    length = _begin(words, _GROUPS)
+    return length + 1 if length and _VERB.fullmatch("".join(words[length : length + 1])) else 0
+
+
+def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
+    """Say how many first words a rule names, 0 for exactly all; None if no rule is narrow enough.
+
+    The workspace's own programs are like those of their name.
+    """
+    program = _own_program(words[0], fact, call) or words[0]
+    name, others = _name(program), words[1:]
+    words = [program if "/" in program else name, *others]
+    if (led := _begin(words, _LEADS)) and words[led:]:
+        there = name not in _FETCHERS or _own_program(f"node_modules/.bin/{words[led]}", fact, call)
+        length = _length(words[led:], fact, call) if there else None
+        return length and length + led
+    if _activates(fact, call) or (len(fact.argv) == 2 and extent(usage_of(fact.argv)) == "prints"):
+        return 0
+    options = [fact.argv[at].text for at, _ in fact.cautions]
+    if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
+        return None
+    if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):
+        return length
+    if name == "export" and others:
+        return 0 if all("=" in each and _may_set(each, fact, call) for each in others) else None
+    is_broad = _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words))
+    leaves = (name,) in _WRITERS and not all(_stays(word, fact, call) for word in fact.argv[1:])
+    return None if is_broad or leaves else 0
+
+
+def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
+    """Say how many words, at most three, the longest row has that they begin with; 0 if none fits."""
+    first = tuple(words[:3])
+    if len(first) == 3 and (*first[:2], "*") in table and _VERB.fullmatch(first[2]):
+        return 3
+    return next((at for at in range(len(first), 0, -1) if first[:at] in table), 0)
+
+
+def _is_broad(name: str, others: Sequence[str]) -> bool:
+    """Tell whether even a rule for exactly these words lets too much run, or gives up too much."""
+    if (name,) in _INTERPRETERS:
+        # A script is named first, with nothing before it that could be a program's text.
+        return not others or others[0].startswith("-")
+    if name == "git":
+        return not others or any(_FORCES.fullmatch(x) or ("git", x) in _NEVER for x in others)
+    return name.startswith("-") or _begin([name, *others], _NEVER) > 0
+
+
+def _reading(fact: Command) -> int:
+    """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
+    usage = usage_of(fact.argv)
+    program, verb = usage.program, usage.start
+    name = fact.argv[0].text
+    is_plain = verb < 2 and not program.is_("$") and "/" not in name
+    is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
+    return verb + 1 if is_plain and is_harmless else 0
+
+
+def _activates(fact: Command, call: Call) -> bool:
+    """Tell whether a command activates a virtual environment of the workspace, and no more."""
+    words = [word.text for word in fact.argv]
+    is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
+    is_ours = is_source and _own_program(words[1], fact, call) == "activate"
+    return is_ours and bool(_inside(words[1], fact, call))
+
+
+def _name(program: str) -> str:
+    """Take the name of a program that may be named by its path, or with its version."""
+    name = program.rpartition("/")[2]
+    return name.rstrip("-.0123456789") or name
+
+
+def _own_program(program: str, fact: Command, call: Call) -> str:
+    """Name a program of a virtual environment or of `node_modules` in the workspace; else empty."""
+    folder, _, name = program.rpartition("/")
+    there = [path for path in _inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
+    return name if there and all(map(_holds_programs, there)) else ""
+
+
+def _holds_programs(folder: str) -> bool:
+    is_venv = folder.endswith("/bin") and os.path.isfile(f"{folder}/../pyvenv.cfg")
+    return is_venv or folder.endswith("/node_modules/.bin")
+
+
+def _may_set(setting: str, fact: Command, call: Call) -> bool:
+    """Tell whether a rule may name this setting: programs are not found by it."""
+    name, _, value = setting.partition("=")
+    if name in ("PYTHONPATH", "NODE_PATH"):
+        return all(_inside(each, fact, call) for each in value.split(":"))
+    finds = changes_programs(name) and not _HARMLESS.fullmatch(name)
+    return not finds and _PLAIN.fullmatch(value) is not None
+
+
+def _stays(word: Word, fact: Command, call: Call) -> bool:
+    """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
+    fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
+    uses = named_files(word, fact.place, call)
+    is_inside = all(writes_inside(use, call) for use in uses)
+    return is_inside and (fills or all(call.place.root not in use.lexical for use in uses))
+
+
+def _inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
+    """Return the paths of a name that lies in the workspace, unprotected; else nothing."""
+    use = (fact.place or call.place).use("write", name)
+    return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()
+
+
+def _targets(fact: Command, call: Call) -> tuple[str, ...]:
+    """Name the files in the workspace that the output of a command goes to."""
+    uses = (each for each in call.facts if isinstance(each, PathUse) and each.command == fact)
+    inside = [each for each in uses if each.kind == "write" and writes_inside(each, call)]
+    return tuple(filter(None, (_path_text(path, call) for use in inside for path in use.lexical)))
+
+
+def _path_text(path: str, call: Call) -> str:
+    """Write a path as rules do, from the workspace if it lies there; empty if none can name it."""
+    root = posixpath.join(call.place.root, "")
+    return "" if _SPECIAL.search(path) else path.removeprefix(root)

@@ -1,0 +1,326 @@
+"""Limits of rate and of concurrency; who waits is served in the order in which they came."""
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TypeVar, TypeVarTuple, Unpack
+
+import trio
+
+from greenroom.core import ConfigurationError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+@dataclass(frozen=True)
+class RateLimitStatistics:
+    """A look into one rate limit.
+
+    Attributes:
+        requests: requests that began within the last `seconds`.
+        tokens: tokens that were reserved or used within them.
+        waiting: calls that wait.
+        admitted: calls that were let through so far.
+    """
+
+    requests: int
+    tokens: int
+    waiting: int
+    admitted: int
+
+
+class RateLimit:
+    """Lets at most `requests` calls, and `tokens` tokens, begin within any `seconds`.
+
+    Who has waited longest is next, also where a later call would fit: so a large request is not
+    starved by small ones. One object is shared by all agents that use one key. A cancelled wait leaves
+    the queue and takes nothing.
+
+    What a call takes in tokens is known when it has ended: `acquire` reserves an estimate, and
+    `Reservation.settle` puts the true number in its place. More than the limit is never
+    waited for: such a call begins when nothing else counts.
+
+    Args:
+        requests: calls within `seconds`; None for no limit.
+        tokens: tokens within `seconds`; None for no limit.
+        seconds: the time in which they count.
+
+    Raises:
+        ConfigurationError: there is no limit at all, or one that makes no sense.
+
+    Example:
+        >>> import trio
+        >>> limit = RateLimit(requests=60, tokens=40_000)
+        >>> async def main() -> int:
+        ...     reservation = await limit.acquire(tokens=1000)
+        ...     reservation.settle(250)
+        ...     return limit.statistics().tokens
+        >>> trio.run(main)
+        250
+    """
+
+    def __init__(
+        self, *, requests: int | None = None, tokens: int | None = None, seconds: float = 60.0
+    ) -> None:
+        """Begin with nothing counted."""
+        for name, limit in (("requests", requests), ("tokens", tokens)):
+            is_number = isinstance(limit, int) and not isinstance(limit, bool)
+            if limit is not None and not (is_number and limit >= 1):
+                raise ConfigurationError(f"a rate limit of {limit!r} {name} makes no sense")
+        if requests is None and tokens is None:
+            raise ConfigurationError("a rate limit limits requests, tokens or both")
+        if not 0 < seconds < math.inf:
+            raise ConfigurationError("RateLimit.seconds must be more than 0, and finite")
+        self.counts_tokens = tokens is not None
+        """Whether tokens are limited, so that an estimate is worth its while."""
+        self._requests = math.inf if requests is None else requests
+        self._tokens = math.inf if tokens is None else tokens
+        self._seconds = seconds
+        # Oldest first. It is as long as the limits are, since each entry is of a request or a token.
+        self._entries = deque[_Entry]()
+        self._used = _Entry(0.0, 0, 0)  # their sum
+        self._turn = trio.Lock()  # its holder is the next to begin, the others stand in its queue
+        self._queued = _Entry(0.0, 0, 0)  # the sum of what waits
+        self._changed = trio.Event()
+        self._admitted = 0
+
+    def __repr__(self) -> str:
+        limits = (("requests", self._requests), ("tokens", self._tokens))
+        given = ", ".join(f"{name}={limit}" for name, limit in limits if limit < math.inf)
+        return f"RateLimit({given}, seconds={self._seconds:g})"
+
+    async def acquire(self, tokens: int = 1) -> "Reservation":
+        """Wait until a call of about so many tokens may begin, and count it."""
+        size = self._size(tokens)
+        self._queued.add(1, size)
+        try:
+            async with self._turn:
+                while (moment := self._moment(1, size)) > trio.current_time():
+                    self._changed = trio.Event()
+                    with trio.CancelScope(deadline=moment):
+                        await self._changed.wait()
+                entry = self._count(1, size)
+        finally:
+            self._queued.add(-1, -size)
+        self._admitted += 1
+        return Reservation(self, entry)
+
+    def wait_time(self, tokens: int = 1) -> float:
+        """Estimate how many seconds a call would wait that asks now; 0 where it would not wait."""
+        now = trio.current_time()
+        calls, size = self._queued.calls + 1, self._queued.tokens + self._size(tokens)
+        # What is more than fits at once takes whole rounds.
+        by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
+        rounds = int(max(by_calls, by_tokens))
+        rest = self._moment(
+            int(calls - by_calls * self._requests) if by_calls else calls,
+            int(size - by_tokens * self._tokens) if by_tokens else size,
+        )
+        return rounds * self._seconds + max(0.0, rest - now)
+
+    async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
+        """Call an async function when it is its turn; it counts as one request of one token.
+
+        Raises:
+            Exception: what the function raised.
+        """
+        await self.acquire()
+        return await fn(*args)
+
+    async def __aenter__(self) -> "Reservation":
+        """Wait until the block may begin; it counts as one token until that is settled."""
+        return await self.acquire()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing: what has begun counts, however it ends."""
+
+    def statistics(self) -> RateLimitStatistics:
+        """Return what counts now, and who waits."""
+        self._forget()
+        return RateLimitStatistics(
+            requests=self._used.calls,
+            tokens=self._used.tokens,
+            waiting=self._queued.calls,
+            admitted=self._admitted,
+        )
+
+    # -- what counts ----------------------------------------------------------------------------
+
+    def _size(self, tokens: int) -> int:
+        return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
+
+    def _count(self, calls: int, tokens: int) -> "_Entry":
+        entry = _Entry(trio.current_time(), calls, tokens)
+        self._entries.append(entry)
+        self._used.add(calls, tokens)
+        return entry
+
+    def _forget(self) -> None:
+        now = trio.current_time()
+        while self._entries and self._entries[0].at + self._seconds <= now:
+            old = self._entries.popleft()
+            self._used.add(-old.calls, -old.tokens)
+
+    def _moment(self, calls: int, tokens: int) -> float:
+        """Return when there is room for so much, if nothing else begins before."""
+        self._forget()
+        more_calls = self._used.calls + calls - self._requests
+        more_tokens = self._used.tokens + tokens - self._tokens
+        moment = -math.inf
+        for entry in self._entries:
+            if more_calls <= 0 and more_tokens <= 0:
+                break
+            more_calls -= entry.calls
+            more_tokens -= entry.tokens
+            moment = entry.at + self._seconds
+        return moment
+
+    def _settle(self, entry: "_Entry", tokens: int) -> None:
+        more = max(1, tokens) - entry.tokens
+        if more > 0:
+            self._count(0, more)  # they were used later than the call began
+        elif entry.at + self._seconds > trio.current_time():
+            entry.tokens += more
+            self._used.add(0, more)
+            self._changed.set()
+
+
+class Reservation:
+    """A call that a rate limit has let through."""
+
+    def __init__(self, limit: RateLimit, entry: "_Entry") -> None:
+        """Made by `RateLimit.acquire`."""
+        self._limit: RateLimit | None = limit
+        self._entry = entry
+
+    def settle(self, tokens: int) -> None:
+        """Put the tokens that the call has used in the place of the estimate; only once counts."""
+        limit, self._limit = self._limit, None
+        if limit is not None and limit.counts_tokens:
+            limit._settle(self._entry, tokens)
+
+
+@dataclass
+class _Entry:
+    """Requests and tokens that began at one time."""
+
+    at: float
+    calls: int
+    tokens: int
+
+    def add(self, calls: int, tokens: int) -> None:
+        self.calls += calls
+        self.tokens += tokens
+
+
+# ---- Concurrency limit: so many calls at the same time, the others in the order in which they came.
+
+
+@dataclass(frozen=True)
+class ConcurrencyStatistics:
+    """A look into one concurrency limit.
+
+    Attributes:
+        limit: calls that may run at the same time.
+        running: calls that run.
+        waiting: calls that wait for one to end.
+    """
+
+    limit: int
+    running: int
+    waiting: int
+
+
+class ConcurrencyLimit:
+    """Lets `limit` calls run at the same time; who has waited longest is next.
+
+    One object is shared by all that it limits together, such as the agents that use one server. A
+    cancelled wait leaves the queue and takes nothing.
+
+    Raises:
+        ConfigurationError: the limit is not a whole number of at least 1.
+
+    Example:
+        >>> import trio
+        >>> limit = ConcurrencyLimit(2)
+        >>> async def work() -> int:
+        ...     await trio.lowlevel.checkpoint()
+        ...     return limit.statistics().running
+        >>> trio.run(limit.call, work)
+        1
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Begin with nothing running."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise ConfigurationError(
+                f"a limit of {limit!r} calls makes no sense", hint="give a whole number, 1 or more"
+            )
+        self._limit = limit
+        self._lot = trio.lowlevel.ParkingLot()
+        self._running = 0
+
+    def __repr__(self) -> str:
+        return f"ConcurrencyLimit({self._limit})"
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a call could begin at once."""
+        return self._running < self._limit and not self._lot
+
+    async def acquire(self) -> None:
+        """Wait until a call may begin."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.is_free:
+            self._running += 1
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._lot.park()  # `release` hands over what it gives back
+
+    def force(self) -> None:
+        """Begin at once, even one call more than the limit: for one that runs already.
+
+        Until as many have ended as began beyond the limit, no other begins.
+        """
+        self._running += 1
+
+    def release(self) -> None:
+        """Say that a call has ended; who has waited longest begins."""
+        self._running -= 1
+        if self._running < self._limit and self._lot:
+            self._lot.unpark()
+            self._running += 1
+
+    async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
+        """Call an async function when it is its turn.
+
+        Raises:
+            Exception: what the function raised.
+        """
+        async with self:
+            return await fn(*args)
+
+    async def __aenter__(self) -> None:
+        """Wait until the block may begin."""
+        await self.acquire()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the next one begin."""
+        self.release()
+
+    def statistics(self) -> ConcurrencyStatistics:
+        """Return how many calls run and wait."""
+        return ConcurrencyStatistics(self._limit, self._running, len(self._lot))

@@ -1,0 +1,55 @@
+r"""The sandbox: what the operating system holds a command to, and processes that leave nothing behind.
+
+`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination` finds
+what of it holds on this machine, by running `trial` under it; `report` says so; `confinement` holds one
+command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may be reached,
+`seccomp` which system calls, `cgroup` how much; `enforce` is the small program that puts it into force and
+becomes the command, `temporary` what is put on the disk for it. `process` runs a command and ends it;
+`process_tree` is the launcher in front of each, which finds and kills everything that it has started.
+
+It knows of no agent: anything can be run so.
+
+Example:
+    >>> import os, sys
+    >>> from pathlib import Path
+    >>> import trio
+    >>> from greenroom.core import Workspace
+    >>> from greenroom.sandbox import Sandbox, confine, run_contained
+    >>> async def run(*command: str) -> bytes:
+    ...     output = []
+    ...     async with confine(Sandbox("read-only"), Workspace(Path.cwd())) as held:
+    ...         ended = await run_contained(
+    ...             [*held.prefix, *command],
+    ...             cwd=Path.cwd(),
+    ...             environment={**os.environ, **held.environment},
+    ...             on_output=output.append,
+    ...             timeout=30,
+    ...         )
+    ...     return ended.code, b"".join(output)
+    >>> trio.run(run, "echo", "hello")
+    (0, b'hello\n')
+"""
+
+from greenroom.sandbox.confinement import Confinement as Confinement
+from greenroom.sandbox.examination import (
+    confine as confine,
+    examine_sandbox as examine_sandbox,
+    our_own_files as our_own_files,
+)
+from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
+from greenroom.sandbox.process import (
+    Cleanup as Cleanup,
+    ContainedProcess as ContainedProcess,
+    Exit as Exit,
+    Report as Report,
+    clean_environment as clean_environment,
+    no_cleanup as no_cleanup,
+    our_python as our_python,
+    run_contained as run_contained,
+    signal_name as signal_name,
+)
+from greenroom.sandbox.process_tree import NOTE_FD as NOTE_FD, become_subreaper as become_subreaper
+from greenroom.sandbox.report import (
+    check_required as check_required,
+    describe_sandbox as describe_sandbox,
+)

@@ -1,0 +1,242 @@
+"""A confinement: what one command is held to, from before it starts until it has ended."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from greenroom.core import SandboxReport, ToolError, Workspace, serde
+from greenroom.sandbox import enforce
+from greenroom.sandbox.cgroup import Cgroup
+from greenroom.sandbox.policy import Sandbox
+from greenroom.sandbox.process import Cleanup, no_cleanup, our_python
+from greenroom.sandbox.report import Mechanisms, check_required, in_place
+from greenroom.sandbox.resolved_policy import Ground, User
+from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
+from greenroom.sandbox.temporary import Placeholders, TemporaryFolder
+from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_profile
+from greenroom.threads import FileThreads
+
+in_thread = FileThreads("sandbox", 8).run
+"""Does what a confinement needs on the disk."""
+
+_CLEANUP_GRACE = 3.0
+_MEGABYTE = 1 << 20
+_SIGNALLED = 128
+_BUBBLEWRAP_PROCESSES = 2
+"""One that waits outside, one that collects the dead inside."""
+
+_FOR_ANOTHER_USER = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file__)
+"""What has to be read inside to become another user."""
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """How one command is held; made without arguments, it is held to nothing.
+
+    Attributes:
+        prefix: what to put before the command.
+        environment: variables that the command needs on top of its own.
+        report: what is held, and by what; None without a policy.
+        adds_to_signals: whether an exit code tells of a signal as a shell does, with 128 and its number.
+    """
+
+    prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    report: SandboxReport | None = None
+    adds_to_signals: bool = False
+
+    def exit_code(self, code: int | None) -> int | None:
+        """Return the exit code of the command, negative where a signal killed it."""
+        if code is None or not self.adds_to_signals or code <= _SIGNALLED:
+            return code
+        return _SIGNALLED - code
+
+
+@contextmanager
+def setup_errors() -> Iterator[None]:
+    """Turn what the system refuses into a `ToolError` that says at what."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"the sandbox could not be set up: {error}") from error
+
+
+@asynccontextmanager
+async def open_confinement(
+    sandbox: Sandbox,
+    mechanisms: Mechanisms,
+    report: SandboxReport,
+    workspace: Workspace,
+    *,
+    user: User | None = None,
+    shown: Sequence[str] = (),
+    ignores_termination: bool = False,
+    cleanup: Cleanup = no_cleanup,
+) -> AsyncIterator[Confinement]:
+    """Make what a command needs to be held to a policy, and remove it at the end.
+
+    Args:
+        sandbox: the policy.
+        mechanisms: by what it is held here.
+        report: what of it is held.
+        workspace: where the command works.
+        user: who runs the command, if not we.
+        shown: files and folders that it must be able to read, whatever is hidden.
+        ignores_termination: SIGTERM is for the command, not for what stands around it.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
+
+    Raises:
+        ToolError: it can't be made.
+    """
+    with_user = tuple(shown) if user is None else (*shown, *_FOR_ANOTHER_USER)
+    maker = _Maker(sandbox, mechanisms, report, workspace, user, with_user, ignores_termination)
+    try:
+        yield await in_thread(maker.make)
+    finally:
+        with cleanup(_CLEANUP_GRACE) as scope:
+            with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
+                # A folder that takes longer to remove goes on being removed.
+                await trio.to_thread.run_sync(maker.made.close, abandon_on_cancel=True)
+
+
+@dataclass
+class _Maker:
+    """Makes one confinement; `made` removes what that has put on the disk."""
+
+    sandbox: Sandbox
+    mechanisms: Mechanisms
+    report: SandboxReport
+    workspace: Workspace
+    user: User | None
+    shown: tuple[str, ...]
+    ignores_termination: bool
+    made: ExitStack = field(default_factory=ExitStack)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def make(self) -> Confinement:
+        with setup_errors():
+            ground = Ground.of(self.sandbox, self.workspace, self.shown)
+            self.report = in_place(self.report, self.sandbox, ground)
+            check_required(self.sandbox, self.report)
+            temporary = TemporaryFolder.make()
+            self.made.callback(temporary.remove)
+            cgroup = self._cgroup()
+            around, specification = self._around(ground, temporary.path)
+            if self.user and self.mechanisms.tier != "bubblewrap":  # which has one of its own
+                temporary.give(self.user.uid, self.user.gid)
+        specification.update(self._limits(cgroup))
+        text = serde.dumps(specification).decode()
+        prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
+        if self.user:
+            prefix += self._becoming(self.user, ground)
+        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
+        return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
+
+    def _cgroup(self) -> Cgroup:
+        limits, inside = self.sandbox.limits, self.mechanisms.tier == "bubblewrap"
+        cgroup = Cgroup.make(
+            self.mechanisms.cgroups,
+            memory_megabytes=limits.memory_megabytes,
+            processes=limits.processes and limits.processes + _BUBBLEWRAP_PROCESSES * inside,
+        )
+        self.made.callback(cgroup.remove)
+        return cgroup
+
+    def _limits(self, cgroup: Cgroup) -> dict[str, object]:
+        asked, counted = self.sandbox.limits, dict(self.mechanisms.cgroups.folders)
+        limits = {
+            "RLIMIT_CPU": asked.cpu_seconds,
+            "RLIMIT_FSIZE": asked.file_megabytes and asked.file_megabytes * _MEGABYTE,
+        }
+        if "memory" not in counted:
+            limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
+        return {
+            "user": [self.user.uid, self.user.gid] if self.user else [],
+            "cgroups": cgroup.members,
+            "limits": {name: value for name, value in limits.items() if value},
+            "more_processes": asked.processes or 0 if self._counts_processes else 0,
+            "ignores_termination": self.ignores_termination,
+        }
+
+    @property
+    def _counts_processes(self) -> bool:
+        """Whether processes are limited, and with all others of the user."""
+        together = "pids" in dict(self.mechanisms.cgroups.folders)
+        return "processes" in self.report.enforced and not together
+
+    def _around(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        """Return what stands between our program and the command, and what our program does."""
+        match self.mechanisms.tier:
+            case "bubblewrap":
+                return self._bubblewrap(ground, temporary)
+            case "landlock":
+                return self._landlock(ground, temporary)
+            case "seatbelt":
+                profile = seatbelt_profile(ground, temporary, network=self._has_network)
+                self._set_temporary(temporary)
+                return [self.mechanisms.program, "-p", profile], {}
+            case "limits":
+                self._set_temporary(temporary)
+                return [], {"filter": self._filter(())}
+
+    def _becoming(self, user: User, ground: Ground) -> list[str]:
+        folder = ground.cwd if self.mechanisms.tier == "bubblewrap" else ""
+        return our_python(
+            "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
+        )
+
+    @property
+    def _has_network(self) -> bool:
+        return self.sandbox.network == "all"
+
+    def _set_temporary(self, folder: str) -> None:
+        self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
+        if self.user:
+            self.environment.update(self.user.environment(folder))
+
+    def _filter(self, families: tuple[int, ...]) -> str:
+        """Return the filter as digits; without the network, sockets are of these families alone."""
+        if not self.mechanisms.filtered:
+            return ""
+        return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
+
+    def _bubblewrap(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        unreadable = os.path.join(temporary, "unreadable")
+        os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
+        self.made.callback(Placeholders.hold(ground.protected).release)
+        # Where none could be made nothing can, for want of the right.
+        protected = tuple(filter(os.path.exists, ground.protected))
+        self._set_temporary(TEMPORARY)
+        command = bubblewrap_command(
+            self.mechanisms.program,
+            replace(ground, protected=protected),
+            unreadable=unreadable,
+            network=self._has_network,
+            filtered=self.mechanisms.filtered,
+            becomes_user=self.user is not None,
+        )
+        # The network of its own has a loopback, which reaches nothing outside.
+        filtered = self._filter(ADDRESS_FAMILIES)
+        return command, {"passes_filter": True, "filter": filtered}
+
+    def _landlock(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+        self._set_temporary(temporary)
+        rules = {
+            "read": ["/", *ground.writable, *ground.shown],
+            "write": [*ground.writable, temporary],
+            "devices": [f"/dev/{name}" for name in _DEVICES],
+            "hidden": ["/dev", *ground.hidden],
+        }
+        return [], {
+            "landlock": rules,
+            "lists": not ground.hidden,
+            "scopes": self.mechanisms.scopes,
+            "drops_capabilities": True,
+            "filter": self._filter(()),
+        }

@@ -1,0 +1,335 @@
+"""The examination of a machine: each way to hold commands is tried, the best that works is taken."""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
+from greenroom.sandbox import enforce, trial
+from greenroom.sandbox.cgroup import CgroupPlaces
+from greenroom.sandbox.confinement import Confinement, in_thread, open_confinement, setup_errors
+from greenroom.sandbox.policy import Sandbox, SandboxLimits
+from greenroom.sandbox.process import Cleanup, Exit, no_cleanup, our_python, run_contained
+from greenroom.sandbox.report import (
+    Mechanisms,
+    as_root,
+    as_user,
+    check_required,
+    in_place,
+    report_on,
+)
+from greenroom.sandbox.resolved_policy import Ground, TrialAs, User
+from greenroom.sandbox.seccomp import seccomp_filter
+from greenroom.sandbox.temporary import remove_stale
+from greenroom.sandbox.wrappers import SANDBOX_EXEC
+
+# ---- What this machine may have to hold commands with; whether it works is found by trying.
+
+_SCOPES_VERSION = 6
+"""The version of Landlock that keeps abstract Unix sockets and signals inside."""
+
+
+def candidates() -> Iterator[Mechanisms]:
+    """Name the ways that this machine may offer, the best first. Reads the disk."""
+    if sys.platform == "darwin" and os.path.exists(SANDBOX_EXEC):
+        yield Mechanisms("seatbelt", SANDBOX_EXEC)
+    if not sys.platform.startswith("linux"):
+        yield Mechanisms("limits")
+        return
+    filtered = seccomp_filter(()) is not None
+    cgroups = CgroupPlaces.find()
+    version = enforce.landlock_version()
+    scopes = version >= _SCOPES_VERSION
+    bubblewrap = shutil.which("bwrap")
+    absent: dict[str, str] = {}
+    if bubblewrap:
+        yield Mechanisms("bubblewrap", bubblewrap, filtered, scopes, cgroups)
+    else:
+        absent["bubblewrap"] = "the program bwrap is not installed"
+    if version:
+        yield Mechanisms("landlock", "", filtered, scopes, cgroups, why=absent)
+    else:
+        absent["landlock"] = "this kernel does not offer it"
+    yield Mechanisms("limits", "", filtered, False, cgroups, why=absent)
+
+
+_TRIAL_SECONDS = 20.0
+_TRIAL_PROCESSES = 10
+_TOO_LONG = "the trial took longer than"
+_MAX_REASON = 300
+_MAX_KEPT = 100
+"""Places for which it is kept whether another user can run commands there."""
+
+# Not in the usual place, which bubblewrap hides, so that something else has to hold there.
+_TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
+
+_found: list[Mechanisms] = []
+_trials: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox trials")
+
+
+async def examine_sandbox(
+    sandbox: Sandbox, workspace: Workspace | None = None, *, shown: Sequence[str] = ()
+) -> SandboxReport:
+    """Say what of a policy holds on this machine; with a workspace, what holds of it there.
+
+    The first time in a process this tries what there is, in a few short processes; the answer is
+    kept, since the same machine would give it again. Where we are root it is also tried, once for a
+    workspace, whether another user can run commands there.
+
+    Args:
+        sandbox: the policy.
+        workspace: where a command works.
+        shown: files and folders that it must be able to read.
+
+    Raises:
+        ToolError: the policy's paths can't be found from the workspace.
+
+    Example:
+        >>> import trio
+        >>> report = trio.run(examine_sandbox, Sandbox("read-only"))
+        >>> "cpu" in report.enforced
+        True
+    """
+    if workspace is None:
+        return report_on(sandbox, await _mechanisms())
+    with setup_errors():
+        report, _ = await _choose_user(sandbox, workspace, shown)
+        ground = await in_thread(lambda: Ground.of(sandbox, workspace))
+    return in_place(report, sandbox, ground)
+
+
+@asynccontextmanager
+async def confine(
+    sandbox: Sandbox | None,
+    workspace: Workspace,
+    *,
+    shown: Sequence[str] = (),
+    ignores_termination: bool = False,
+    cleanup: Cleanup = no_cleanup,
+) -> AsyncIterator[Confinement]:
+    """Hold one command to a policy, for as long as the block is open; put the prefix before it.
+
+    Args:
+        sandbox: the policy; None holds it to nothing.
+        workspace: where the command works.
+        shown: files and folders that it must be able to read, whatever is hidden.
+        ignores_termination: SIGTERM is for the command, not for what stands around it.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
+
+    Raises:
+        SandboxUnavailableError: something is required that nothing holds here.
+        ToolError: the workspace is gone, or the disk refuses.
+    """
+    if sandbox is None:
+        yield Confinement()
+        return
+    with setup_errors():
+        report, user = await _choose_user(sandbox, workspace, shown)
+    check_required(sandbox, report)
+    async with open_confinement(
+        sandbox,
+        await _mechanisms(),
+        report,
+        workspace,
+        user=user,
+        shown=shown,
+        ignores_termination=ignores_termination,
+        cleanup=cleanup,
+    ) as confinement:
+        yield confinement
+
+
+def our_own_files() -> tuple[str, ...]:
+    """Name the files of this Python, which a process of ours needs wherever they lie."""
+    places = (sys.prefix, sys.base_prefix, sys.executable, *sys.path)
+    return tuple(dict.fromkeys(each for each in places if os.path.isabs(each)))
+
+
+async def _mechanisms() -> Mechanisms:
+    if not _found:
+        _found.append(await _examine())
+    return _found[0]
+
+
+async def _choose_user(
+    sandbox: Sandbox, workspace: Workspace, shown: Sequence[str]
+) -> tuple[SandboxReport, User | None]:
+    """Find who is to run a command, None for ourselves, and what of a policy is held then."""
+    way = await _mechanisms()
+    report = report_on(sandbox, way)
+    is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
+    asked = await in_thread(
+        lambda: TrialAs.of(sandbox, workspace, shown, limits_processes=is_lacking)
+    )
+    if asked is None:
+        return report, None
+    held = await _held_as(way, asked)
+    if isinstance(held, str):
+        return as_root(report, asked.user, held), None
+    less = _lost(way, held)
+    if less:
+        return as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
+    return as_user(report, asked.user), asked.user
+
+
+async def _held_as(way: Mechanisms, asked: TrialAs) -> frozenset[SandboxPart] | str:
+    """Find what is held as another user; the answer is kept, unless a later one may be better."""
+    if asked in way.tried_as:
+        return way.tried_as[asked]
+    # One after the other: the limit that is tried counts all processes of the user together.
+    async with _one_trial():
+        if asked in way.tried_as:
+            return way.tried_as[asked]
+        held = await _tried(way, asked)
+        if not _may_be_load(way, held):
+            if len(way.tried_as) >= _MAX_KEPT:
+                way.tried_as.clear()
+            way.tried_as[asked] = held
+        return held
+
+
+def _one_trial() -> trio.Lock:
+    try:
+        return _trials.get()
+    except LookupError:
+        lock = trio.Lock()
+        _trials.set(lock)
+        return lock
+
+
+def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
+    """Tell whether a trial may have failed for what else ran at that time."""
+    if isinstance(held, str):
+        return held.startswith(_TOO_LONG)
+    return _lost(way, held) == {"processes"}
+
+
+def _lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
+    """Name what should be held as another user, and is not."""
+    return {*way.held, "processes"} - held
+
+
+async def _examine() -> Mechanisms:
+    """Try one way after the other until one works."""
+    why: dict[str, str] = {}
+    # There may be much to remove: a cancel does not wait for it.
+    await trio.to_thread.run_sync(remove_stale, abandon_on_cancel=True)
+    ways = await in_thread(lambda: list(candidates()))
+    for way in ways:
+        held = await _tried(way)
+        if isinstance(held, frozenset):
+            return replace(way, held=held, why={**way.why, **why})
+        why[way.tier] = held
+    return replace(ways[-1], why=why)
+
+
+async def _tried(way: Mechanisms, other: TrialAs | None = None) -> frozenset[SandboxPart] | str:
+    """Run the trial in one way, as another user if one is given.
+
+    Returns:
+        The parts that were held, or why it did not work.
+    """
+    output: list[bytes] = []
+    stack = ExitStack()
+    try:
+        ended = await _run_trial(way, other, stack, output)
+    except (OSError, ToolError) as error:
+        return str(error)
+    finally:
+        with trio.CancelScope(shield=True):
+            await in_thread(stack.close)
+    if ended.timed_out:
+        return f"{_TOO_LONG} {_TRIAL_SECONDS:g} s"
+    if ended.left:
+        return "what the trial started could not be ended"
+    text = b"".join(output).decode(errors="replace").strip()
+    if ended.code != 0:
+        return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
+    return _answer(text)
+
+
+async def _run_trial(
+    way: Mechanisms, other: TrialAs | None, stack: ExitStack, output: list[bytes]
+) -> Exit:
+    asked, sandbox, workspace = await in_thread(lambda: _questions(stack, other))
+    report, shown = report_on(sandbox, way), [trial.__file__, *our_own_files()]
+    user = other.user if other else None
+    if other:
+        report = as_user(report, other.user)
+        shown += other.read
+    async with open_confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
+        questions = serde.dumps(asked).decode()
+        command = ["--run"] if user else our_python("-I", "-S")
+        return await run_contained(
+            [*held.prefix, *command, trial.__file__, questions],
+            cwd=workspace.root,
+            environment={**os.environ, **held.environment},
+            on_output=output.append,
+            timeout=_TRIAL_SECONDS,
+        )
+
+
+def _answer(text: str) -> frozenset[SandboxPart] | str:
+    try:
+        return frozenset(serde.decode(text.rpartition("\n")[2], tuple[SandboxPart, ...]))
+    except serde.InvalidJSONError:
+        return f"the trial gave no answer: {text[-_MAX_REASON:]}"
+
+
+def _questions(
+    stack: ExitStack, other: TrialAs | None
+) -> tuple[dict[str, str], Sandbox, Workspace]:
+    """Make the folders and the programs that a trial tries to reach."""
+    usable = (each for each in _TRIAL_FOLDERS if os.access(each, os.W_OK))
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=next(usable, None))))
+    inside, outside = folder / "inside", folder / "outside"
+    for path in (inside / ".vscode", outside):
+        path.mkdir(parents=True)
+    for path in (outside / "file", outside / "kept", outside / "hidden"):
+        path.write_text("kept")
+    listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+    listener.bind(str(outside / "socket"))
+    listener.listen()
+    asked = {
+        "inside": str(inside),
+        "outside": str(outside),
+        "protected": str(inside / ".vscode"),
+        "hidden": str(outside / "hidden"),
+        "socket": str(outside / "socket"),
+        "pid": str(os.getpid()),
+        "net": _namespace("net"),
+    }
+    asked["pid_namespace"] = _namespace("pid")
+    if other:
+        asked["processes"] = str(_TRIAL_PROCESSES)
+        asked["read"], asked["write"] = "\0".join(other.read), "\0".join(other.write)
+        _give(folder, other.user)
+    return asked, trial_policy(asked["hidden"]), Workspace(inside)
+
+
+def _give(folder: Path, user: User) -> None:
+    """Give a user the folder of a trial, the deepest first."""
+    # It is closed to all but root until it is given itself, so nobody puts a link into it meanwhile.
+    for path in (*sorted(folder.rglob("*"), reverse=True), folder):
+        os.chown(path, user.uid, user.gid, follow_symlinks=False)
+
+
+def trial_policy(hidden: str) -> Sandbox:
+    """Return the policy that is tried: one that asks for all that one command can try."""
+    limits = SandboxLimits(cpu_seconds=60, processes=_TRIAL_PROCESSES)
+    return Sandbox(deny_read=(hidden,), limits=limits)
+
+
+def _namespace(kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}")
+    except OSError:
+        return ""

@@ -1,0 +1,244 @@
+"""The launcher: run one command so that nothing it starts outlives it.
+
+This file runs as a program of its own, with the standard library alone:
+
+    python -I -S process_tree.py COMMAND [ARGUMENT ...]
+
+Standard input is the lifeline: when it closes, by our hand or by our death, everything that the
+command has started is killed. The same happens when the command ends, however it ends. Standard
+output becomes the command's output and error output. Standard error carries the report: the
+command's process id and a newline at once; at the end its exit code (negative: the signal that
+killed it; empty: it was stopped) and a newline, `gone` or `left` (whether something may still run)
+and a newline, then what the command wrote to `NOTE_FD`.
+
+Between this process and the command stands another one, the parent, which only waits: so what a
+command does to its `$PPID` does not reach the process that cleans up. A parent that is stopped is
+woken up, one that is killed takes the command along.
+
+On Linux this process is a child subreaper, so a process that called `setsid`, forked twice or
+cleared its environment is still found. Elsewhere the process group and the children that `ps` shows
+are killed; a process that left both gets away.
+"""
+
+import os
+import select
+import signal
+import sys
+
+NOTE_FD = 19
+# With the rest of the report it fits into any system's pipe, so writing it never blocks.
+NOTE_LIMIT = 8_192
+ROUNDS = 200
+ROUND_SECONDS = 0.025
+COMMAND_NOT_FOUND = 127
+
+_SET_PDEATHSIG = 1
+_SET_CHILD_SUBREAPER = 36
+
+
+def prctl(option: int, value: int) -> bool:
+    """Set an attribute of this process; false where the system has no such call."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def become_subreaper() -> bool:
+    """Become the parent of what this process's descendants leave behind; false where nobody can."""
+    return prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def start(command: list[str], tell: int, note: int, linux: bool) -> int:
+    """Start the command in a session of its own; return its process id, and report it first."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        line = b"%d\n" % os.getpid()
+        os.write(tell, line)
+        # From here and not from the guard, which the command may kill before it gets to it.
+        report(line)
+        if linux:
+            # Should its parent be killed, the shell at least dies with it.
+            prctl(_SET_PDEATHSIG, signal.SIGKILL)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(1, 2)
+        os.dup2(note, NOTE_FD)
+        os.execvpe(command[0], command, clean(os.environb))  # noqa: S606  (that is its purpose)
+    except OSError as error:
+        os.write(1, f"{command[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(COMMAND_NOT_FOUND)
+
+
+def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]":
+    """Start the command below a parent; the parent's id, and a pipe from it.
+
+    The pipe says the command's process id before it runs, and its exit code, each with a newline.
+    """
+    told, tell = os.pipe()
+    parent = os.fork()
+    if parent:
+        os.close(tell)
+        return parent, told
+    try:
+        os.setpgid(0, 0)
+        if linux:
+            prctl(_SET_PDEATHSIG, signal.SIGKILL)
+        child = start(command, tell, note, linux)
+        # The lifeline and the report are no business of a process that the command can find.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 2)
+        os.set_blocking(tell, False)
+        status = os.waitpid(child, 0)[1]
+        os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(status))
+    except OSError as error:
+        report(str(error).encode())
+    finally:
+        os._exit(0)
+
+
+def clean(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
+    """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith((b"LD_", b"DYLD_"))
+    }
+
+
+def reap(parent: int) -> "tuple[bool, bool]":
+    """Collect the dead: whether no child is left, and whether the parent was among them."""
+    ended = False
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+        except ChildProcessError:
+            return True, ended
+        if pid == 0:
+            return False, ended
+        if pid == parent and os.WIFSTOPPED(status):
+            os.kill(parent, signal.SIGCONT)
+        elif pid == parent:
+            ended = True
+
+
+def watch(parent: int, wake: int) -> bool:
+    """Wait for the end of the parent or of the lifeline; whether it was the parent's."""
+    while True:
+        if reap(parent)[1]:
+            return True
+        ready = select.select([0, wake], [], [])[0]
+        signals = os.read(wake, 4096) if wake in ready else b""
+        if 0 in ready or signal.SIGTERM in signals:
+            return reap(parent)[1]
+
+
+def processes() -> "list[tuple[int, int, int]]":
+    """List the living processes as (id, parent's id, group's id)."""
+    if not os.path.exists("/proc/self/stat"):
+        command = "ps -A -o pid=,ppid=,pgid=,stat="
+        with os.popen(command) as table:  # noqa: S605  (nothing varies)
+            rows = [line.split() for line in table]
+        return [(int(row[0]), int(row[1]), int(row[2])) for row in rows if row[3][0] != "Z"]
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stat:
+                    # The name before the last ")" may hold anything, blanks and brackets included.
+                    state, parent, group = stat.read().rpartition(b")")[2].split()[:3]
+            except OSError:
+                continue
+            if state != b"Z":
+                found.append((int(name), int(parent), int(group)))
+    return found
+
+
+def find_descendants(root: int, child: int) -> "list[int]":
+    """List what descends from the process `root`, or is in the command's process group."""
+    # Our own group holds us and the `ps` that made the list, never a part of the command.
+    rows = [row for row in processes() if row[2] != os.getpgrp()]
+    found = {root}
+    size = 0
+    while size != len(found):
+        size = len(found)
+        found.update(pid for pid, parent, group in rows if parent in found or group == child)
+    found.discard(root)
+    return list(found)
+
+
+def kill(victims: "list[int]") -> None:
+    """Kill those that we may kill, parents first: a shell must not tell of its children's death."""
+    for pid in sorted(victims):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def kill_descendants(child: int, wake: int, subreaper: bool) -> bool:
+    """Kill until none remains; false if it gave up, as on what we may not kill (another user's)."""
+    for _ in range(ROUNDS):
+        if reap(0)[0] and subreaper:
+            return True
+        victims = find_descendants(os.getpid(), child)
+        if not victims and not subreaper:
+            return True
+        kill(victims)
+        if select.select([wake], [], [], ROUND_SECONDS)[0]:
+            os.read(wake, 4096)
+    return False
+
+
+def report(text: bytes) -> None:
+    """Tell our caller, if it still lives; its death must not keep us from cleaning up."""
+    try:
+        os.write(2, text)
+    except OSError:
+        return
+
+
+def read_now(pipe: int) -> bytes:
+    """Read what a pipe holds, at most `NOTE_LIMIT` bytes, without waiting for more."""
+    os.set_blocking(pipe, False)
+    try:
+        return os.read(pipe, NOTE_LIMIT)
+    except BlockingIOError:
+        return b""
+
+
+def main(command: list[str]) -> None:
+    """Run the command, kill what it left behind, and report."""
+    linux = become_subreaper()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    if select.select([0], [], [], 0)[0]:
+        return  # stopped before it began
+    note, note_end = os.pipe()
+    parent, told = start_parent(command, note_end, linux)
+    os.close(note_end)
+    wake, wake_end = os.pipe()
+    os.set_blocking(wake_end, False)
+    signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    said = os.read(told, 64)
+    child = said.partition(b"\n")[0]
+    ended = watch(parent, wake)
+    gone = kill_descendants(int(child or -1), wake, linux)
+    code = (said + read_now(told)).split(b"\n")[1:2] if ended else []
+    report(b"".join(code) + (b"\ngone\n" if gone else b"\nleft\n") + read_now(note))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,238 @@
+"""Reports: what of a policy is held by what a machine has, in words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import get_args
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    SandboxPart,
+    SandboxReport,
+    SandboxTier,
+    SandboxUnavailableError,
+)
+from greenroom.sandbox.cgroup import CgroupPlaces
+from greenroom.sandbox.policy import Sandbox
+from greenroom.sandbox.resolved_policy import Ground, TrialAs, User, is_below
+
+_LIMITS: dict[SandboxPart, str] = {
+    "memory": "RLIMIT_AS, each process",
+    "cpu": "RLIMIT_CPU, each process",
+    "file_size": "RLIMIT_FSIZE, each file",
+    "processes": "RLIMIT_NPROC, with all others of this user",
+}
+_TOGETHER: dict[str, tuple[SandboxPart, str]] = {
+    "memory": ("memory", "control group, all processes together"),
+    "pids": ("processes", "control group, all processes and threads together"),
+}
+_SECCOMP: dict[SandboxPart, str] = {
+    "syscalls": "seccomp",
+    "network": "seccomp",
+    "services": "seccomp",
+}
+_BY: dict[SandboxTier, dict[SandboxPart, str]] = {
+    "bubblewrap": {
+        "files": "mount namespace",
+        "attributes": "mount namespace",
+        "protected": "mount namespace",
+        "hidden": "mount namespace",
+        "network": "network namespace",
+        "services": "seccomp",
+        "signals": "process namespace",
+        "syscalls": "seccomp",
+    },
+    "landlock": {"files": "Landlock", "hidden": "Landlock", "signals": "Landlock", **_SECCOMP},
+    "seatbelt": dict.fromkeys(
+        ("files", "attributes", "protected", "hidden", "network", "services", "signals"), "Seatbelt"
+    ),
+    "limits": _SECCOMP,
+}
+_NAMED = 3  # files in a reason
+_NOT_FOR_ROOT = "RLIMIT_NPROC does nothing for root, no control group can be made"
+_WHY: dict[SandboxPart, str] = {
+    "attributes": "Landlock knows no right for modes, owners and times",
+    "protected": "Landlock allows a folder as a whole",
+    "processes": f"{_NOT_FOR_ROOT}, and only in a workspace of another user can that one run it",
+    "disk": "no limit on all files together",
+}
+_ANYWHERE = ("processes", "disk")
+_REACHED = "with the network on, programs can be asked over Unix sockets"
+
+
+@dataclass(frozen=True)
+class Mechanisms:
+    """One way to hold commands.
+
+    Attributes:
+        tier: its name.
+        program: where bubblewrap or `sandbox-exec` is.
+        filtered: whether there is a filter of system calls for this processor.
+        scopes: whether Landlock keeps abstract Unix sockets and signals inside.
+        cgroups: where control groups can be made.
+        held: the parts that were held when it was tried.
+        why: why the tiers above could not be used, by their names.
+        tried_as: what was held, or why it did not work, when another user than root was tried.
+    """
+
+    tier: SandboxTier
+    program: str = ""
+    filtered: bool = False
+    scopes: bool = False
+    cgroups: CgroupPlaces = field(default_factory=CgroupPlaces)
+    held: frozenset[SandboxPart] = frozenset()
+    why: dict[str, str] = field(default_factory=dict)
+    tried_as: dict[TrialAs, frozenset[SandboxPart] | str] = field(default_factory=dict)
+
+
+def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
+    """Say what of a policy is held by these mechanisms, and why the rest is not.
+
+    Example:
+        >>> report = report_on(Sandbox(), Mechanisms("limits", held=frozenset({"cpu"})))
+        >>> report.enforced, report.missing[:3]
+        ({'cpu': 'RLIMIT_CPU, each process'}, ('files', 'attributes', 'protected'))
+    """
+    enforced = _enforced(sandbox, mechanisms)
+    missing: tuple[SandboxPart, ...] = tuple(
+        part for part in get_args(SandboxPart) if part not in enforced
+    )
+    lacking = tuple(part for part in missing if part in sandbox.asked)
+    why = {part: _why(part, sandbox, mechanisms) for part in missing}
+    return SandboxReport(
+        sandbox.mode, sandbox.network, mechanisms.tier, enforced, missing, lacking, why
+    )
+
+
+def as_user(report: SandboxReport, user: User) -> SandboxReport:
+    """Return the report for commands that this user runs, for whom the limit of processes counts."""
+    by = f"RLIMIT_NPROC, with all others of user {user.uid}"
+    enforced: dict[SandboxPart, str] = {"processes": by, **report.enforced}
+    return replace(
+        report,
+        user=user.uid,
+        enforced={part: enforced[part] for part in get_args(SandboxPart) if part in enforced},
+        missing=tuple(each for each in report.missing if each != "processes"),
+        lacking=tuple(each for each in report.lacking if each != "processes"),
+        why={part: why for part, why in report.why.items() if part != "processes"},
+    )
+
+
+def as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
+    """Return the report for commands that root runs, since this user could not."""
+    why = f"user {user.uid} could not run it: {why}"
+    report = replace(report, as_root=why)
+    if "processes" not in report.missing:
+        return report
+    return replace(report, why={**report.why, "processes": f"{_NOT_FOR_ROOT}, and {why}"})
+
+
+def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
+    """Refuse a policy whose requirements are not met.
+
+    Raises:
+        SandboxUnavailableError: it names what is missing, and why.
+    """
+    missing = [part for part in report.missing if part in sandbox.require]
+    if missing:
+        reasons = "; ".join(f"{part}: {report.why[part]}" for part in missing)
+        raise SandboxUnavailableError(
+            f"the sandbox must hold {', '.join(missing)}, which nothing does here ({reasons})",
+            hint="greenroom doctor says what would help; or leave it out of require",
+        )
+
+
+def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+    """Return the report for a call on this very ground, where some part may not be held."""
+    if ground.unprotected:
+        why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
+        report = _without(report, sandbox, "protected", why)
+    if not ground.is_searched and "protected" in report.enforced:
+        by = f"{report.enforced['protected']}, but only those nested repositories found at first"
+        report = replace(report, enforced={**report.enforced, "protected": by})
+    # Landlock follows names when it begins: one command may rename what the next will read.
+    loose = [path for path in ground.hidden if is_below(path, ground.writable)]
+    if loose and report.tier == "landlock":
+        why = f"{', '.join(loose)}: it can be moved, and read by the next command"
+        report = _without(report, sandbox, "hidden", why)
+    return _without_linked(report, sandbox, ground)
+
+
+def _without_linked(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+    """Say where a hidden file can be read by another name: what is held is a path, not a file."""
+    if "hidden" not in report.enforced:
+        return report
+    if ground.linked:
+        more = len(ground.linked) - _NAMED
+        named = f"{', '.join(ground.linked[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+        why = f"{named}: it can be read by another name that it has (a hard link)"
+        return _without(report, sandbox, "hidden", why)
+    if ground.is_traced:
+        return report
+    by = "but other names (hard links) were looked for among some of the files only"
+    enforced = {**report.enforced, "hidden": f"{report.enforced['hidden']}, {by}"}
+    return replace(report, enforced=enforced)
+
+
+def _without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:
+    missing = tuple(each for each in get_args(SandboxPart) if each in (*report.missing, part))
+    return replace(
+        report,
+        enforced={each: by for each, by in report.enforced.items() if each != part},
+        missing=missing,
+        lacking=tuple(each for each in missing if each in sandbox.asked),
+        why={**report.why, part: why},
+    )
+
+
+def describe_sandbox(sandbox: Sandbox) -> str:
+    """Say what a policy asks for, in words for the model.
+
+    Example:
+        >>> describe_sandbox(Sandbox("read-only"))
+        'only $TMPDIR can be written, no network'
+    """
+    return ", ".join(_refusals(sandbox))
+
+
+def _refusals(sandbox: Sandbox) -> Iterator[str]:
+    workspace = "the workspace and " if sandbox.mode == "workspace-write" else ""
+    yield f"only {workspace}$TMPDIR can be written"
+    if sandbox.network == "none":
+        yield "no network"
+    limits = sandbox.limits
+    for value, words in (
+        (limits.cpu_seconds, "s of CPU time"),
+        (limits.memory_megabytes, "MB of memory"),
+        (limits.file_megabytes, "MB for one file"),
+        (limits.processes, "processes"),
+    ):
+        if value is not None:
+            yield f"{value} {words}"
+
+
+def _enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str]:
+    by = {**_LIMITS, **_BY[mechanisms.tier]}
+    found = {
+        part: by[part] for part in get_args(SandboxPart) if part in mechanisms.held & by.keys()
+    }
+    for controller, _ in mechanisms.cgroups.folders:
+        part, words = _TOGETHER[controller]
+        found[part] = words
+    if sandbox.mode == "read-only":
+        if "files" in found:
+            found["protected"] = found["files"]
+        if mechanisms.tier == "bubblewrap":
+            found["disk"] = "private folders of 1 GiB, in memory"
+    if sandbox.network == "all":
+        found.pop("network", None)
+        found.pop("services", None)
+    return found
+
+
+def _why(part: SandboxPart, sandbox: Sandbox, mechanisms: Mechanisms) -> str:
+    if sandbox.network == "all" and part in ("network", "services"):
+        return "the policy leaves it open" if part == "network" else _REACHED
+    known = _WHY.get(part) if mechanisms.tier == "landlock" or part in _ANYWHERE else None
+    above = "; ".join(f"{name}: {reason}" for name, reason in mechanisms.why.items())
+    return known or above or f"nothing in the tier {mechanisms.tier} holds it"

@@ -1,0 +1,330 @@
+"""A policy in one workspace: the real paths that it means there, and the user who runs commands."""
+
+import os
+import pwd
+import stat
+import sys
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from greenroom.core import (
+    AGENT_FOLDERS,
+    CONFIGURATION_FOLDERS,
+    PROTECTED_FILES,
+    ToolError,
+    Workspace,
+)
+from greenroom.sandbox.policy import Sandbox
+
+# ---- Repositories below a workspace: what their hooks and settings name runs just as its own does.
+
+_NAMES = frozenset({".git", ".hg", ".svn"})
+_DEPTH = 2
+_MAX_NAMES = 20_000
+_MAX_FOUND = 100
+"""Each is mounted for every command, with the folders above it."""
+
+
+@dataclass(frozen=True)
+class Nested:
+    """What was found below a folder, at the first look of this process.
+
+    A repository that a command makes later is its own to work with.
+
+    Attributes:
+        names: the `.git` and the like of each.
+        is_complete: whether there was no more to look at, as far down as is looked.
+    """
+
+    names: tuple[str, ...]
+    is_complete: bool
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def of(cls, folder: str) -> "Nested":
+        """Look two folders deep, at so many names. Reads the disk: call it in a thread."""
+        found: list[str] = []
+        looked, left = 0, deque([(folder, 0)])
+        while left:
+            place, depth = left.popleft()
+            for name, is_folder in _names(place):
+                looked += 1
+                if looked > _MAX_NAMES or len(found) == _MAX_FOUND:
+                    return cls(tuple(found), False)
+                path = os.path.join(place, name)
+                if name in _NAMES:
+                    found += [path] if depth else []
+                elif is_folder and depth < _DEPTH:
+                    left.append((path, depth + 1))
+        return cls(tuple(found), True)
+
+
+def _names(folder: str) -> Iterator[tuple[str, bool]]:
+    """Name what a folder holds, and whether that is a folder; nothing where it is closed to us."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for each in found:
+            yield each.name, each.is_dir(follow_symlinks=False)
+
+
+_START_UP_FILES = frozenset(
+    {
+        ".bash_login",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".gitconfig",
+        ".profile",
+        ".zlogin",
+        ".zlogout",
+        ".zprofile",
+        ".zshenv",
+        ".zshrc",
+    }
+)
+"""What shells and git read in a home folder, and run."""
+
+
+_MAX_HIDDEN = 5_000
+"""Hidden files that are looked at for other names, before each command."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Real paths, and what a command may do there.
+
+    Attributes:
+        cwd: where the command starts.
+        writable: what may be written.
+        protected: names in there that must stay as they are; some of them may not exist.
+        hidden: what must not be read; all of it exists.
+        shown: what must be readable, wherever it lies.
+        unprotected: names that should be protected, and can't be, since a symbolic link is or leads to them.
+        pinned: folders around what is protected, which must stay where they are with it.
+        is_searched: whether all nested repositories that are looked for were found.
+        linked: hidden files that have another name (a hard link) which is not hidden.
+        is_traced: whether all hidden files were looked at for that.
+    """
+
+    cwd: str
+    writable: tuple[str, ...]
+    protected: tuple[str, ...]
+    hidden: tuple[str, ...]
+    shown: tuple[str, ...]
+    unprotected: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    is_searched: bool = True
+    linked: tuple[str, ...] = ()
+    is_traced: bool = True
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "Ground":
+        """Resolve the paths of a policy. Reads the disk: call it in a thread.
+
+        Raises:
+            ToolError: something that is to be writable does not exist.
+        """
+        root = workspace.root
+        writable = []
+        if sandbox.mode == "workspace-write":
+            writable = [os.path.realpath(root), *_existing(sandbox.writable, root)]
+        nested = [Nested.of(folder) for folder in writable if os.path.isdir(folder)]
+        repositories = (name for each in nested for name in each.names if os.path.lexists(name))
+        named = list(dict.fromkeys((*_protected(writable), *repositories)))
+        open_ = (each for each in named if not _is_linked(each))
+        protected = tuple(each for each in open_ if each not in writable)
+        denied = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
+        hidden = tuple(dict.fromkeys(each for each in denied if os.path.exists(each)))
+        cwd = os.path.realpath(workspace.cwd)
+        linked, is_traced = _linked(hidden, frozenset((*writable, *shown, cwd)))
+        return cls(
+            cwd=cwd,
+            writable=tuple(dict.fromkeys(writable)),
+            protected=protected,
+            hidden=hidden,
+            shown=tuple(shown),
+            unprotected=tuple(each for each in named if _is_linked(each)),
+            pinned=tuple(dict.fromkeys(_around(protected, writable))),
+            is_searched=all(each.is_complete for each in nested),
+            linked=linked,
+            is_traced=is_traced,
+        )
+
+
+def _is_linked(name: str) -> bool:
+    """Tell whether a name, whose writable folder is a real path, is a link or lies behind one.
+
+    A command may have put a link in place of a folder in which a repository was found.
+    """
+    # The real path of a link to itself is its own.
+    return os.path.islink(name) or os.path.realpath(name) != name
+
+
+def _linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ...], bool]:
+    """Find hidden files that have more names than are hidden, and whether all were looked at."""
+    names: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
+    seen, left = set[str](), list(hidden)
+    while left and len(seen) < _MAX_HIDDEN:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        with suppress(OSError):  # gone, or closed to us
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                with os.scandir(path) as found:
+                    below = islice(found, _MAX_HIDDEN)
+                    left += [each.path for each in below if each.path not in open_]
+            elif status.st_nlink > 1:
+                names[status.st_dev, status.st_ino, status.st_nlink].append(path)
+    linked = (paths[0] for (*_, count), paths in names.items() if len(paths) < count)
+    return tuple(linked), not left
+
+
+def _absolute(path: str, root: Path) -> str:
+    return os.path.join(root, os.path.expanduser(path))
+
+
+def _existing(paths: Sequence[str], root: Path) -> Iterator[str]:
+    for path in paths:
+        real = os.path.realpath(_absolute(path, root))
+        if not os.path.exists(real):
+            raise ToolError(
+                f"the sandbox can't make {path} writable: it does not exist", hint="create it first"
+            )
+        yield real
+
+
+def _protected(writable: Sequence[str]) -> Iterator[str]:
+    for folder in filter(os.path.isdir, writable):
+        names = CONFIGURATION_FOLDERS | (_START_UP_FILES if _is_home(folder) else frozenset())
+        yield from (os.path.join(folder, name) for name in sorted(names))
+        yield from _instructions(folder)
+
+
+def _around(protected: Sequence[str], writable: Sequence[str]) -> Iterator[str]:
+    """Name the folders between what may be written and what is protected in it."""
+    for path in protected:
+        parent = os.path.dirname(path)
+        while parent not in writable:
+            yield parent
+            parent = os.path.dirname(parent)
+
+
+def _is_home(folder: str) -> bool:
+    """Tell whether it is our home, or that of the user who owns it."""
+    homes = [os.path.expanduser("~")]
+    with suppress(KeyError):
+        homes.append(pwd.getpwuid(os.stat(folder).st_uid).pw_dir)
+    return folder in map(os.path.realpath, homes)
+
+
+def _instructions(folder: str) -> Iterator[str]:
+    """Find what agents and programs start with; such a file may be made, but not changed."""
+    known = AGENT_FOLDERS | PROTECTED_FILES
+    found = (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name in known)
+    # A link such as CLAUDE.md to AGENTS.md is common, and can't be mounted over.
+    return (path for path in found if not os.path.islink(path))
+
+
+def is_below(path: str, folders: tuple[str, ...]) -> bool:
+    """Tell whether a path is one of these folders, or lies below one."""
+    return any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+# ---- The user that a command runs as, where we are root and it need not be.
+
+_NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class User:
+    """Another user than root.
+
+    Attributes:
+        uid: its id.
+        gid: that of its group, the only one.
+    """
+
+    uid: int
+    gid: int
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, workspace: Workspace, *, limits_processes: bool) -> "User | None":
+        """Choose who runs a command in our place. Reads the disk: call it in a thread.
+
+        That is who owns the workspace, so that what is made there is his, and what is his can be
+        changed; where root does, and nothing has to be written, nobody.
+
+        Args:
+            sandbox: the policy.
+            workspace: where the command works.
+            limits_processes: whether root could not be held to a limit that is asked for.
+
+        Returns:
+            None where we are not root, or root has to run it.
+
+        Raises:
+            OSError: the workspace is gone.
+        """
+        if not sys.platform.startswith("linux") or os.geteuid() != 0:
+            return None
+        owner = os.stat(workspace.root)
+        if owner.st_uid:
+            return cls(owner.st_uid, _group(owner))
+        return cls(_NOBODY, _NOBODY) if limits_processes and sandbox.mode == "read-only" else None
+
+    def environment(self, temporary: str) -> dict[str, str]:
+        """Return the variables that say who it is; without a home of its own it has a temporary one."""
+        try:
+            entry = pwd.getpwuid(self.uid)
+        except KeyError:  # as in a container, where the owner is a user of the system outside
+            name, home = str(self.uid), temporary
+        else:
+            name, home = entry.pw_name, entry.pw_dir
+        return {"HOME": home if os.path.isdir(home) else temporary, "USER": name, "LOGNAME": name}
+
+
+def _group(owner: os.stat_result) -> int:
+    """Find the group of who owns something: not that of the thing, which may be anybody's."""
+    try:
+        return pwd.getpwuid(owner.st_uid).pw_gid
+    except KeyError:
+        # Of a user that is not known here; the group of root may have rights that he has not.
+        return owner.st_gid or _NOBODY
+
+
+@dataclass(frozen=True)
+class TrialAs:
+    """What is tried as another user.
+
+    Attributes:
+        user: who runs the command.
+        read: what he must be allowed to read.
+        write: what he must be allowed to write.
+    """
+
+    user: User
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        sandbox: Sandbox,
+        workspace: Workspace,
+        shown: Sequence[str],
+        *,
+        limits_processes: bool,
+    ) -> "TrialAs | None":
+        """Choose a user, and what he must reach there; None where we run commands ourselves."""
+        user = User.of(sandbox, workspace, limits_processes=limits_processes)
+        if user is None:
+            return None
+        ground = Ground.of(sandbox, workspace, shown)
+        read = (os.path.realpath(workspace.root), *ground.shown)
+        return cls(user, tuple(filter(os.path.exists, read)), ground.writable)

@@ -1,0 +1,211 @@
+"""What is on the disk for a command and goes with it: its temporary folder, and placeholders."""
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from greenroom.core import CONFIGURATION_FOLDERS
+
+_PREFIX = "greenroom-sandbox-"
+_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+"""What `mkdtemp` makes of it."""
+_MODE = 0o700
+_YOUNG_SECONDS = 60.0
+"""Such a folder may have been made just now, and not be locked yet."""
+
+
+class TemporaryFolder:
+    """A folder of one command, from `make` to `remove`.
+
+    As long as we live, a lock on it says that it is in use.
+
+    Attributes:
+        path: its real path.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        """Take over a folder that is locked by this file descriptor."""
+        self.path = path
+        self._fd = fd
+
+    @classmethod
+    def make(cls) -> Self:
+        """Make an empty one.
+
+        Raises:
+            OSError: it can't be made.
+        """
+        path = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            os.rmdir(path)
+            raise
+        with suppress(OSError):  # where nothing can be locked, nothing is found stale either
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        return cls(path, fd)
+
+    def give(self, uid: int, gid: int) -> None:
+        """Let it belong to another user, whatever stands at its path by now.
+
+        Raises:
+            OSError: it can't be given away.
+        """
+        os.fchown(self._fd, uid, gid)
+
+    def remove(self) -> None:
+        """Remove it, also where folders in it were closed; all processes in it have ended."""
+        _remove(self.path)
+        os.close(self._fd)
+
+
+def remove_stale() -> None:
+    """Remove the folders of processes that were killed before they could, as far as they are ours."""
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
+        for each in found:
+            if _NAME.fullmatch(each.name):
+                with suppress(OSError):  # another has removed it, or uses it
+                    _remove_if_stale(each.path)
+
+
+def _remove_if_stale(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        is_old = time.time() - status.st_mtime > _YOUNG_SECONDS
+        # As we make them: anyone may put something of the name where all may write.
+        is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == _MODE
+        if is_old and is_ours:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+    finally:
+        os.close(fd)
+
+
+def _remove(folder: str) -> None:
+    """Remove as much of it as can be removed."""
+    # A command can make folders so deep that Python gives up; they stay, as what the disk refuses.
+    with suppress(OSError, RecursionError):
+        _remove_all(folder)
+
+
+def _remove_all(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.geteuid() == 0:
+        return  # nothing is closed to root, who must not be led elsewhere by who owns it
+    for parent, names, _ in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in names):
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- Placeholders: empty folders and files where something that must not come to be would stand.
+#
+# Only what exists can be mounted over. So a protected name that does not exist yet is made, empty and
+# with a mode that nothing else has, and removed when the last command that needs it has ended.
+
+# Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
+_FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644
+
+_ROUNDS = 50
+_ROUND_SECONDS = 0.02
+_never = threading.Event()
+
+
+class Placeholders:
+    """Keeps placeholders in place, from `hold` to `release`, beside others who do so.
+
+    Each holder has a shared lock on the folder in which they stand, and the last one finds nobody
+    else there: so none is removed under a command that runs, in whatever process. Those of a process
+    that was killed are known by their mode, and go with the next ones.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self._folders: dict[str, int] = {}
+        self._names: list[str] = []
+
+    @classmethod
+    def hold(cls, names: tuple[str, ...]) -> Self:
+        """Make those that don't exist. Blocks for a second at the most.
+
+        In a folder that can't be written none is made; there the command can't make it either.
+
+        Raises:
+            OSError: one can't be made for another reason, such as a full disk; or another program
+                keeps the folder locked.
+        """
+        held = cls()
+        try:
+            for name in names:
+                held._make(name)
+        except BaseException:
+            held.release()
+            raise
+        return held
+
+    def _make(self, name: str) -> None:
+        folder = os.path.dirname(name)
+        if folder not in self._folders:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._folders[folder] = fd
+            _share(fd, folder)
+        with _unless_refused():
+            if os.path.basename(name) in CONFIGURATION_FOLDERS:
+                os.mkdir(name, _FOLDER_MODE)
+            else:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL, _FILE_MODE))
+        if os.path.lexists(name) and _is_placeholder(name):
+            self._names.append(name)
+
+    def release(self) -> None:
+        """Let go of all; what nobody else holds is removed."""
+        for folder, fd in self._folders.items():
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._remove(folder)
+            os.close(fd)
+        self._folders.clear()
+
+    def _remove(self, folder: str) -> None:
+        for name in self._names:
+            with suppress(OSError):  # somebody has made it his own, or removed it
+                if os.path.dirname(name) == folder and _is_placeholder(name):
+                    (os.rmdir if os.path.isdir(name) else os.unlink)(name)
+
+
+def _share(fd: int, folder: str) -> None:
+    """Take a shared lock; whoever removes placeholders has the other kind for a moment."""
+    for _ in range(_ROUNDS):
+        with suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        # A lock can't be waited for with a limit, and a stranger may never give it up.
+        _never.wait(_ROUND_SECONDS)
+    raise BlockingIOError(errno.EWOULDBLOCK, f"another program keeps {folder} locked")
+
+
+@contextmanager
+def _unless_refused() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+
+
+def _is_placeholder(name: str) -> bool:
+    status = os.lstat(name)
+    is_marked = bool(status.st_mode & stat.S_ISVTX)
+    is_empty_file = stat.S_ISREG(status.st_mode) and status.st_size == 0
+    return is_marked and (is_empty_file or stat.S_ISDIR(status.st_mode))

@@ -1,0 +1,190 @@
+"""Try to do what a sandbox should hold, and say what could not be done.
+
+This file runs as a program of its own, with the standard library alone, in the sandbox:
+
+    python -I -S trial.py QUESTIONS
+
+or by `main` in a process that `enforce` has made another user's.
+
+The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
+`protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
+namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how many
+`processes` may be started, and paths that this user must be allowed to read and to write, with a NUL
+between them, as far as modes say. The answer is a JSON list of the parts that were held. What can't
+be asked here, since it needs more than one command, is not in it.
+"""
+
+import contextlib
+import ctypes
+import errno
+import json  # noqa: TID251  (the standard library alone)
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+
+_PEEK_USER = 3
+_MEGABYTE = 1 << 20
+
+Questions = dict[str, str]
+
+
+def refused(*attempts: Callable[[], object]) -> bool:
+    """Whether the system refuses every one of these attempts."""
+    for attempt in attempts:
+        try:
+            attempt()
+        except (OSError, MemoryError):
+            continue
+        return False
+    return True
+
+
+def write(path: str, content: str = "written") -> None:
+    """Write a file."""
+    with open(path, "w") as file:
+        file.write(content)
+
+
+def read(path: str) -> None:
+    """Read a file."""
+    with open(path, "rb") as file:
+        file.read()
+
+
+def connect(path: str) -> None:
+    """Connect to a program through a Unix socket."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+
+
+def reach() -> None:
+    """Fix the other end of a UDP socket, for which nobody has to listen there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(("127.0.0.1", 9))
+
+
+def offer() -> None:
+    """Take a TCP port of this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind(("127.0.0.1", 0))
+
+
+def trace() -> None:
+    """Look into a process as a debugger does: a filter refuses that, whatever else is wrong with it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace(_PEEK_USER, os.getpid(), None, None)
+    if ctypes.get_errno() == errno.EPERM:
+        raise PermissionError(errno.EPERM, "ptrace")
+
+
+def is_apart(kind: str, outside: str) -> bool:
+    """Whether this process is in another namespace than the one outside."""
+    with contextlib.suppress(OSError):
+        return bool(outside) and os.readlink(f"/proc/self/ns/{kind}") != outside
+    return False
+
+
+def fill(megabytes: int) -> None:
+    """Use memory."""
+    del [bytearray(megabytes * _MEGABYTE)][:]
+
+
+def fork() -> None:
+    """Start a process."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def bomb(most: int) -> bool:
+    """Start processes until the system refuses; who runs this has to end them."""
+    for started in range(3 * most):
+        try:
+            child = os.fork()
+        except OSError:
+            return started > 0  # others of this user may have ended meanwhile
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    return False
+
+
+def is_open_to_us(path: str, right: int) -> bool:
+    """Whether modes and owners let this user do something, whatever a sandbox refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    right |= os.X_OK if os.path.isdir(path) else 0
+    # That something is mounted to be read alone is said after all else was found to be right.
+    return libc.access(os.fsencode(path), right) == 0 or ctypes.get_errno() == errno.EROFS
+
+
+def check_paths(asked: Questions) -> None:
+    """End with a reason where this user may not use what a command has to use."""
+    for verb, right in (("read", os.R_OK), ("write", os.R_OK | os.W_OK)):
+        for path in filter(None, asked.get(verb, "").split("\0")):
+            if not is_open_to_us(path, right):
+                sys.exit(f"it may not {verb} {path}")
+
+
+def limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
+    """Whether a limit of this process makes the system refuse an attempt."""
+    before = resource.getrlimit(which)
+    resource.setrlimit(which, (value, before[1]))
+    try:
+        return refused(attempt)
+    finally:
+        resource.setrlimit(which, before)
+
+
+def held(asked: Questions) -> "dict[str, bool]":
+    """Try everything; what is inside must work, or this is no sandbox but a wall."""
+    inside, outside = asked["inside"], asked["outside"]
+    check_paths(asked)
+    write(f"{os.environ.get('TMPDIR', inside)}/temporary")
+    write(f"{inside}/new")
+    os.rename(f"{inside}/new", f"{inside}/renamed")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    return {
+        "files": refused(
+            partial(write, f"{outside}/new"),
+            partial(write, f"{outside}/file"),
+            partial(os.truncate, f"{outside}/file", 0),
+            partial(os.rename, f"{inside}/renamed", f"{outside}/renamed"),
+            partial(os.unlink, f"{outside}/file"),
+            partial(os.open, "/proc/sys/vm/overcommit_memory", os.O_WRONLY),
+        ),
+        "attributes": refused(partial(os.chmod, f"{outside}/kept", 0o600)),
+        "protected": refused(
+            partial(write, f"{asked['protected']}/new"),
+            partial(os.rename, asked["protected"], f"{inside}/moved"),
+            partial(os.makedirs, f"{inside}/.git/hooks"),
+        ),
+        "hidden": refused(partial(read, asked["hidden"])),
+        "network": is_apart("net", asked["net"]) or refused(reach, offer),
+        "services": refused(partial(connect, asked["socket"])),
+        "signals": is_apart("pid", asked["pid_namespace"])
+        or refused(partial(os.kill, int(asked["pid"]), 0)),
+        "syscalls": refused(trace),
+        "memory": limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
+        "cpu": resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY,
+        "file_size": limited(
+            resource.RLIMIT_FSIZE, 10, partial(write, f"{inside}/long", "x" * 100)
+        ),
+        "processes": bomb(int(asked["processes"]))
+        if "processes" in asked
+        else limited(resource.RLIMIT_NPROC, 1, fork),
+    }
+
+
+def main(questions: str) -> None:
+    """Answer the questions."""
+    found = held(json.loads(questions))
+    sys.stdout.write(json.dumps([part for part, is_held in found.items() if is_held]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,201 @@
+"""Sessions in files: `<folder>/<session id>/metadata.json` and `history.jsonl`.
+
+Files are for this user alone (0600, folders 0700). Everything runs in threads, under a limit of the
+store's own: tool threads that hang can't keep a session from being saved, and sessions sync side by
+side. No thread is abandoned on cancellation: what has begun to be written is written.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
+from greenroom.fs import HeldError, durable, lock
+from greenroom.session.description import SessionMetadata
+from greenroom.session.history import START, RepairReport, check_count
+from greenroom.session.session_folder import (
+    FileWriter,
+    describe,
+    is_undescribed,
+    read_last,
+    read_session,
+    settled,
+    storage_error,
+)
+from greenroom.session.store import (
+    StoredPage,
+    StoredSession,
+    StoreStatistics,
+    StoreSurvey,
+    locked_error,
+    newest_first,
+    unknown_error,
+)
+
+T = TypeVar("T")
+
+_THREADS = 32  # as many sessions sync at once; more would only queue at the disk
+
+
+class FileStore:
+    """Keeps each session in a folder of its own, below one folder; made at the first save.
+
+    What a save has returned for survives `kill -9`, and a loss of power on a disk that honours
+    flushes. A session has one writer, in whatever process; readers need no lock.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Name the folder; nothing is read or made yet."""
+        self._folder = os.path.abspath(folder)
+        self._limiter = trio.CapacityLimiter(_THREADS)
+        self._is_safe = False  # whether the folder's own name is known to be on the disk
+
+    def __repr__(self) -> str:
+        return f"FileStore({self._folder!r})"
+
+    def statistics(self) -> StoreStatistics:
+        """Return figures about the store's threads."""
+        return StoreStatistics.of(self._limiter)
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether a session of this id is stored."""
+        path = os.path.join(self.folder(session_id), "metadata.json")
+        return await self._run(session_id, lambda: os.path.exists(path))
+
+    async def read(self, session_id: str) -> StoredSession:
+        """Read a session as it stands, changing nothing.
+
+        Raises:
+            SessionCorruptError: the description or the middle of the history is damaged.
+            SessionStorageError: a file can't be read.
+        """
+        folder = self.folder(session_id)
+        return await self._run(
+            session_id, lambda: settled(lambda: read_session(folder, session_id, START))
+        )
+
+    async def read_last(self, session_id: str, count: int) -> StoredPage:
+        """Read the last messages of a session as it stands; of its history no more than that takes.
+
+        Raises:
+            ValueError: `count` is less than 1.
+            SessionCorruptError: the description is damaged, or the end of the history but for its
+                last line.
+            SessionStorageError: a file can't be read.
+        """
+        check_count(count)
+        folder = self.folder(session_id)
+        return await self._run(
+            session_id, lambda: settled(lambda: read_last(folder, session_id, count))
+        )
+
+    async def list_all(self) -> list[SessionMetadata]:
+        """Describe every stored session, the last changed first; histories are not read.
+
+        Anything else in the folder is passed over. A session that can't be listed is logged; `survey`
+        says which they are.
+
+        Raises:
+            SessionStorageError: the folder can't be read.
+        """
+        return (await self.survey()).logged()
+
+    async def survey(self) -> StoreSurvey:
+        """Describe every stored session, and say which are damaged; histories are not read.
+
+        Raises:
+            SessionStorageError: the folder can't be read.
+        """
+        return await self._run("", self._survey)
+
+    async def acquire(self, session_id: str) -> FileWriter:
+        """Become the one writer of this session, in this process and all others.
+
+        Raises:
+            SessionLockedError: somebody else is; it carries the process id.
+            SessionStorageError: the folder can't be written.
+        """
+        folder = self.folder(session_id)
+        try:
+            fd = await self._run(session_id, lambda: self._lock(folder))
+        except HeldError as error:
+            raise locked_error(session_id, error.pid) from None
+        return FileWriter(session_id, folder, fd, self._limiter)
+
+    async def salvage(self, session_id: str) -> RepairReport | None:
+        """Make a damaged session usable again, with all that can be shown to be whole.
+
+        The lines before the first damaged one stay. Of what follows, the lines that verify are written
+        again behind a message that says that something is missing; and all of it, as it was, is moved
+        into a file beside the history. A description that is damaged or missing is put together anew.
+
+        Returns:
+            What was set aside and where, what was kept and what was lost; None where nothing was damaged.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            SessionLockedError: another writer has it.
+            SessionStorageError: the disk refused.
+        """
+        folder = self.folder(session_id)
+        if not await self._run(session_id, lambda: os.path.exists(folder)):
+            raise unknown_error(session_id, self)
+        relatives = [each for each in await self.list_all() if each.session_id != session_id]
+        writer = await self.acquire(session_id)
+        try:
+            return await writer.salvage(relatives)
+        finally:
+            with trio.CancelScope(shield=True):
+                await writer.release()
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
+        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+
+    def folder(self, session_id: str) -> str:
+        """Return a session's folder, where files that belong to it may lie beside its own.
+
+        Raises:
+            InvalidSessionIdError: the id could lead out of the store.
+        """
+        return os.path.join(self._folder, check_session_id(session_id))
+
+    def _lock(self, folder: str) -> int:
+        if not self._is_safe:
+            durable.make_folder(self._folder)
+            durable.sync_folders_above(self._folder)
+            self._is_safe = True
+        return lock(folder)
+
+    async def _run(self, session_id: str, work: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        except OSError as error:
+            raise storage_error(error, session_id, self._folder) from error
+
+    def _survey(self) -> StoreSurvey:
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            names = []
+        sessions, damaged = list[SessionMetadata](), list[SessionError]()
+        for name in names:
+            try:
+                if found := describe(self.folder(name), name):
+                    sessions.append(found)
+                elif is_undescribed(self.folder(name)):
+                    damaged.append(unknown_error(name, self, has_history=True))
+            except (InvalidSessionIdError, NotADirectoryError):
+                continue
+            except OSError as error:
+                damaged.append(storage_error(error, name, self._folder))
+            except SessionError as error:
+                damaged.append(error)
+        return StoreSurvey(newest_first(sessions), tuple(damaged))
+
+
+def default_store() -> FileStore:
+    """Return the store used where none is named: the folder `sessions` in the working directory."""
+    return FileStore("sessions")

@@ -1,1 +1,0 @@
-"""Sessions in files: a folder each."""

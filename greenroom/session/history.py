@@ -1,0 +1,485 @@
+r"""The lines of `history.jsonl`: pure functions of bytes, without any file.
+
+One line is one commit:
+
+    {"n":N,"u":U,"e":[entry,...],"crc":"xxxxxxxx"}\n
+
+`n` counts the lines from 0. `u`, left out where it is 0, tells how many bytes directly before the
+line had not been synced when it was written: a power cut may damage those in any order, so damage
+there passes for an unfinished write, and damage before them does not. The checksum is a CRC-32 of the line up to `,"crc"`, and starts from
+the checksum of the whole line before, mixed with a constant: so no line can be left out, repeated,
+moved, or glued to its neighbour unnoticed. (Started from the neighbour's own checksum alone, two
+glued lines would verify: a CRC of a CRC is the CRC of both texts.) Lines end at the byte `\n` only,
+so U+2028 and its like inside a text split nothing.
+"""
+
+import itertools
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from greenroom.core import InvalidJSONError, Message, SessionCorruptError, SessionError
+from greenroom.session.entries import (
+    FORMAT,
+    Entry,
+    FormatEntry,
+    MessageEntry,
+    Replacement,
+    RewindEntry,
+    decode_entries,
+)
+
+SALT = 0x5EA7_1EAF
+"""What the checksum of the line before is mixed with."""
+_SUFFIX = len(',"crc":"00000000"}\n')
+_HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
+_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place between two lines of a history.
+
+    Attributes:
+        lines: how many lines are before it.
+        size: how many bytes are before it.
+        last: the line just before it, with its newline; the next line's checksum builds on it.
+        loose: how many bytes directly before it may not have been synced.
+    """
+
+    lines: int = 0
+    size: int = 0
+    last: bytes = b""
+    loose: int = 0
+
+    def after(self, line: bytes) -> "Position":
+        """Return the place behind this line, which stands here and may not be synced."""
+        return Position(self.lines + 1, self.size + len(line), line, self.loose + len(line))
+
+    def synced(self) -> "Position":
+        """Return the same place, with all before it synced."""
+        return msgspec.structs.replace(self, loose=0)
+
+
+START = Position()
+"""The beginning of every history."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What was read from a history.
+
+    Attributes:
+        entries: the entries of all sound lines, in order.
+        end: the place behind the last sound line.
+        torn: the bytes after it, which are no sound line; empty where all is well.
+        missing: how many lines are gone from the end, as far as a store can tell.
+    """
+
+    entries: tuple[Entry, ...]
+    end: Position
+    torn: bytes = b""
+    missing: int = 0
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """What was read from a history, line by line.
+
+    Attributes:
+        first: the number of the first line, from 1.
+        entries: the entries of each sound line, in order.
+        end: the place behind the last sound line.
+        torn: the bytes after it, which are no sound line; empty where all is well.
+    """
+
+    first: int
+    entries: tuple[tuple[Entry, ...], ...]
+    end: Position
+    torn: bytes = b""
+
+
+def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
+    """Make the line that commits these encoded entries at this place."""
+    loose = b'"u":%d,' % at.loose if at.loose else b""
+    body = b'{"n":%d,%s"e":[%s]' % (at.lines, loose, b",".join(entries))
+    return body + _seal(body, at)
+
+
+def read_history(
+    data: bytes,
+    *,
+    session_id: str,
+    path: str,
+    since: Position = START,
+    salvage: bool = False,
+) -> History:
+    """Read and verify what a history holds from the place `since` on; see `read_lines`.
+
+    Raises:
+        SessionCorruptError: a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    lines = read_lines(data, session_id=session_id, path=path, since=since, salvage=salvage)
+    return History(tuple(itertools.chain.from_iterable(lines.entries)), lines.end, lines.torn)
+
+
+def read_lines(
+    data: bytes,
+    *,
+    session_id: str,
+    path: str,
+    since: Position = START,
+    salvage: bool = False,
+) -> Lines:
+    """Read and verify the lines of a history from the place `since` on.
+
+    A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind. To
+    `salvage` is to leave everything there from the first damaged line on, instead of raising.
+
+    Raises:
+        SessionCorruptError: a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    place, entries, start = since, list[tuple[Entry, ...]](), 0
+    while start < len(data):
+        stop = data.find(b"\n", start) + 1
+        line = data[start:stop]
+        if not _is_sound(line, place):
+            break
+        try:
+            found = decode_entries(line)
+        except InvalidJSONError as error:
+            if salvage:
+                break
+            raise _corrupt(error.message, session_id, path, place) from error
+        check_format(found, session_id, path)
+        entries.append(found)
+        place = msgspec.structs.replace(place, loose=_loose(line)).after(line)
+        start = stop
+    torn = data[start:]
+    if not salvage and _is_followed(torn, place):
+        raise _corrupt("the line is damaged, and others follow it", session_id, path, place)
+    return Lines(since.lines + 1, tuple(entries), place, torn)
+
+
+def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> History:
+    """Read what follows a place, in bytes that begin with the line before it, if there is one.
+
+    Raises:
+        SessionCorruptError: they begin with another line, or a damaged line is followed by others.
+        SessionError: the file is of a newer format.
+    """
+    known = len(since.last)
+    if data[:known] != since.last:
+        raise SessionCorruptError(
+            f"{path}:{since.lines}: not the line that was here before",
+            session_id=session_id,
+            path=path,
+            line=since.lines,
+            hint="the history was replaced by another; load the session again",
+        )
+    return read_history(data[known:], session_id=session_id, path=path, since=since)
+
+
+def _seal(body: bytes, at: Position) -> bytes:
+    checksum = zlib.crc32(body, zlib.crc32(at.last) ^ SALT)
+    return b',"crc":"%08x"}\n' % checksum
+
+
+def _is_sound(line: bytes, at: Position) -> bool:
+    return line[-_SUFFIX:] == _seal(line[:-_SUFFIX], at)
+
+
+def _is_followed(torn: bytes, at: Position) -> bool:
+    """Whether a later line shows that the one here had been synced, and so is no torn write.
+
+    A record holds no raw newline, so one before the beginning of a record is a border. Where it is
+    the newline itself that is damaged, a sound record ends before more than that one byte.
+    """
+    starts = [found.start() + 1 for found in re.finditer(rb"\n(?=\{)", torn)]
+    starts += [end + 1 for end in _sound_ends(torn, at)]
+    # A line that begins after the damage, and before which less was loose, was written later.
+    return any(_HEAD.match(torn, start) and _loose(torn, start) < start for start in starts)
+
+
+def _sound_ends(torn: bytes, at: Position) -> Iterator[int]:
+    """Find where a sound record ends, if its newline were there; each byte is summed up once."""
+    checksum, start = zlib.crc32(at.last) ^ SALT, 0
+    for found in _END.finditer(torn, endpos=len(torn) - 2):
+        checksum, start = zlib.crc32(torn[start : found.start()], checksum), found.start()
+        if found[1] == b"%08x" % checksum:
+            yield found.end()
+
+
+def _loose(data: bytes, start: int = 0) -> int:
+    """Return how many bytes before the line that begins here had not been synced."""
+    head = _HEAD.match(data, start)
+    return int(head[1] or 0) if head else 0
+
+
+def check_format(entries: tuple[Entry, ...], session_id: str, path: str) -> None:
+    """See that this line is not of a newer format: one may begin in the middle of a file.
+
+    Raises:
+        SessionError: it is.
+    """
+    first = entries[0] if entries else None
+    if isinstance(first, FormatEntry) and first.version > FORMAT:
+        raise SessionError(
+            f"{path} is of format {first.version}; this version reads up to {FORMAT}",
+            session_id=session_id,
+            hint="upgrade greenroom",
+        )
+
+
+def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionCorruptError:
+    line = at.lines + 1
+    return SessionCorruptError(
+        f"{path}:{line}: {problem}",
+        session_id=session_id,
+        path=path,
+        line=line,
+        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps every line that can "
+        "be verified, and sets the rest aside",
+    )
+
+
+# -- What was found and done where a history or a description could not be read.
+
+
+class RepairReport(msgspec.Struct, frozen=True):
+    """The end of a history could not be read: a crash or a broken disk cut its last commit off.
+
+    After a store's `salvage` it is everything from the first damaged line on; what of that verifies
+    was written again, and the report says what else was lost.
+
+    Damage inside the very last line can't be told from a write that never finished. So what was
+    set aside may hold a commit that had been acknowledged; it is kept, never deleted. Whoever reads
+    while somebody writes looks twice: a commit that is under way is no torn end, unless it stays so.
+
+    Attributes:
+        path: the history.
+        line: the number of the first line that can't be read, from 1.
+        offset: where that line begins, in bytes.
+        size: how many bytes can't be read.
+        set_aside: the file that now holds these bytes; empty while they are still in place, which
+            they are until the session is opened for writing.
+        kept: how many messages behind the damage were kept; a message stands where some are missing.
+        missing: how many lines are gone from the end, at the least; an empty file that bears the place
+            in its name is left as a trace of them.
+        restored: which fields of the description could not be read, and were put together anew.
+    """
+
+    path: str
+    line: int
+    offset: int
+    size: int
+    set_aside: str = ""
+    kept: int = 0
+    missing: int = 0
+    restored: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        said = list[str]()
+        if self.size:
+            fate = (
+                f"set aside in {self.set_aside}" if self.set_aside else "not loaded, still in place"
+            )
+            said.append(f"{self.size} bytes that can't be read, {fate}")
+        if self.kept:
+            count = f"{self.kept} message{'s verify and were' if self.kept > 1 else ' verifies and was'}"
+            said.append(f"{count} kept from them, behind a note of what is missing")
+        if self.missing:
+            lines = "lines are" if self.missing > 1 else "line is"
+            said.append(f"at least {self.missing} {lines} gone from its end")
+        if self.set_aside and not (self.size or self.missing):
+            said.append("its end is gone")
+        if self.restored:
+            said.append(f"put together anew in its description: {', '.join(self.restored)}")
+        place = f"{self.path}:{self.line}" if self.size or self.missing else self.path
+        return f"{place}: {'; '.join(said)}"
+
+
+def report_on(
+    at: Position, size: int, path: str, set_aside: str = "", *, missing: int = 0
+) -> RepairReport:
+    """Describe so many bytes at this place that are not a sound line, and so many lines that are gone."""
+    return RepairReport(path, at.lines + 1, at.size, size, set_aside, missing=missing)
+
+
+# -- The end of a conversation, found from the end of its history without reading the rest.
+
+_BLOCK = 64 * 1024
+"""Bytes to begin with: some tens of messages. Where they don't do, twice as many are read."""
+
+_NUMBER = re.compile(rb'\{"n":(\d{1,18}),')
+
+
+class Page(msgspec.Struct, frozen=True):
+    """The last messages of a conversation as it stands in the store.
+
+    A call without a result is shown as it is: nothing is added.
+
+    Attributes:
+        messages: the messages, oldest first.
+        lines: for each, in which line of the history it stands, from 1; lines only grow.
+        is_whole: whether the conversation begins with the first of them.
+        repair: what was found torn at the history's end; None where all is well.
+    """
+
+    messages: tuple[Message, ...] = ()
+    lines: tuple[int, ...] = ()
+    is_whole: bool = True
+    repair: RepairReport | None = None
+
+
+def check_count(count: int) -> int:
+    """See that a page is to hold something.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if count < 1:
+        raise ValueError(f"a page holds one message or more, not {count}")
+    return count
+
+
+def backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+    """Read so many bytes block by block from their end; `read` takes two offsets."""
+    for stop in range(size, 0, -_BLOCK):
+        yield read(max(stop - _BLOCK, 0), stop)
+
+
+def read_page(
+    blocks: Iterable[bytes], size: int, count: int, *, session_id: str, path: str
+) -> Page:
+    """Return the last `count` messages of a history of `size` bytes.
+
+    It is read block by block from its end, and no further than it takes, or twice as far. What is
+    read is verified; damage in front of it is not seen. A rewind that does not say how many messages
+    it left, as in version 1 of the format, takes reading all.
+
+    Raises:
+        ValueError: `count` is less than 1.
+        SessionCorruptError: a damaged line is followed by others, or bytes are missing.
+        SessionError: a line is of a newer format.
+    """
+    check_count(count)
+    for data, is_all in _ends(blocks):
+        if is_all:
+            lines = read_lines(data, session_id=session_id, path=path)
+            _check_size(lines, size, session_id=session_id, path=path)
+            return _page(_whole(lines), count, lines, path)
+        tail = _tail(data, size, session_id=session_id, path=path)
+        said = None if tail is None else _last(tail, count + 1)
+        if tail is not None and said is not None:
+            return _page(said, count, tail, path)
+    raise AssertionError("the last of the ends is all of it")
+
+
+def _check_size(lines: Lines, size: int, *, session_id: str, path: str) -> None:
+    found = lines.end.size + len(lines.torn)
+    if found != size:
+        line = lines.end.lines + 1
+        raise SessionCorruptError(
+            f"{path}:{line}: {size} bytes were stored, and {found} are there",
+            session_id=session_id,
+            path=path,
+            line=line,
+        )
+
+
+def _ends(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Join blocks to ever longer ends, each twice as long; the last one is all there is."""
+    parts, length, wanted = list[bytes](), 0, _BLOCK
+    for block in blocks:
+        parts.append(block)
+        length += len(block)
+        if length >= wanted:
+            parts, wanted = [b"".join(reversed(parts))], 2 * length
+            yield parts[0], False
+    yield b"".join(reversed(parts)), True
+
+
+def _tail(data: bytes, size: int, *, session_id: str, path: str) -> Lines | None:
+    """Read an end behind its first whole line, which only serves to verify the next.
+
+    Returns None where that does not tell: it may be no line, or damaged itself.
+    """
+    start = data.find(b"\n") + 1
+    stop = data.find(b"\n", start) + 1
+    head = _NUMBER.match(data, start)
+    if not (start and stop and head):
+        return None
+    since = Position(int(head[1]) + 1, size - len(data) + stop, data[start:stop])
+    try:
+        lines = read_lines(data[stop:], session_id=session_id, path=path, since=since)
+    except SessionCorruptError as error:
+        if error.line == since.lines + 1:
+            return None
+        raise
+    return lines if lines.entries else None
+
+
+_Said = list[tuple[int, Message]]
+
+
+def _numbered(lines: Lines) -> Iterator[tuple[int, Sequence[Entry]]]:
+    return enumerate(lines.entries, lines.first)
+
+
+def _whole(lines: Lines) -> _Said:
+    """Return the whole conversation, each message with its line."""
+    said: _Said = []
+    for line, entries in _numbered(lines):
+        for entry in entries:
+            if isinstance(entry, MessageEntry):
+                said.append((line, entry.message))
+            elif isinstance(entry, RewindEntry):
+                del said[entry.to :]
+            elif isinstance(entry, Replacement):
+                said[: max(len(said) - entry.keep, 0)] = [(line, each) for each in entry.head]
+    return said
+
+
+def _last(lines: Lines, count: int) -> _Said | None:
+    """Return the last `count` messages, or fewer if there are no more; None if that takes more lines.
+
+    Going back in time, a rewind says how many of the messages before it no longer count, and a
+    compaction or a rewrite how many before it still do, and what comes before those.
+    """
+    found: _Said = []
+    heads: _Said = []
+    skipped = 0
+    for line, entries in reversed(list(_numbered(lines))):
+        for entry in reversed(entries):
+            if isinstance(entry, MessageEntry):
+                if skipped:
+                    skipped -= 1
+                else:
+                    found.append((line, entry.message))
+            elif isinstance(entry, RewindEntry):
+                if entry.left is None:
+                    return None
+                skipped += entry.left
+            elif isinstance(entry, Replacement):
+                stays = len(found) + max(entry.keep - skipped, 0)
+                if stays < count:
+                    end = len(entry.head) - max(skipped - entry.keep, 0)  # the rest was left
+                    head = entry.head[max(end - (count - stays), 0) : max(end, 0)]
+                    heads += [(line, each) for each in head]
+                    count = stays
+            if len(found) == count:
+                return [*heads, *reversed(found)]
+    return None
+
+
+def _page(said: _Said, count: int, lines: Lines, path: str) -> Page:
+    shown = said[-count:]
+    torn = report_on(lines.end, len(lines.torn), path) if lines.torn else None
+    return Page(
+        tuple(message for _, message in shown),
+        tuple(line for line, _ in shown),
+        len(said) <= count,
+        torn,
+    )

@@ -1,0 +1,478 @@
+"""A session's folder: how its two files are read, and written by its one writer."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from greenroom.core import (
+    InvalidJSONError,
+    SessionCorruptError,
+    SessionNotFoundError,
+    SessionStorageError,
+    clock,
+    serde,
+)
+from greenroom.fs import HeldError, check_held, durable, is_held, unlock
+from greenroom.session.description import (
+    SessionMetadata,
+    decode_metadata,
+    described_lines,
+    encode_metadata,
+    with_lines,
+)
+from greenroom.session.entries import decode_entries
+from greenroom.session.history import (
+    START,
+    Page,
+    Position,
+    RepairReport,
+    backwards,
+    read_on,
+    read_page,
+    report_on,
+)
+from greenroom.session.recovery import Recovery, recover, restore_description
+from greenroom.session.store import StoredPage, StoredSession, fenced_error, unknown_error
+
+Looked = TypeVar("Looked", StoredSession, StoredPage)
+
+_LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
+_LOOKS = 20  # at a history that somebody is writing
+_HINT = "see to the disk and the folder; what is unsaved is kept in memory"
+_FULL = "free space there, or raise the quota; what is unsaved is kept in memory"
+_CLOSED = "see to the permissions there; what is unsaved is kept in memory"
+_GONE = "it was moved or removed: put it back, or name another folder; what is unsaved is kept in memory"
+_HINTS = {
+    None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
+    errno.ENOENT: _GONE,
+    errno.ENOTDIR: "there is a file where a folder should be: move it away, or name another folder",
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+    errno.EROFS: "it is mounted read-only: mount it to be written; what is unsaved is kept in memory",
+    errno.EIO: "the disk fails: copy the folder elsewhere; what is unsaved is kept in memory",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or close some",
+    errno.ENFILE: "too many files are open on this machine: close some programs",
+    errno.ELOOP: "a link in the place of a file is not followed: remove it, or put the file there",
+    errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
+    errno.EINVAL: "it is not a regular file: move away what is there",
+}
+
+
+def metadata_path(folder: str) -> str:
+    """Return the path of a session's description."""
+    return os.path.join(folder, "metadata.json")
+
+
+def history_path(folder: str) -> str:
+    """Return the path of a session's history."""
+    return os.path.join(folder, "history.jsonl")
+
+
+def last_change(folder: str) -> datetime:
+    """Return when the history was last added to, in UTC; long ago where there is none.
+
+    The description is not rewritten at every save, so this is what tells which session is newest.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    try:
+        changed = os.stat(history_path(folder)).st_mtime
+    except FileNotFoundError:
+        changed = 0
+    return datetime.fromtimestamp(min(max(changed, 0), _LATEST), UTC)
+
+
+def read_session(folder: str, session_id: str, since: Position) -> StoredSession:
+    """Read a session from its folder, its history from the place `since` on.
+
+    Raises:
+        SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+        SessionNotFoundError: the history was removed since then.
+        OSError: a file can't be read.
+    """
+    path = history_path(folder)
+    metadata, lines = _described(folder, session_id)
+    found = durable.read_bytes(path, since.size - len(since.last))
+    if found is None and not os.path.exists(metadata_path(folder)):
+        metadata, lines = None, 0  # the session was deleted between the two
+    if found is None and since.lines:
+        raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
+    history = read_on(found or b"", session_id=session_id, path=path, since=since)
+    missing = max(lines - history.end.lines - bool(history.torn), 0)
+    return StoredSession(metadata, msgspec.structs.replace(history, missing=missing), path)
+
+
+def read_last(folder: str, session_id: str, count: int) -> StoredPage:
+    """Read the last messages of a session from its folder, and no more of its history than that takes.
+
+    Raises:
+        SessionCorruptError: it is damaged there.
+        OSError: a file can't be read.
+    """
+    path = history_path(folder)
+    metadata, lines = _described(folder, session_id)
+    try:
+        with durable.opened(path) as (fd, size):
+            blocks = backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
+            return StoredPage(
+                metadata, read_page(blocks, size, count, session_id=session_id, path=path)
+            )
+    except FileNotFoundError:
+        # Look again: the session may have been deleted between the two.
+        metadata, lines = _described(folder, session_id)
+        report = report_on(START, 0, path, missing=lines) if lines else None
+        return StoredPage(metadata, Page(repair=report))
+
+
+def settled(look: Callable[[], Looked]) -> Looked:
+    """Look at a session until it is whole, or twice in the same way damaged.
+
+    For who reads without the lock: a line that is just being written looks torn, and where a torn
+    end is cut off and written over between two reads, what was read of both looks damaged.
+
+    Raises:
+        SessionCorruptError: it is damaged.
+        OSError: a file can't be read.
+    """
+    before = ""
+    for _ in range(_LOOKS):
+        try:
+            found = look()
+            damage = _torn(found)
+            if damage in {"", before}:
+                return found
+        except SessionCorruptError as error:
+            damage = str(error)
+            if damage == before:
+                raise
+        before = damage
+    return look()
+
+
+def _torn(found: StoredSession | StoredPage) -> str:
+    """Say what is torn, or nothing."""
+    if isinstance(found, StoredPage):
+        return str(found.page.repair or "")
+    history = found.history
+    if not (history.torn or history.missing):
+        return ""
+    return f"{len(history.torn)} bytes from {history.end.size} on, {history.missing} lines"
+
+
+def describe(folder: str, session_id: str) -> SessionMetadata | None:
+    """Read a session's description alone; None where there is none.
+
+    Raises:
+        SessionCorruptError: it is damaged.
+        OSError: it can't be read.
+    """
+    return _described(folder, session_id)[0]
+
+
+def is_undescribed(folder: str) -> bool:
+    """Whether there is a history here without a description that is about to be written.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    try:
+        size = os.stat(history_path(folder)).st_size
+    except FileNotFoundError:
+        return False
+    return size > 0 and not is_held(folder)
+
+
+def _described(folder: str, session_id: str) -> tuple[SessionMetadata | None, int]:
+    """Read the description, and how many lines it knows of."""
+    path = metadata_path(folder)
+    data = durable.read_bytes(path)
+    if data is None:
+        return None, 0
+    found = decode_metadata(data, session_id=session_id, path=path).touched(last_change(folder))
+    return found, described_lines(data)
+
+
+def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageError:
+    """Turn what the system said into our error, with the place and what to do."""
+    problem = error.strerror or str(error)
+    return SessionStorageError(
+        f"{error.filename or path}: {problem}",
+        session_id=session_id,
+        nothing_written=not isinstance(error, durable.SyncError),
+        hint=hint_for(error),
+    )
+
+
+def hint_for(error: OSError) -> str:
+    """Say what can be done about what the system said."""
+    return _HINTS.get(error.errno, _HINT)
+
+
+# -- The one writer of a session's files.
+
+T = TypeVar("T")
+
+_NOTED_EVERY = 16  # lines, where each is a save without an open session
+
+# Neither waits for a reader of a pipe, nor follows a link.
+_HISTORY = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
+
+
+class FileWriter:
+    """Writes one session's files while it holds their lock; made by `FileStore.acquire`.
+
+    Before each write it sees that the lock is still its own. Files can't do both in one step: a lock
+    that is removed between the two does not keep that one write off.
+    """
+
+    def __init__(
+        self, session_id: str, folder: str, lock: int, limiter: trio.CapacityLimiter
+    ) -> None:
+        """Take over a lock that is held already."""
+        self._session_id = session_id
+        self._folder = folder
+        self._lock = lock
+        self._limiter = limiter
+        self._history = -1  # its file descriptor, once something was appended
+        self._appends = 0
+        self._lines = 0  # how many there are on the disk, where this writer has put one there
+        self._is_broken = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        return self._is_broken
+
+    async def read(self, since: Position) -> StoredSession:
+        """Read what is stored, the history from `since` on.
+
+        Raises:
+            SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+            SessionStorageError: a file can't be read.
+        """
+        return await self._run(lambda: read_session(self._folder, self._session_id, since))
+
+    async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
+        """Add a line to the history, which must end at this place; durable if it is flushed.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        await self._write(lambda: self._append(line, at, flush))
+
+    async def write_metadata(self, metadata: SessionMetadata) -> None:
+        """Replace `metadata.json`, all or nothing; durable when it returns.
+
+        Raises:
+            SessionCorruptError: what stands there describes no session, or another; it was left alone.
+            SessionFencedError: the lock was removed or taken over; nothing was written.
+            SessionStorageError: the disk refused.
+        """
+        await self._write(lambda: self._write_metadata(metadata))
+
+    async def set_aside(self, at: Position) -> str:
+        """Move what follows this place into a file beside the history; return its path.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was written.
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        return await self._write(lambda: self._set_aside(at))
+
+    async def delete(self) -> None:
+        """Remove the session's folder with all that is in it; durable when it returns.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was removed.
+            SessionStorageError: the disk refused; the session is whole, or it is gone and the error
+                names what of it is left.
+        """
+        await self._write(lambda: durable.remove_folder(self._folder))
+
+    async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
+        """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
+
+        A description is put together anew with the help of the other sessions of the store.
+
+        Raises:
+            SessionNotFoundError: there is nothing of a session here.
+            SessionFencedError: the lock was removed or taken over; nothing was written.
+            SessionStorageError: the disk refused; the history is as it was before.
+        """
+        return await self._write(lambda: self._salvage(relatives))
+
+    async def release(self) -> None:
+        """Let go of the lock; a folder in which nothing was saved is removed.
+
+        Raises:
+            SessionStorageError: the disk refused; the lock is let go all the same.
+        """
+        await self._run(self._release)
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        def work_while_held() -> T:
+            check_held(self._lock, self._folder)
+            return work()
+
+        try:
+            return await self._run(work_while_held)
+        except HeldError as error:
+            raise fenced_error(self._session_id, error.pid) from None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        except OSError as error:
+            self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
+            raise storage_error(error, self._session_id, self._folder) from error
+
+    def _append(self, line: bytes, at: Position, flush: bool) -> None:
+        if self._history < 0:
+            self._history = self._open_history(at)
+        durable.append(self._history, line, at.size, flush=flush)
+        self._appends += 1
+        if flush:
+            self._lines = at.lines + bool(line)
+        # The wall clock is asked in one place only, for the times in folders too.
+        moment = clock.now().timestamp()
+        with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
+            os.utime(self._history, (moment, moment))
+
+    def _open_history(self, at: Position) -> int:
+        path = history_path(self._folder)
+        fd = os.open(path, _HISTORY, 0o600)
+        try:
+            # Its name, its end and what stands loose in it may come from somebody who crashed
+            # before a sync, or whose sync failed.
+            if at.loose or os.fstat(fd).st_size == 0:
+                durable.sync_folder(self._folder)
+                durable.rewrite(path, at.size - at.loose, at.size)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+    def _write_metadata(self, metadata: SessionMetadata) -> None:
+        path = metadata_path(self._folder)
+        previous = durable.read_bytes(path)
+        if previous is None:
+            durable.sync_folder(os.path.dirname(self._folder))
+            history = history_path(self._folder)
+            if self._history < 0 and os.path.exists(history):
+                durable.rewrite(history, 0, 0)  # emptied by somebody who crashed before the sync
+        else:
+            decode_metadata(previous, session_id=self._session_id, path=path)  # it is ours
+        durable.replace(path, encode_metadata(metadata, previous or b"", lines=self._lines or None))
+
+    def _set_aside(self, at: Position) -> str:
+        path = history_path(self._folder)
+        side = _unused(f"{path}.torn.{at.size}")
+        durable.replace(side, durable.read_bytes(path, at.size) or b"")
+        self._limit_lines(at.lines)  # first: a description that knows of more would be an error
+        durable.truncate(path, at.size)
+        return side
+
+    def _salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
+        path, id_ = history_path(self._folder), self._session_id
+        about = durable.read_bytes(metadata_path(self._folder))
+        data = durable.read_bytes(path)
+        if about is None and not data:
+            raise unknown_error(id_, self._folder)
+        found = recover(data or b"", session_id=id_, path=path)
+        restored = self._restore_description(about, found, relatives)
+        lines = found.end.lines + bool(found.line)
+        missing = 0 if found.damaged else max(described_lines(about or b"") - lines, 0)
+        side = ""
+        if found.damaged:
+            side = _unused(f"{path}.torn.{found.end.size}")
+            durable.replace(side, found.damaged)
+        self._limit_lines(found.end.lines)
+        if found.line:
+            durable.replace(path, (data or b"")[: found.end.size] + found.line)
+        elif found.damaged:
+            durable.truncate(path, found.end.size)
+        if not (found.damaged or missing or restored):
+            return None
+        first, size = found.end.lines + 1, len(found.damaged)
+        return RepairReport(
+            path, first, found.end.size, size, side, found.messages, missing, restored
+        )
+
+    def _restore_description(
+        self, data: bytes | None, found: Recovery, relatives: Sequence[SessionMetadata]
+    ) -> tuple[str, ...]:
+        """Describe the session anew where that is needed; return the fields that were lost."""
+        path, id_ = metadata_path(self._folder), self._session_id
+        try:
+            if data is not None:
+                decode_metadata(data, session_id=id_, path=path)
+                return ()
+        except SessionCorruptError:
+            durable.replace(_unused(f"{path}.damaged"), data or b"")
+        entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
+        moment = last_change(self._folder)
+        metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
+        durable.replace(path, encode_metadata(metadata, _object(data)))
+        return lost or ("session_id",)
+
+    def _limit_lines(self, most: int) -> None:
+        """Let the description know of no more lines than these."""
+        self._lines = min(self._lines, most)
+        data = durable.read_bytes(metadata_path(self._folder)) or b""
+        if described_lines(data) > most:
+            durable.replace(metadata_path(self._folder), with_lines(data, most))
+
+    def _note_lines(self) -> None:
+        """Let the description know of the lines that are there, after more than one commit.
+
+        A single one is a save without an open session, of which only some should cost two more syncs.
+        """
+        is_due = self._appends > 1 or self._lines % _NOTED_EVERY == 0
+        if self._is_broken or not self._lines or not is_due:
+            return
+        # Where it fails, the bound stays lower.
+        with contextlib.suppress(OSError, HeldError, InvalidJSONError):
+            check_held(self._lock, self._folder)
+            data = durable.read_bytes(metadata_path(self._folder))
+            if data is not None and described_lines(data) < self._lines:
+                durable.replace(metadata_path(self._folder), with_lines(data, self._lines))
+
+    def _release(self) -> None:
+        try:
+            self._note_lines()
+            if self._history >= 0:
+                os.close(self._history)
+        finally:
+            unlock(self._lock, self._folder)
+        if not os.path.exists(metadata_path(self._folder)):
+            # Another writer may have come in, or files lie there: then it is not ours to remove.
+            with contextlib.suppress(OSError):
+                os.rmdir(self._folder)
+
+
+def _object(data: bytes | None) -> bytes:
+    """Return what is a JSON object, whose other keys are kept; else nothing."""
+    try:
+        serde.decode(data or b"", dict[str, object])
+    except InvalidJSONError:
+        return b""
+    return data or b""
+
+
+def _unused(path: str) -> str:
+    """Return this path, or where it is taken, the first of `path.2`, `path.3`, … that is not."""
+    candidate, number = path, 1
+    while os.path.exists(candidate):
+        number += 1
+        candidate = f"{path}.{number}"
+    return candidate

@@ -1,1 +1,0 @@
-"""What is done with stored sessions by their ids: deleted, archived, searched."""

@@ -1,1 +1,0 @@
-"""Sessions in a database of SQLite, loaded when it is first used."""

@@ -1,0 +1,340 @@
+"""What is done with stored sessions by their ids: archiving, deleting, searching."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Self, TypeVar
+
+import msgspec
+import trio
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    SessionError,
+    SessionNotFoundError,
+    TextBlock,
+    ToolUseBlock,
+    check_session_id,
+)
+from greenroom.session.branches import Branch, branches
+from greenroom.session.description import SessionMetadata
+from greenroom.session.history import START
+from greenroom.session.store import (
+    SessionStore,
+    SessionWriter,
+    StoredSession,
+    ThreadedStore,
+    unknown_error,
+)
+
+# -- A stored session in the hands of its one writer, without its conversation in memory.
+
+
+@asynccontextmanager
+async def held(session_id: str, store: SessionStore) -> AsyncIterator[SessionWriter]:
+    """Be the writer of a session that exists, for this block.
+
+    Raises:
+        SessionNotFoundError: the store holds no such session.
+        SessionLockedError: somebody writes it.
+        SessionStorageError: the disk refused.
+    """
+    if not await store.exists(check_session_id(session_id)):
+        raise unknown_error(session_id, store)
+    writer = await store.acquire(session_id)
+    try:
+        if not await store.exists(session_id):  # somebody deleted it this moment
+            raise unknown_error(session_id, store)
+        yield writer
+    finally:
+        with trio.CancelScope(shield=True):
+            await writer.release()
+
+
+def listable(sessions: Iterable[SessionMetadata], *, archived: bool) -> list[SessionMetadata]:
+    """Return the sessions that a list shows: those that are archived only where they are asked for."""
+    return [each for each in sessions if archived or not each.is_archived]
+
+
+async def set_archived(session_id: str, store: SessionStore, *, archived: bool) -> None:
+    """Write into a session's description whether lists leave it out; its time stays as it was.
+
+    Raises:
+        SessionError: it is unknown, being written, damaged, or the disk refused.
+    """
+    async with held(session_id, store) as writer:
+        metadata = (await writer.read(START)).metadata
+        if metadata is None:
+            raise unknown_error(session_id, store)
+        if metadata.is_archived == archived:
+            return
+        values = {key: value for key, value in metadata.metadata.items() if key != "archived"}
+        if archived:
+            values["archived"] = True
+        await writer.write_metadata(msgspec.structs.replace(metadata, metadata=values))
+
+
+# -- Deleting a session, alone or with those that it started.
+
+
+async def delete_session(session_id: str, store: SessionStore, *, children: bool) -> None:
+    """Delete a session; its subagents' sessions first, if they are to go as well.
+
+    Raises:
+        SessionError: one is unknown, or being written, or the disk refused.
+    """
+    below = descendants(session_id, await store.list_all()) if children else {}
+    await _delete(session_id, store, below)
+
+
+def descendants(
+    session_id: str, sessions: Sequence[SessionMetadata]
+) -> Mapping[str, Sequence[str]]:
+    """Return the sessions below one: the children of each that has some.
+
+    Each is named once, whatever the descriptions say of each other.
+    """
+    children: dict[str, list[str]] = {}
+    for each in sessions:
+        if each.parent_session_id is not None:
+            children.setdefault(each.parent_session_id, []).append(each.session_id)
+    found: dict[str, Sequence[str]] = {}
+    seen, waiting = {session_id}, [session_id]
+    while waiting:
+        parent = waiting.pop()
+        if below := [child for child in children.get(parent, ()) if child not in seen]:
+            found[parent] = below
+            seen.update(below)
+            waiting += below
+    return found
+
+
+async def _delete(session_id: str, store: SessionStore, below: Mapping[str, Sequence[str]]) -> None:
+    """Delete what is below a session while it is held, so that none of them is left without it."""
+    async with held(session_id, store) as writer:
+        for child in below.get(session_id, ()):
+            with suppress(SessionNotFoundError):  # somebody else was faster
+                await _delete(child, store, below)
+        await writer.delete()
+
+
+# -- A text that is looked for, and what stands around it where it is found.
+
+_AROUND = 40  # letters of a snippet on either side of what was found
+
+
+class Pattern:
+    """A text to look for, whatever the case of its letters.
+
+    Example:
+        >>> Pattern("straße").snippet("In der STRASSE brennt Licht.")
+        'In der STRASSE brennt Licht.'
+        >>> Pattern("straße").snippet("In der Gasse brennt Licht.") is None
+        True
+    """
+
+    def __init__(self, text: str) -> None:
+        """Look for this text.
+
+        Raises:
+            ValueError: it is empty.
+        """
+        if not text.strip():
+            raise ValueError("there is no text to look for")
+        self._folded = text.casefold()
+
+    def snippet(self, text: str) -> str | None:
+        """Return the words around the first place where it stands, in one line; None if nowhere."""
+        folded = text.casefold()
+        found = folded.find(self._folded)
+        if found < 0:
+            return None
+        start, stop = found, found + len(self._folded)
+        if len(folded) != len(text):  # some letters fold to several
+            start, stop = _unfolded(text, start, stop)
+        before = text[max(start - _AROUND, 0) : start]
+        after = text[stop : stop + _AROUND]
+        head = "…" if start > _AROUND else ""
+        tail = "…" if stop + _AROUND < len(text) else ""
+        return head + " ".join(f"{before}{text[start:stop]}{after}".split()) + tail
+
+
+def _unfolded(text: str, start: int, stop: int) -> tuple[int, int]:
+    """Return where in a text the part begins and ends that has this place in its folded form."""
+    begin, at = 0, 0
+    for place, letter in enumerate(text):
+        if at <= start:
+            begin = place
+        if at >= stop:
+            return begin, place
+        at += len(letter.casefold())
+    return begin, len(text)
+
+
+# -- Searching what was said in stored sessions, one history at a time.
+
+T = TypeVar("T")
+
+
+class SearchHit(msgspec.Struct, frozen=True):
+    """A session in which a text was found.
+
+    Attributes:
+        session: the session's description.
+        at: the place in its history of the first message that holds the text; None where only the
+            title does.
+        branch: None where that is the conversation in hand. What only stands before a compaction is
+            found too: then it is the number of the branch to whose history `at` belongs.
+        snippet: the text with some words around it, in one line; control characters are as they
+            were stored.
+        count: how many of its messages hold the text.
+    """
+
+    session: SessionMetadata
+    at: int | None
+    branch: int | None
+    snippet: str
+    count: int
+
+
+class SearchReport(msgspec.Struct, frozen=True):
+    """What a search has found.
+
+    Attributes:
+        hits: the sessions that hold the text, the last changed first.
+        searched: how many sessions were looked at; those behind the last hit that was asked for
+            were not.
+        damaged: why some of these could not be read; of those the titles alone were looked at.
+    """
+
+    hits: tuple[SearchHit, ...]
+    searched: int
+    damaged: tuple[SessionError, ...]
+
+
+class SessionSearch:
+    """Looks for a text in sessions as they are asked for, one history in memory at a time.
+
+    It is looked for in titles, in what was said, and in what tools were called with, whatever the
+    case of its letters; not in tools' results, which are other people's files for the most part, nor
+    in thinking. What was rewound is not looked at.
+
+    It may be cancelled between two histories, and goes on from there when it is asked again.
+    """
+
+    def __init__(self, text: str, sessions: Iterable[SessionMetadata], store: SessionStore) -> None:
+        """Look for this text in these sessions of a store; nothing is read yet.
+
+        Raises:
+            ValueError: the text is empty.
+        """
+        self._pattern = Pattern(text)
+        self._sessions = iter(sessions)
+        self._current: SessionMetadata | None = None  # until it has been looked at
+        self._store = store
+        self.searched = 0
+        self.damaged: list[SessionError] = []
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SearchHit:
+        while session := self._current or next(self._sessions, None):
+            self._current = session
+            hit = await self._look(session)
+            self._current = None
+            self.searched += 1
+            if hit is not None:
+                return hit
+        await trio.lowlevel.checkpoint()
+        raise StopAsyncIteration
+
+    async def _look(self, session: SessionMetadata) -> SearchHit | None:
+        title = session.metadata.get("title")
+        named = self._pattern.snippet(title) if isinstance(title, str) else None
+        try:
+            stored = await self._store.read(session.session_id)
+        except SessionError as error:
+            self.damaged.append(error)
+            return SearchHit(session, None, None, named, 0) if named is not None else None
+        if stored.metadata is None:  # deleted since it was listed
+            return None
+        return await self._in_thread(lambda: self._matched(session, named, stored))
+
+    def _matched(
+        self, session: SessionMetadata, named: str | None, stored: StoredSession
+    ) -> SearchHit | None:
+        """Look through what was read; this takes long where the history is."""
+        first: tuple[int, int | None, str] | None = None
+        count = 0
+        for branch, place, message in _said(branches(stored.history.entries)[-1]):
+            found = self._found(message)
+            if found is not None:
+                count += 1
+                first = first or (place, None if branch.is_current else branch.number, found)
+        if first is not None:
+            return SearchHit(session, *first, count)
+        return None if named is None else SearchHit(session, None, None, named, 0)
+
+    def _found(self, message: Message) -> str | None:
+        return next(
+            (
+                snippet
+                for block in message.content
+                for text in _texts(block)
+                if (snippet := self._pattern.snippet(text)) is not None
+            ),
+            None,
+        )
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if isinstance(self._store, ThreadedStore):
+            return await self._store.in_thread(work)
+        await trio.lowlevel.checkpoint()
+        return work()
+
+
+async def search_sessions(
+    text: str, store: SessionStore, *, limit: int, archived: bool
+) -> SearchReport:
+    """Look for a text in all sessions of a store, until so many are found.
+
+    Raises:
+        ValueError: the text is empty.
+        SessionStorageError: the store can't be read.
+    """
+    listed = listable(await store.list_all(), archived=archived)
+    search, hits = SessionSearch(text, listed, store), list[SearchHit]()
+    while len(hits) < limit and (hit := await anext(search, None)) is not None:
+        hits.append(hit)
+    return SearchReport(tuple(hits), search.searched, tuple(search.damaged))
+
+
+def _said(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
+    """Yield the messages of a conversation, then those that compactions and rewrites have left out."""
+    for place, message in enumerate(current.history):
+        yield current, place, message
+    branch: Branch | None = current
+    while branch is not None:
+        parent = branch.parent
+        if parent is not None and branch.begun_by != "rewind":
+            for place, message in enumerate(parent.history[: branch.begins_at - branch.kept]):
+                yield parent, place, message
+        branch = parent
+
+
+def _texts(block: ContentBlock) -> Iterator[str]:
+    """Yield what a person would look for in a block: what was said, or what a tool was given."""
+    if isinstance(block, TextBlock):
+        yield block.text
+    elif isinstance(block, ToolUseBlock):
+        yield block.raw_input
+        waiting: list[object] = [block.input]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, dict):
+                waiting += reversed(value.values())
+            elif isinstance(value, list):
+                waiting += reversed(value)

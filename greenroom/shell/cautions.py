@@ -1,0 +1,384 @@
+"""Words that make a harmless program write files or run others.
+
+A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so. And so does
+`sort "$x"`, where the word may turn out to be that option.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from greenroom.shell.effects import Command, ShellEffect, Unknown
+from greenroom.shell.programs import Usage, extent
+from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, words_of
+
+# Variables: which settings change what runs, and which builtins set them.
+
+_DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
+_INFLUENCE = re.compile(
+    r"IFS|ENV|HOME|SHELL|PS[0-4]|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|MAKEFLAGS|BROWSER|PERL5DB"
+    r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
+    r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
+    r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
+    r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
+    r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*|CORECLR_.*|OPENSSL_.*"
+)
+# They say where something is found, or who did it.
+_NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
+_PLAIN = re.compile(r"[\w.@:+-]*")
+# Values that can't make arithmetic run a command.
+_NO_CODE = re.compile(r"[\w./:@%+, *?=-]*|\{\w+\.\.\w+(?:\.\.\w+)?\}")
+_PREFIXES = frozenset({"builtin", "command"})
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts"})
+_DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "printf", "set"})
+_BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
+_REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
+_CONCERNED = _BUILTINS | _REDEFINERS
+_ATTRIBUTES = re.compile(
+    r"[-+][^\Win]*[in]\w*"
+)  # `-n` makes a name stand for another, `-i` computes
+_TESTS = frozenset({"test", "["})
+_SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
+_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
+
+
+def is_display_setting(setting: str) -> bool:
+    """Tell whether a setting such as "LANG=C" only changes how output looks."""
+    name, _, value = setting.partition("=")
+    return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
+
+
+def changes_programs(name: str) -> bool:
+    """Tell whether the shell or a program reads this variable to find what it runs.
+
+    Example:
+        >>> changes_programs("GIT_PAGER"), changes_programs("PATH"), changes_programs("MESSAGE")
+        (True, True, False)
+    """
+    return _INFLUENCE.fullmatch(name) is not None
+
+
+def concerns_variables(node: Finding) -> bool:
+    """Tell whether it may set variables, or change what words mean; most commands don't."""
+    if isinstance(node, SimpleCommand):
+        return bool(node.assignments) or _builtin(node) in _CONCERNED
+    return isinstance(node, Assignment)
+
+
+def run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
+    """Say what programs may run that find it in a variable, for the sake of denials."""
+    given = [node] if isinstance(node, Assignment) else list(node.assignments)
+    if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
+        parts = ((word.text.partition("="), word) for word in node.words[1:])
+        given += [Assignment(name, word._replace(text=value)) for (name, _, value), word in parts]
+    for name, value in given:
+        if not changes_programs(name) or _NOT_RUN.fullmatch(name):
+            continue
+        if value.unknown:
+            yield Unknown(reason=f"a program may run what is only known later: {value.text}")
+        if words := words_of(value.text):
+            yield Command(argv=tuple(map(Word, words)), guard=True, loose=True)
+
+
+def redefines(node: SimpleCommand) -> bool:
+    """Tell whether a builtin changes what later words mean, or runs a command in a subscript."""
+    program, texts = _builtin(node), [word.text for word in node.words[1:]]
+    if program == "set" and any(text == "keyword" or _KEYWORDS.match(text) for text in texts):
+        return True
+    if program in _TESTS:
+        named = (word for option, word in pairwise(node.words) if _takes_name(option))
+        runs = any("$(" in each.text or "`" in each.text for each in _tested_names(node))
+        return runs or any(word.unknown for word in named) or any(map(_SUBSCRIPT.search, texts))
+    if program in _REDEFINERS:
+        return bool(texts) and texts != ["-r"]
+    if program in ("declare", "typeset", "local"):
+        unclear = any(word.may_be_option for word in node.words)
+        if unclear or any(_ATTRIBUTES.fullmatch(text) for text in texts):
+            return True
+    return program in _BUILTINS - {"printf"} and any(map(_SUBSCRIPT.search, texts))
+
+
+def _takes_name(option: Word) -> bool:
+    return option.unknown or option.text in ("-v", "-R")
+
+
+def sets(node: Finding, names: frozenset[str]) -> bool:
+    """Tell whether it may set one of these variables."""
+    if isinstance(node, Assignment):
+        return node.name in names
+    if not isinstance(node, SimpleCommand):
+        return False
+    if any(each.name in names for each in node.assignments):
+        return True
+    return _builtin(node) in _READERS | _DECLARERS | {"unset"} and any(
+        word.text.partition("=")[0].removeprefix("-v") in names for word in node.words[1:]
+    )
+
+
+def computes(node: Finding) -> bool:
+    """Tell whether it is a builtin that evaluates its words as arithmetic."""
+    if not isinstance(node, SimpleCommand):
+        return False
+    program = _builtin(node)
+    return program == "let" or (program in _TESTS and any(True for _ in _tested_names(node)))
+
+
+def _tested_names(node: SimpleCommand) -> Iterator[Word]:
+    """Find the words of a test that may name a variable, whose subscript is evaluated."""
+    words = node.words
+    for at, word in enumerate(words[1:], 1):
+        after = words[at + 1] if at + 1 < len(words) else Word("")
+        if word.unknown and (word.split or after.unknown or "[" in after.text):
+            yield word
+
+
+def may_hold_code(node: Finding) -> bool:
+    """Tell whether it gives a variable a value that arithmetic would run as a command."""
+    if isinstance(node, Assignment):
+        return not _is_plain(node.value)
+    if not isinstance(node, SimpleCommand):
+        return False
+    values = [assignment.value for assignment in node.assignments]
+    program = _builtin(node)
+    if program in _DECLARERS:
+        values += node.words[1:]
+    return program in _READERS or not all(map(_is_plain, values))
+
+
+def _builtin(node: SimpleCommand) -> str:
+    """Name the builtin that a command runs, also behind `command` and `builtin`."""
+    for word in node.words:
+        if word.text not in _PREFIXES and word.text[:1] != "-":
+            return word.text
+    return ""
+
+
+def _is_plain(value: Word) -> bool:
+    """Tell whether it is surely not code; the name of a file may be some."""
+    return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)
+
+
+Found = Iterator[tuple[int, str]]
+_Finder = Callable[[Usage], Found]
+
+_GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
+# Words of programs, matched at their beginnings, that let them write files or run programs.
+_EXPRESSIONS = {
+    # commands, but not where to begin: `+F`, `+G`, `+12`, `+/text`
+    **dict.fromkeys(("less", "more", "vim"), r"\+(?!(?:\+?(?:[0-9]*[gGF]?|[/?][^\n]*))\Z)"),
+    **dict.fromkeys(("ed", "dc"), r"[-e]*\s*!"),
+    # options from a file, plug-ins, another linker
+    "gcc": r"@|.*-plugin|-load\Z|-fuse-ld=.*/",
+    **dict.fromkeys(("rustc", "cargo"), r"@|.*(?:linker=|codegen-backend)"),
+    "go": r".*-extld",
+    # settings that run commands, or say what runs them
+    "make": (
+        r"\s*+(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
+        r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n])"
+        r"|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b"
+    ),
+    "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
+    "curl": r".*%output\{",
+    "jq": r".*\b(?:import|include)\b",  # other files
+    "java": r"-XX:On",
+    "tar": r"[A-Za-z]*[IF][A-Za-z]*\Z",  # its first word needs no dash
+}
+_TEXTS = {name: re.compile(each, re.DOTALL) for name, each in _EXPRESSIONS.items()}
+_SSH = re.compile(
+    r"\s*(?:ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|PKCS11Provider"
+    r"|SecurityKeyProvider|XAuthLocation|Include|Match)\b",
+    re.IGNORECASE,
+)
+_FROM_OUTSIDE = re.compile(
+    r"(?:.*,)?(?:(?:src|source)=)?(?:/|~|\$\{?HOME|\.\.(?:/|:|,|$))|[^:,]*/\.\.(?:/|:|,|$)"
+)
+_VALUES = {
+    "docker": (("-v", "--volume", "--mount"), _FROM_OUTSIDE),
+    **dict.fromkeys(("ssh", "scp", "sftp"), (("-o",), _SSH)),
+}
+
+_REPLACEMENT = r"(?:\\.|[^{0}\\\n])*+"
+# A delimiter inside brackets ends nothing, so there are none in them here.
+_REGEX = r"(?:\\.|\[\^?\]?(?:\[:\w+:\]|[^\[\]{0}\n])*+\]|[^{0}\\\n\[])*+"
+_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_REGEX.format('/')}/I?)"
+_SUBSTITUTIONS = "|".join(
+    (rf"{{0}}{_REGEX}{{0}}{_REPLACEMENT}{{0}}").format(each)
+    for each in ("/", r"\|", ",", "#", "@", "!")
+)
+_SUBSTITUTION = rf"s(?:{_SUBSTITUTIONS})[gpiI0-9]*+"
+_SED_COMMAND = rf"(?:{_SUBSTITUTION}|[pPdDqQ=nNgGhHxlz]\d*+)"
+_SED = re.compile(
+    rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
+    rf"[\s;}}]*+)*+"
+)
+# Further files are read by way of ARGV, and names of variables made up by way of the others.
+_AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|@]")
+
+
+def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
+    """Find the words that make a program do more than its name says: their places, and why.
+
+    What a program writes depends on every word that it is given, so each has to be known, unless the
+    program only reads or prints.
+
+    Example:
+        >>> from greenroom.shell.words import Word
+        >>> from greenroom.shell.programs import usage_of
+        >>> find_cautions(usage_of([Word(each) for each in ("sort", "-ro", "file", "names")]))
+        ((1, '-ro lets sort write files or run programs'),)
+    """
+    argv, found = usage.argv, dict[int, str]()
+    name = usage.program.name.partition(" ")[0] or basename(argv[0].text)
+    for at, why in _found(usage, name):
+        found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
+    if extent(usage) not in ("prints", "reads"):
+        for at, word in enumerate(argv):
+            if word.unknown and not _is_message(argv, at):
+                found.setdefault(at, f"{word.text[:40]} is only known at run time")
+    return tuple(sorted(found.items()))
+
+
+def _is_message(words: Sequence[Word], at: int) -> bool:
+    """Tell whether a word is the message of a commit, in which nothing matters."""
+    before = words[at - 1].text
+    return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
+
+
+def _found(usage: Usage, name: str) -> Found:
+    argv, program = usage.argv, usage.program
+    if program.is_("always") and len(argv) > 1:
+        yield max(usage.start, 1), f"{name} runs what files say"
+    for part in usage.parts:
+        writes_nothing = part.value in ("-", "/dev/null")
+        if "!" in part.marks or ("?" in part.marks and not writes_nothing):
+            yield part.at, ""
+    for finder in _FINDERS.get(name, ()):
+        yield from finder(usage)
+    if pattern := _TEXTS.get(name):
+        yield from _texts(usage, pattern)
+    can_be_careful = (program.is_("!") or program.is_("?") or pattern) and not program.is_("plain")
+    if can_be_careful and any(word.dynamic for word in argv):
+        for at in _unseen(usage):
+            yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
+
+
+def _unseen(usage: Usage) -> Iterator[int]:
+    """Find the words that may turn out to be an option which the text does not show."""
+    values = {part.value_at for part in usage.parts if part.value_at > part.at}
+    ended = {part.at for part in usage.parts if part.ended}
+    for at, word in enumerate(usage.argv):
+        is_value = at in values and not word.split  # which may be nothing
+        if at > usage.start and word.may_be_option and not (is_value or at in ended):
+            yield at
+
+
+def _texts(usage: Usage, pattern: re.Pattern[str]) -> Found:
+    ended = {part.at for part in usage.parts if part.ended}
+    for at, word in enumerate(usage.argv[1:], 1):
+        if pattern.match(word.text) and not (at in ended and word.text.startswith("+")):
+            yield at, ""
+
+
+def _git(usage: Usage) -> Found:
+    """Find the options before the verb; those behind it are in the table."""
+    for at, word in enumerate(usage.argv[1 : usage.start], 1):
+        if word.text.partition("=")[0] in _GIT_GLOBAL or (word.dynamic and word.may_be_option):
+            yield at, ""
+
+
+def _subscripted(usage: Usage) -> Found:
+    for at, word in enumerate(usage.argv[1:], 1):
+        if "[" in word.text or word.dynamic:
+            yield at, f"{usage.argv[0].text} evaluates subscripts, which may run commands"
+        elif changes_programs(word.text.partition("=")[0]):
+            yield at, f"{usage.argv[0].text} sets {word.text[:40]}, by which programs are found"
+
+
+def _second_file(usage: Usage) -> Found:
+    files = [part.at for part in usage.parts if not part.option]
+    # which may be two
+    several = [at for at in files if usage.argv[at].pattern or usage.argv[at].split]
+    for at in several or files[1:]:
+        yield at, f"the second file of {usage.argv[0].text} is written"
+
+
+def _system(usage: Usage) -> Found:
+    """Find the operand that date takes for the new time."""
+    for part in usage.parts:
+        if not part.option and not usage.argv[part.at].text.startswith("+"):
+            yield part.at, f"{usage.argv[part.at].text[:40]} is set for the whole system"
+
+
+def _sed(usage: Usage) -> Found:
+    scripts = [p for p in usage.parts if p.option == "-e" or p.option.startswith("--e")]
+    for part in scripts or [part for part in usage.parts if not part.option][:1]:
+        at = part.value_at or part.at
+        if usage.argv[at].dynamic or not sed_only_prints(part.value or usage.argv[at].text):
+            yield at, "this sed script may write files or run programs"
+
+
+def _awk(usage: Usage) -> Found:
+    script = next((usage.argv[part.at] for part in usage.parts if not part.option), None)
+    if script is not None and (script.dynamic or not awk_only_prints(script.text)):
+        at = next(at for at, word in enumerate(usage.argv) if word is script)
+        yield at, "this awk script may write files or run programs"
+
+
+def _jq(usage: Usage) -> Found:
+    """Find a filter that is not known; behind `--arg` and a name stands its value."""
+    argv = usage.argv
+    places = [part.at for part in usage.parts if not part.option]
+    filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
+    if filters and argv[filters[0]].dynamic:
+        yield filters[0], "this jq filter is only known at run time"
+
+
+def _values(usage: Usage) -> Found:
+    """Find values of options that run a command here, or open folders outside of the workspace."""
+    options, pattern = _VALUES[usage.program.name]
+    for part in usage.parts:
+        if part.option in options and pattern.match(part.value or ""):
+            yield part.at, ""
+
+
+def sed_only_prints(script: str) -> bool:
+    r"""Tell whether a sed script reads and prints only: it writes no file and runs nothing.
+
+    Example:
+        >>> sed_only_prints("1,5p"), sed_only_prints("s/a/b/w out"), sed_only_prints("1e ls")
+        (True, False, False)
+    """
+    return _SED.fullmatch(script) is not None
+
+
+def awk_only_prints(script: str) -> bool:
+    """Tell whether an awk script surely reads and prints only.
+
+    Without a `print` before it `>` compares. Strings are not left out, since what looks like one
+    may begin inside a regular expression.
+
+    Example:
+        >>> awk_only_prints("$3 > 80 || /x/ { print $1 }"), awk_only_prints('{ print > "out" }')
+        (True, False)
+    """
+    printing = script.find("print")
+    if printing >= 0 and script.find(">", printing) >= 0:
+        return False
+    return _AWK_ACTS.search(script.replace("||", "")) is None
+
+
+_FINDERS: dict[str, tuple[_Finder, ...]] = {
+    "git": (_git,),
+    "uniq": (_second_file,),
+    "xxd": (_second_file,),
+    "date": (_system,),
+    "sed": (_sed,),
+    "awk": (_awk,),
+    "jq": (_jq,),
+    **dict.fromkeys(_VALUES, (_values,)),
+    **dict.fromkeys(
+        ("declare", "export", "getopts", "let", "local", "mapfile", "read", "readarray"),
+        (_subscripted,),
+    ),
+    **dict.fromkeys(("readonly", "typeset", "unset", "wait"), (_subscripted,)),
+}

@@ -1,0 +1,137 @@
+"""What lies on this disk: where links lead, and what patterns stand for, each looked up once."""
+
+import os
+import stat
+from dataclasses import dataclass, field
+from itertools import islice
+
+from greenroom.shell.glob import fold, read_glob
+
+MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they are
+MAX_LENGTH = 4096  # of a path that the system can look up
+
+
+@dataclass(eq=False)
+class Disk:
+    """The links and the names in folders, at the time of one check.
+
+    A command may name thousands of files in one folder; each name is looked up once, and the
+    folder as well.
+
+    Attributes:
+        full: there was more than is looked up for one check, so nothing but a denial may rely on
+            where paths lead.
+    """
+
+    full: bool = False
+    _lookups: int = 0
+    _ends: dict[str, str] = field(default_factory=dict)
+    _missing: set[str] = field(default_factory=set)  # nothing lies in these
+    _folders: dict[str, str] = field(default_factory=dict)
+    _listed: dict[str, tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
+
+    def real(self, path: str) -> str:
+        """Follow every link of an absolute path, as `os.path.realpath` does.
+
+        Raises:
+            ValueError: no disk can hold the path.
+        """
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = self._walk("", folder)
+        return self._walk(self._folders[folder], name) or "/"
+
+    def _walk(self, at: str, path: str) -> str:
+        """Follow a path, name by name; the root folder comes out empty."""
+        for name in path.split("/"):
+            if name == "..":
+                at = at.rpartition("/")[0]
+            elif name not in ("", "."):
+                at = f"{at}/{name}" if at in self._missing else self._end(f"{at}/{name}")
+        return at
+
+    def _end(self, path: str) -> str:
+        """Follow the last name of a path whose other names are no links."""
+        if path in self._ends:
+            return self._ends[path]
+        self._lookups += 1
+        if self._lookups > MAX_LOOKUPS or len(path) > MAX_LENGTH:
+            self.full = True
+            return path
+        try:
+            target = os.readlink(path)
+        except FileNotFoundError:
+            target = ""
+            self._missing.add(path)
+        except OSError:  # which is no link
+            target = ""
+        self._ends[path] = path  # what leads back here is a circle, and stands for itself
+        if target:
+            folder = "" if target.startswith("/") else path.rpartition("/")[0]
+            self._ends[path] = self._walk(folder, target)
+        return self._ends[path]
+
+    def fitting(self, pattern: str) -> tuple[list[str], bool]:
+        """Find what the absolute path of a pattern stands for, without regard to case.
+
+        As in the shell, a star stands for no dot at the beginning of a name, and `**` for one name.
+        Behind a final slash there are folders only.
+
+        Returns:
+            The paths, and whether there are surely no others.
+        """
+        found, sure, is_open = [""], True, False
+        for name in filter(None, pattern.split("/")):
+            glob = read_glob(fold(name))
+            is_open = not glob.plain
+            if not is_open:
+                found = [f"{folder}/{name}" for folder in found]
+                continue
+            listed = [self._names(folder or "/") for folder in found]
+            # The first one may be made by the command itself; `**` may be set to mean any depth.
+            sure = sure and listed != [None] and name != "**"
+            self._lookups += sum(len(names or ()) for names in listed)
+            if self._lookups > MAX_LOOKUPS:
+                self.full = True
+                return [], False
+            hidden = glob.head.startswith(".")
+            found = [
+                f"{folder}/{each}"
+                for folder, names in zip(found, listed, strict=True)
+                for each, folded in names or ()
+                if hidden is folded.startswith(".") and glob.fits(folded)
+            ]
+        end = "/" if pattern.endswith("/") else ""
+        if end or not is_open:
+            found = [path for path in found if os.path.lexists(f"{path}{end}")]
+        return found, sure
+
+    def _names(self, folder: str) -> tuple[tuple[str, str], ...] | None:
+        """List a folder: each name, also folded; None if it can't be."""
+        if folder not in self._listed:
+            at = self.real(folder).rstrip("/")
+            try:
+                with os.scandir(folder) as entries:
+                    found = list(islice(entries, MAX_LOOKUPS + 1))
+                plain = [f"{at}/{each.name}" for each in found if not each.is_symlink()]
+            except OSError:
+                self._listed[folder] = None
+            else:
+                self._ends.update(zip(plain, plain, strict=True))  # no link, so no further look
+                self._listed[folder] = tuple((each.name, fold(each.name)) for each in found)
+        return self._listed[folder]
+
+
+def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
+    """Read what a regular file begins with; it never waits for a pipe or a device.
+
+    Raises:
+        OSError: it can't be read, or is something else.
+        ValueError: no disk can hold the path.
+    """
+    flags = os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        # What was opened is looked at, not what may lie at the path by now.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        return file.read(most)

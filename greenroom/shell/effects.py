@@ -1,0 +1,298 @@
+"""Facts: what one tool call would do, each small enough for a rule to judge."""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Literal, TypeAlias
+
+from greenroom.core import visible
+from greenroom.shell.disk import MAX_LENGTH, Disk
+from greenroom.shell.glob import loosened
+from greenroom.shell.words import Part, Word
+
+Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
+"""What a command does with what its words name, as far as it has no cautions.
+
+- prints: nothing; they are only text.
+- reads: it reads some of it.
+- stores: it writes, but no file that they name, as `git add` doesn't.
+- any: whatever its program does.
+"""
+
+Stars: TypeAlias = Literal["none", "files", "search"]
+"""What the stars in a path are.
+
+- none: it has none, or they stand for themselves.
+- files: the shell's, in whose place the files come that fit.
+- search: a program's that searches folders by itself, as `find -name`.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One program with its words.
+
+    Attributes:
+        argv: its words.
+        guard: only denials and questions are looked for; something else must allow it.
+        outer: the command that runs this one, such as `timeout`, or None.
+        start: where in the outer command's words this one begins.
+        cautions: places of words that make the program do more than its name says, and why.
+        loose: the program is one that we don't know, so it may run what its words say.
+        place: where the relative paths among its words begin, or None.
+        settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
+        extent: what it does with what its words name; "any" if it has cautions.
+        parts: its options and operands, if it is known how its program reads them.
+        inner: the word that begins the command which it runs, as of `timeout`, or None.
+    """
+
+    argv: tuple[Word, ...]
+    guard: bool = False
+    outer: "Command | None" = field(default=None, hash=False)
+    start: int = 0
+    cautions: tuple[tuple[int, str], ...] = ()
+    loose: bool = False
+    place: "Place | None" = field(default=None, repr=False)
+    settings: tuple[str, ...] = ()
+    extent: Extent = "any"
+    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
+    inner: int | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The words joined by blanks, which is what regular expressions see."""
+        return " ".join([word.text for word in self.argv])
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """The same, and once more with the program named without its folder if it has one."""
+        folder = self.argv[0].text.rpartition("/")[0] if self.argv else ""
+        base = self.text.removeprefix(f"{folder}/")
+        return (self.text,) if base == self.text else (self.text, base)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether `text` hides nothing: all words are known, and the program is one word."""
+        program = self.argv[0].text if self.argv else " "
+        return self.known and not any(char.isspace() for char in program)
+
+    @property
+    def known(self) -> bool:
+        """Whether every word is known before the command runs."""
+        return all(word.static for word in self.argv)
+
+    def __str__(self) -> str:
+        return visible(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathUse:
+    """A file or folder that is read or written.
+
+    Attributes:
+        kind: what is done to it.
+        text: as it was named.
+        lexical: the absolute paths that this may mean, `..` removed as text; of a pattern also
+            the files that fit now.
+        real: the same with symbolic links followed.
+        guard: only denials and questions are looked for.
+        stars: whether it names whatever files there are that fit, as `*.py` does.
+        patterns: those among the paths that may stand for other files than were found.
+        command: the command whose output is redirected there, if that is how it is written.
+    """
+
+    kind: Literal["read", "write"]
+    text: str
+    lexical: tuple[str, ...]
+    real: tuple[str, ...]
+    guard: bool = False
+    stars: Stars = "none"
+    patterns: tuple[str, ...] = ()
+    command: Command | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {visible(self.text)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A variable set or a function defined.
+
+    Attributes:
+        reason: what is set or defined, in words.
+        command: the command that the variable is set for, if it is set for one alone.
+        setting: the same as "NAME=value" if the value is written out; a rule for the command
+            that names this setting covers it, and no other rule for commands does.
+    """
+
+    reason: str
+    command: Command | None = field(default=None, hash=False, repr=False)
+    setting: str = ""
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Something that can't be told beforehand; nothing allows it but a person.
+
+    Attributes:
+        reason: why it can't be told.
+        refused: whether it is so large that it is denied rather than asked about.
+    """
+
+    reason: str
+    refused: bool = False
+    guard: bool = field(default=False, init=False)
+
+    def __str__(self) -> str:
+        return visible(self.reason)
+
+
+ShellEffect: TypeAlias = Command | PathUse | Change | Unknown
+"""Any fact."""
+
+
+# Where the paths of a call begin, and what they mean on this disk.
+
+MAX_FOLDERS = 8
+MAX_FOLLOWED = 512  # characters of a folder
+MAX_LINKS = 8
+# A path with empty names, or with `.` or `..` among them.
+_UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
+# A pattern with `..` behind a star.
+_UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
+_LINKS = re.compile("cwd|root")
+# The links of a process to its folder and its root.
+_PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """The workspace root, and the folders that may be the current one.
+
+    A command may change its folder on the way, and whether it does can't always be told; then a
+    path means several files, and all of them are judged.
+
+    Attributes:
+        root: the workspace root, which relative patterns begin at.
+        folder: the folder that the call begins in.
+        others: folders that it may have changed to.
+        lost: whether it may be anywhere.
+        disk: what was looked up for this check.
+        home: the user's own folder.
+    """
+
+    root: str
+    folder: str
+    others: tuple[str, ...] = ()
+    lost: bool = False
+    disk: Disk = field(default_factory=Disk, repr=False)
+    home: str = field(default_factory=partial(os.path.expanduser, "~"))
+
+    def moved(self, path: str) -> "Place":
+        """Return the place after a change of folder that may or may not take effect."""
+        path = os.path.expanduser(path)
+        folders = [""] if path.startswith("/") else (self.folder, *self.others)
+        steps = [_normal(f"{folder}/{path}") for folder in folders]
+        others = tuple(dict.fromkeys((*self.others, *steps)))
+        long = any(len(each) > MAX_FOLLOWED for each in steps)
+        if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
+            return self.lose()
+        return self if others == self.others else replace(self, others=others)
+
+    def lose(self) -> "Place":
+        """Return the place after a change of folder that can't be told."""
+        return self if self.lost else replace(self, lost=True)
+
+    def use(
+        self,
+        kind: Literal["read", "write"],
+        path: str,
+        *,
+        tilde: bool = True,
+        guard: bool = False,
+        command: Command | None = None,
+        stars: Stars = "none",
+    ) -> PathUse | Unknown:
+        """Say which files a path means; one that no disk can hold is unknown.
+
+        With `stars` it is a pattern, which stands for the files that fit.
+        """
+        name = path
+        if stars == "files":  # a long set may stand for a short name
+            name = loosened(path, quoted=not tilde or len(path) > MAX_LENGTH)
+        if not name or len(name) > MAX_LENGTH or "\0" in name:
+            return Unknown(reason=f"no usable path: {path[:60]!r}")
+        if tilde and name.startswith("~"):
+            name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
+        if self.lost and not name.startswith("/") and not guard:
+            return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
+        try:
+            os.fsencode(name)  # which fails for what no disk can hold
+            meant = self._meant(name)
+            lexical = [_normal(each) for each in meant]
+            # A program follows links before it goes up; a tool may go up first. Judge both.
+            spelled = meant if meant == lexical else (*meant, *lexical)
+            real = [self.disk.real(each) for each in spelled]
+            patterns = lexical if stars == "search" else []
+            if stars == "files":
+                found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
+                if not patterns:
+                    lexical += found
+                # What else a pattern may name is asked about, except where only links lead.
+                seen = set(found) if patterns else set()
+                real += [each for each in map(self.disk.real, found) if each not in seen]
+        except (OSError, ValueError) as error:
+            return Unknown(reason=f"no usable path: {path!r}: {error}")
+        return PathUse(
+            kind=kind,
+            text=path,
+            lexical=tuple(dict.fromkeys(lexical)),
+            real=tuple(dict.fromkeys(real)),
+            guard=guard,
+            stars=stars,
+            patterns=tuple(patterns),
+            command=command,
+        )
+
+    def _meant(self, name: str) -> list[str]:
+        """Begin a path in each folder, also where it leads by the links of a process.
+
+        Which process is meant does not matter: taken for the command's own, a denied file is found.
+        """
+        folders = (self.folder, *self.others)
+        joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
+        if any(map(_LINKS.search, joined)):
+            spelled = sorted({*joined, *map(_normal, joined)})
+            joined += [_its_own(path, folder) for path in spelled for folder in folders]
+        return joined
+
+    def _fitting(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Find what a pattern stands for; return with it where it may stand for something else."""
+        end = "/" if name.endswith("/") else ""
+        found: list[str] = []
+        unsure: list[str] = []
+        for path in paths:
+            fitting, sure = self.disk.fitting(f"{path}{end}")
+            found += fitting
+            unsure += [] if sure and not self.lost else [path]
+        # From wherever the links lead that fit.
+        self.disk.full |= _UP_AGAIN.search(name) is not None
+        return found, unsure
+
+
+def _normal(path: str) -> str:
+    return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
+
+
+def _its_own(path: str, folder: str) -> str:
+    for _ in range(MAX_LINKS):
+        if link := _PROCESS.match(path):
+            path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
+    return path

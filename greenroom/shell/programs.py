@@ -1,0 +1,383 @@
+"""A command as its program understands it: its options, its operands, and the command inside it.
+
+What is known of each program is a table, `programs.txt`. Of a program that is not in it nothing is known,
+so it may run whatever its words say.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from greenroom.shell.effects import Extent
+from greenroom.shell.words import Part, Word, basename
+
+SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the table says of a program, or of git and one of its verbs.
+
+    Attributes:
+        name: the first name in its row.
+        options: the marks of each option, and of each word that is marked as one.
+        kinds: every mark in its row, and words such as "reads".
+    """
+
+    name: str
+    options: dict[str, str] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
+
+    def marks(self, option: str) -> str:
+        """Return the marks of an option, or of a word; a long option may be abbreviated."""
+        known = self.options.get(option)
+        if known is None and option.startswith("--") and option not in _NO_ABBREVIATIONS:
+            known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
+        return known or ""
+
+    def is_(self, kind: str) -> bool:
+        """Tell whether its row holds this mark or word."""
+        return kind in self.kinds
+
+    def add(self, entry: str) -> None:
+        """Take in an entry of a row: options, or what they are called, each with its mark."""
+        mark, rest = entry[0], entry[1:]
+        if entry in _KINDS:
+            self.kinds.add(entry)
+        elif mark == "+":
+            self._mark("=", *(f"-{each}" for each in rest.split(",")))
+        elif mark == "^":
+            self.options["^"] = rest
+        elif mark == "$":
+            self._mark("$", *rest.split(","))
+        elif mark in "!?~=@%&":
+            self._mark(mark, *([rest] if rest[0] == "-" else (f"-{each}" for each in rest)))
+        elif mark == "-" and entry[-1] == "?":
+            self._mark("?", entry[:-1])
+        else:
+            self._mark("!", entry)
+
+    def _mark(self, mark: str, *options: str) -> None:
+        self.kinds.update(mark)
+        self.options.update((each, self.options.get(each, "") + mark) for each in options)
+
+    def include(self, other: "Program") -> None:
+        """Add what the table says of another program."""
+        for option, marks in other.options.items():
+            self._mark(marks, option)
+
+
+def abbreviates(option: str, wanted: str) -> bool:
+    """Tell whether an option is this one, or a beginning of it if it is long."""
+    return option == wanted or (
+        len(option) > 2 and option.startswith("--") and wanted.startswith(option)
+    )
+
+
+_NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
+_KINDS = frozenset(
+    [
+        "always",
+        "pattern",
+        "plain",
+        "prints",
+        "reads",
+        "stores",
+        "wraps",
+        "wraps2",
+        "transparent",
+        "joins",
+        "fills",
+        "runs",
+    ]
+)
+
+
+def _read_table(text: str) -> dict[str, Program]:
+    """Read the table; further rows of one name belong together, and git's to its verbs."""
+    programs: dict[str, Program] = {}
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        names, _, entries = line.rpartition(":")
+        first, *others = names.split(", ")
+        program = programs.setdefault(first, Program(first))
+        programs.update((each, program if entries else Program(each)) for each in others)
+        for entry in entries.split():
+            program.add(entry)
+    for verb in {id(each): each for each in programs.values() if " " in each.name}.values():
+        verb.include(programs["git"])
+    return programs
+
+
+PROGRAMS = _read_table(Path(__file__).with_name("programs.txt").read_text(encoding="utf-8"))
+"""Each program, and each verb of git as `git log`, by its names; the file says how to read it."""
+
+
+def _list(*kinds: str) -> tuple[str, ...]:
+    return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
+
+
+READ_ONLY = _list("reads", "prints")
+"""What only reads or prints."""
+
+WRAPPERS = frozenset(_list("wraps", "wraps2"))
+"""What runs the command that its own words name."""
+
+RUNNERS = frozenset(_list("runs"))
+"""What runs what its words say too, somewhere else or later: its own rule has to speak for it."""
+
+_UNKNOWN = Program("")
+_TAKES_VALUE = re.compile("[=@?]")
+_UNDERSTOOD = re.compile("[=&]")
+# Options of git before its verb with a value in the next word.
+_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
+
+# Developers' programs, and the options with which they print their version and nothing else. Those
+# are missing that a file of the project may replace by another version of themselves.
+_VERSIONS = {
+    **dict.fromkeys(("python", "python3", "pip", "pip3"), ("--version", "-V")),
+    **dict.fromkeys(("node", "npm"), ("--version", "-v")),
+    **dict.fromkeys(
+        ("bash", "clang", "cmake", "docker", "gcc", "git", "java", "make", "perl", "rg", "ruby"),
+        ("--version",),
+    ),
+}
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
+
+
+class Usage(NamedTuple):
+    """A command as its program understands it.
+
+    Attributes:
+        argv: its words.
+        program: what is known of the program.
+        start: the word that its options follow: the program, or the verb of git.
+        parts: its options and operands; none where nothing is known of the program.
+    """
+
+    argv: Sequence[Word]
+    program: Program
+    start: int
+    parts: tuple[Part, ...]
+
+    @property
+    def inner(self) -> int | None:
+        """The word that begins the command which a wrapper runs; None if it can't be told."""
+        kinds = self.program.kinds
+        before = 0 if "wraps" in kinds else 1 if "wraps2" in kinds else None
+        options = [part for part in self.parts if part.option]
+        if before is None or not all(_UNDERSTOOD.search(part.marks) for part in options):
+            return None
+        operands = [part.at for part in self.parts if not part.option]
+        start = operands[before] if len(operands) > before else len(self.argv)
+        return start if all(word.static for word in self.argv[:start]) else None
+
+
+def usage_of(argv: Sequence[Word]) -> Usage:
+    """Take a command apart as its program does.
+
+    Example:
+        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
+        >>> for part in usage_of(words).parts:
+        ...     print(part.at, part.option, part.value)
+        1 -n None
+        1 -k 2
+        3 --reverse None
+        5  None
+    """
+    program, start = _program_of(argv)
+    parts = tuple(_parts(argv, program, start)) if program.kinds else ()
+    return Usage(argv, program, start, parts)
+
+
+def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
+    program = PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
+    if program.name != "git":
+        return program, 0
+    for at in range(1, len(argv)):
+        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
+            return PROGRAMS.get(f"git {argv[at].text}", program), at
+    return program, len(argv)
+
+
+def is_known(usage: Usage) -> bool:
+    """Tell whether it is known what the program does with its words, so that they are only words."""
+    known, has_verb = usage.program, usage.start < len(usage.argv)
+    is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
+    return basename(usage.argv[0].text) in SHELLS or (is_listed and not known.is_("runs"))
+
+
+def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
+    at, operands, ended = start + 1, 0, False
+    stop = int(program.options.get("^", 0))  # so many operands end the options
+    while at < len(argv):
+        text = argv[at].text
+        if ended or len(text) < 2 or text[0] != "-":
+            operands += 1
+            yield Part(at, ended=ended, marks="" if ended else program.options.get(text, ""))
+            ended = ended or operands == stop
+        elif text == "--" and program.name != "find":  # which takes actions behind it
+            ended = True
+        else:
+            following = argv[at + 1].text if at + 1 < len(argv) else None
+            found = tuple(_options(at, text, following, program))
+            yield from found
+            at += any(part.value_at > at for part in found)
+        at += 1
+
+
+def _options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
+    """Find the options in a word: a long one, or a cluster of short ones."""
+    name, attached, value = text.partition("=")
+    if text.startswith("--") or (len(name) > 2 and name in program.options):
+        marks = program.marks(name)
+        if attached:
+            yield Part(at, name, value, at, marks=marks)
+        elif following is not None and _TAKES_VALUE.search(marks):
+            yield Part(at, name, following, at + 1, marks=marks)
+        else:
+            yield Part(at, name, marks=marks)
+        return
+    for place in range(1, len(text)):
+        option, rest = f"-{text[place]}", text[place + 1 :]
+        marks = program.marks(option)
+        if _TAKES_VALUE.search(marks):
+            apart = not rest and following is not None
+            yield Part(at, option, following if apart else rest, at + apart, marks=marks)
+            return
+        yield Part(at, option, marks=marks)
+        if "!" in marks or "%" in marks:
+            return
+
+
+def read_only_commands() -> tuple[str, ...]:
+    """List the commands that need no rule while they only read, inside the workspace.
+
+    Example:
+        >>> {"ls", "git status", "python --version"} <= set(read_only_commands())
+        True
+    """
+    versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
+    return (*READ_ONLY, "command -v", *versions)
+
+
+def extent(usage: Usage) -> Extent:
+    """Say what a command without cautions does with what its words name.
+
+    Example:
+        >>> [extent(usage_of([Word(each) for each in line.split()])) for line in (
+        ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
+        ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
+    """
+    argv, program = usage.argv, usage.program
+    name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
+    if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
+        return "prints"
+    if name == "command" and first in ("-v", "-V"):
+        return "reads"
+    if program.is_("reads") and _is_listing(usage):
+        return "reads"
+    return "stores" if program.is_("stores") else "any"
+
+
+def _is_listing(usage: Usage) -> bool:
+    """Tell whether a program that can do more than list is told to list, if it is one."""
+    if not usage.program.is_("$"):
+        return True
+    options = [part for part in usage.parts if part.option]
+    if usage.program.is_("&") and not all("&" in part.marks for part in options):
+        return False
+    operand = next((part for part in usage.parts if not part.option), None)
+    marks = usage.program.marks("-") if operand is None else operand.marks
+    if operand is not None and operand.at != usage.start + 1:
+        marks = ""
+    return any("$" in each for each in (marks, *(part.marks for part in options)))
+
+
+def evaluated(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Find the words of the text that a command runs as commands; None if it runs none.
+
+    There are no words where it comes from the standard input.
+    """
+    name = basename(argv[0].text)
+    if name == "eval":
+        return tuple(argv[1 + (len(argv) > 1 and argv[1].text == "--") :])
+    if name in SHELLS:
+        return _shell(argv)
+    if name in (".", "source") and len(argv) > 1:
+        return _file(argv, 1)
+    if name == "trap" and len(argv) > 2:
+        return (argv[1 + (argv[1].text == "--")],)
+    return None
+
+
+def _shell(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Find the text of a shell: behind -c, else a script file, else the standard input.
+
+    A plus begins options as well: `+c` is -c, and `+` alone is an option, too.
+    """
+    at, letters = 1, ""
+    while at < len(argv) and argv[at].text[:1] in ("-", "+") and argv[at].text:
+        option = argv[at].text
+        at += 1
+        if argv[at - 1].dynamic:
+            return ()
+        if option in ("-", "--"):
+            break
+        if option in _VALUED:
+            at += 1
+        elif not option.startswith("--"):
+            letters += option[1:]
+            at += sum(map(option.count, "oO"))
+    if "O" in letters:  # which changes what patterns stand for
+        return ()
+    if "c" in letters:
+        return tuple(argv[at : at + 1])
+    return () if "s" in letters else _file(argv, at)
+
+
+def _file(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
+    """Look at the word that names a file of commands; without one it is the standard input.
+
+    A file that is only known at run time may be the standard input as well.
+    """
+    is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
+    return () if is_stdin else None
+
+
+def is_transparent(usage: Usage) -> bool:
+    """Tell whether a command only runs another one, which alone has to be allowed."""
+    argv, start = usage.argv, usage.inner
+    if start is None or start >= len(argv) or "/" in argv[0].text:
+        return False
+    plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
+    return usage.program.is_("transparent") or plain_env
+
+
+def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Say where the commands of find begin, and where each of them ends.
+
+    Example:
+        >>> list(find_actions([Word(each) for each in "find . -exec rm {} ; -exec ls +".split()]))
+        [(3, 5), (7, 9)]
+    """
+    at = 1
+    while at < len(argv):
+        if argv[at].text in _ACTIONS:
+            begin = at + 1
+            at = next((i for i in range(begin, len(argv)) if _ends_action(argv, i)), len(argv))
+            yield begin, at
+        at += 1
+
+
+def _ends_action(argv: Sequence[Word], at: int) -> bool:
+    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
+    text = argv[at].text
+    return text == ";" or (text == "+" and argv[at - 1].text == "{}")

@@ -1,0 +1,404 @@
+"""Words of commands: what they say, and how much of it is known before the command runs."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+UNKNOWN = "\0"
+"""What a `shape` has in place of a part that is not known; no word can hold it."""
+
+FOLDER = "PWD"
+"""The variable that holds the current folder."""
+
+HOME = "HOME"
+"""The variable that holds the user's own folder."""
+
+_QUOTES = re.compile(r"[\"'\\]")
+_ATTACHED = re.compile(r"(?<!\S)-c([\w./]+)")  # as in `su -c'rm x'`
+_BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
+
+
+class Piece(NamedTuple):
+    """Part of a word, as it was read.
+
+    Attributes:
+        text: its text; of a part that is only known at run time as it was written.
+        quoted: it was quoted.
+        dynamic: it is only known at run time.
+        split: it is dynamic outside quotes, so it may become several words, or none.
+        number: it is dynamic, and surely a number, or a descriptor as of `<(ls)`.
+        name: it is the value of this variable, and nothing else.
+        choices: the values that a loop over literals gives the variable.
+    """
+
+    text: str
+    quoted: bool = True
+    dynamic: bool = False
+    split: bool = False
+    number: bool = False
+    name: str = ""
+    choices: tuple["Piece", ...] = ()
+
+
+class Word(NamedTuple):
+    """One word of a command, after quote removal.
+
+    Attributes:
+        text: its text; what is only known at run time stands as it was written.
+        dynamic: part of it is only known at run time.
+        pattern: it holds unquoted characters that match file names.
+        split: it is dynamic outside quotes, so it may become several words, or none.
+        quoted: part of it was quoted, so it is no keyword and no tilde path.
+        pieces: the parts of a dynamic word.
+    """
+
+    text: str
+    dynamic: bool = False
+    pattern: bool = False
+    split: bool = False
+    quoted: bool = False
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def static(self) -> bool:
+        """Whether the text is exactly what the program will be given."""
+        return not (self.dynamic or self.pattern)
+
+    @property
+    def number(self) -> bool:
+        """Whether every part that is not known is surely a number, or a descriptor."""
+        return bool(self.pieces) and all(not each.dynamic or each.number for each in self.pieces)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether part of it may be any text, or a number that makes another name of it."""
+        if not self.dynamic:
+            return False
+        known = self.shape.replace(UNKNOWN, "")
+        return not self.number or (known != "" and not known.startswith("-"))
+
+    @property
+    def shape(self) -> str:
+        """The text, with `UNKNOWN` in place of each part that is not known."""
+        if not self.dynamic:
+            return self.text
+        parts = (UNKNOWN if each.dynamic else each.text for each in self.pieces)
+        return "".join(parts) or UNKNOWN
+
+    @property
+    def may_be_option(self) -> bool:
+        """Whether it may turn out to be an option that its text does not show.
+
+        Example:
+            >>> text = Piece("$x", dynamic=True)
+            >>> Word("--out=$x", dynamic=True, pieces=(Piece("--out="), text)).may_be_option
+            False
+            >>> Word("--o$x", dynamic=True, pieces=(Piece("--o"), text)).may_be_option
+            True
+        """
+        if not self.dynamic:
+            return False
+        begins = self.shape.partition(UNKNOWN)[0]
+        if self.number:  # as part of a name, such as `-fprint$((0))`
+            return begins.startswith("-") and len(begins) > 2 and "=" not in begins
+        return self.split or not begins or (begins.startswith("-") and "=" not in begins)
+
+
+class Part(NamedTuple):
+    """An option or an operand of a command.
+
+    Attributes:
+        at: which word it stands in.
+        option: the option, without a value in the same word; empty for an operand.
+        value: its value, or None.
+        value_at: which word that stands in.
+        ended: whether no options are read any more where it stands.
+        marks: what the table of programs says of it.
+    """
+
+    at: int
+    option: str = ""
+    value: str | None = None
+    value_at: int = 0
+    ended: bool = False
+    marks: str = ""
+
+
+def basename(program: str) -> str:
+    """Name a program without its folder; a long command asks this very often."""
+    return program.rpartition("/")[2]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Split a text that may be run into words, whatever stands between them.
+
+    Example:
+        >>> words_of("ls;$(r'm' -rf x)")
+        ('ls', 'rm', '-rf', 'x')
+    """
+    text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
+    return tuple(word for word in _BETWEEN.split(text) if word)
+
+
+# Words out of pieces: braces written out, the home folder too, and the rest joined.
+
+ODD_TILDE = r"~(?:-|\+?[0-9])"
+"""What begins with `~-` or `~2` lies in a folder that only the shell knows."""
+
+UNSURE = Piece("", quoted=False, dynamic=True, split=True)
+"""Stands for what a word may turn into that is not understood."""
+
+Pieces: TypeAlias = list[Piece]
+MAX_WORDS = 256
+_GROUP = re.compile(r"(\{[^{}]*\})")
+_SPECIAL = re.compile(r"[*?\[]")
+_RANGE = re.compile(r"-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?")
+_SIMPLE_RANGE = re.compile(r"(0|[1-9][0-9]{0,5})\.\.(0|[1-9][0-9]{0,5})")
+_STAR = re.compile(r"[*?]")
+
+
+def expand(pieces: Pieces) -> list[Pieces]:
+    """Write out the braces of a word; where they are nested or hold quotes, it is left unknown.
+
+    Example:
+        >>> [piece.text for [piece] in expand([Piece("{rm,-rf}", quoted=False)])]
+        ['rm', '-rf']
+    """
+    plain = "".join([piece.text for piece in pieces if _is_plain(piece)])
+    if "{" not in plain or ("," not in plain and ".." not in plain):
+        return [pieces]  # without these, braces stand for themselves
+    parts = _GROUP.split(plain)
+    choices = [_choices(part) for part in parts if part]
+    is_clear = len(pieces) == 1 and not any("{" in part or "}" in part for part in parts[::2])
+    if not is_clear or prod(map(len, choices)) > MAX_WORDS:
+        return [[*pieces, UNSURE]]
+    return [list(each) for each in product(*choices)]
+
+
+def _choices(part: str) -> list[Piece]:
+    """List what a group of braces may be, or the text between two groups."""
+    inside = part[1:-1] if part[0] == "{" else ""
+    if found := _SIMPLE_RANGE.fullmatch(inside):
+        numbers = range(int(found[1]), int(found[2]) + 1)[: MAX_WORDS + 1]
+        return [Piece(str(number), quoted=False) for number in numbers]
+    if ".." in inside and "," not in inside:
+        return [UNSURE._replace(text=part, number=_RANGE.fullmatch(inside) is not None)]
+    return [Piece(each, quoted=False) for each in (inside.split(",") if "," in inside else [part])]
+
+
+def _is_plain(piece: Piece) -> bool:
+    return not (piece.quoted or piece.dynamic)
+
+
+def holds_word(pieces: Sequence[Piece]) -> bool:
+    """Tell whether pieces make a word at all: without quotes, nothing is none."""
+    return any(piece.text or not _is_plain(piece) for piece in pieces)
+
+
+def join(pieces: Sequence[Piece]) -> Word:
+    """Make a word of its pieces; usually it is one."""
+    pieces = _write_out_home(pieces)
+    dynamic = any(piece.dynamic for piece in pieces)
+    if dynamic:
+        pieces = _write_out_folder(pieces)
+        dynamic = any(piece.dynamic for piece in pieces)
+    return Word(
+        "".join([piece.text for piece in pieces]),
+        dynamic=dynamic,
+        pattern=_is_pattern(pieces),
+        split=dynamic and any(piece.split for piece in pieces),
+        quoted=any(piece.quoted for piece in pieces),
+        pieces=tuple(pieces) if dynamic else (),
+    )
+
+
+def _write_out_home(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Write out the home folder before other pieces: quotes behind it don't make it a plain `~`."""
+    first, rest = pieces[0], pieces[1:]
+    if first.text[:1] != "~" or not _is_plain(first):
+        return pieces
+    if re.match(ODD_TILDE, first.text) or (rest and first.text.startswith("~+")):
+        return [first._replace(dynamic=True), *rest]
+    if rest and "/" in first.text:
+        return [first._replace(text=os.path.expanduser(first.text)), *rest]
+    return pieces
+
+
+def _write_out_folder(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Write `.` for the current folder where a path begins with it, else leave it unknown."""
+    first, *rest = [piece for piece in pieces if piece.text] or pieces
+    is_path = not rest or (not rest[0].dynamic and rest[0].text[0] in "/:")
+    return [Piece("."), *rest] if first.name == FOLDER and is_path else pieces
+
+
+def _is_pattern(pieces: Sequence[Piece]) -> bool:
+    """Tell whether the shell would look for file names; a bracket alone, as in `[ -f a ]`, is not."""
+    shown = "".join([p.text if _is_plain(p) else _SPECIAL.sub("", p.text) for p in pieces])
+    return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
+
+
+# What the parser finds in a command: redirections, simple commands, and what it can't tell.
+#
+# The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
+# every simple command that *could* run, in the order of the text.
+
+
+class Assignment(NamedTuple):
+    """A variable that is set: a statement of its own, a prefix of a command, or a loop's."""
+
+    name: str
+    value: Word
+
+    @property
+    def setting(self) -> str:
+        """The same as "NAME=value"; empty if the value is not written out in it."""
+        plain = self.value.static and "~" not in self.value.text
+        return f"{self.name}={self.value.text}" if plain else ""
+
+
+class Redirection(NamedTuple):
+    """A descriptor opened on a file; of a here-document, `target` is its end or, later, its text."""
+
+    operator: str
+    target: Word
+
+    @property
+    def feeds(self) -> bool:
+        """Whether it gives a command its input."""
+        return self.operator.startswith("<")
+
+
+class SimpleCommand(NamedTuple):
+    """A program or builtin with its words, the variables set for it, and its redirections.
+
+    A redirection of a compound command stands as a simple command without words.
+
+    Attributes:
+        words: the program and its words.
+        assignments: variables set for it.
+        redirections: of its descriptors.
+        fed: its standard input is a pipe, a file or a text.
+    """
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    fed: bool = False
+
+
+class Unclear(NamedTuple):
+    """Something whose effect can't be told; `change` marks what is understood but is no command.
+
+    A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
+    anything else is never allowed without asking.
+    """
+
+    reason: str
+    change: bool = False
+
+
+Finding: TypeAlias = SimpleCommand | Assignment | Unclear
+"""Anything found; an assignment that stands alone is a loop's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Everything found in one text.
+
+    Attributes:
+        found: in the order of the text.
+        computes: arithmetic reads variables; see `arithmetic`.
+    """
+
+    found: tuple[Finding, ...]
+    computes: bool = False
+
+
+# What is known of a value before the command runs: those of loops over literals, `$HOME`, `$PWD` and
+# `$(pwd)`, and a text that stands in the command itself. Everything else that fills a word is unknown.
+MAX_VALUES = 64  # of a loop's variable that are looked at one by one
+_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
+_BLANK = re.compile(r"[\s\\]")
+_PRINTS_NUMBERS = re.compile(
+    r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
+)
+_SETTERS = re.compile(
+    r"\b(?:IFS|read|mapfile|readarray|printf\s+-v|getopts|declare|typeset|local|export|readonly|let"
+    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s|\(\(|\$\[|%n"
+)
+_SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
+
+
+def find_assigned(command: str) -> frozenset[str] | None:
+    """Name the variables that a command may set, to be on the safe side; None for any.
+
+    Example:
+        >>> sorted(find_assigned("x=1; for f in a; do cp $f y=2; done") or ())
+        ['x', 'y']
+        >>> find_assigned("for f in a; do read f; done") is None
+        True
+    """
+    return None if _SETTERS.search(command) else frozenset(_SET.findall(command))
+
+
+def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
+    """List the values of a variable that goes through these words; none if they are not known."""
+    is_known = [not word.dynamic or (word.number and len(word.pieces) == 1) for word in words]
+    if len(words) > MAX_VALUES or not all(is_known):
+        return ()
+    texts = [word.text if word.quoted else os.path.expanduser(word.text) for word in words]
+    if any(text[:1] == "~" and not word.quoted for text, word in zip(texts, words, strict=True)):
+        return ()
+    return tuple(
+        Piece(text, word.static, word.dynamic, word.split, word.number)
+        for text, word in zip(texts, words, strict=True)
+    )
+
+
+def find_value(
+    name: str, piece: Piece, values: Mapping[str, tuple[Piece, ...]], folder_splits: bool
+) -> Piece:
+    """Put the value of a variable in the place of its name; outside of quotes it is taken apart."""
+    if name == FOLDER:
+        return _current_folder(piece, folder_splits)
+    choices = values.get(name, ())
+    if not piece.quoted and any(map(_is_taken_apart, choices)):
+        return piece
+    return choices[0] if choices and name == HOME else piece._replace(name=name, choices=choices)
+
+
+def _is_taken_apart(value: Piece) -> bool:
+    """Tell whether the shell makes something else of a value outside of quotes.
+
+    The names that a pattern stands for are taken at their word.
+    """
+    return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
+
+
+def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
+    """Put what the commands of a substitution print in its place, if that is known."""
+    first = nodes[0] if nodes else None
+    if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
+        return piece
+    command = " ".join(word.text for word in first.words)
+    if len(nodes) == 1:
+        if first == SimpleCommand(first.words) and command == "pwd":
+            return _current_folder(piece, folder_splits)
+        return piece._replace(number=_PRINTS_NUMBERS.fullmatch(command) is not None)
+    # "$(cat <<'END' …)" is how a long message is written.
+    last = nodes[-1]
+    if command == "cat" and len(nodes) == 2 and piece.quoted and isinstance(last, SimpleCommand):
+        one = [each.operator for each in first.redirections] in (["<<"], ["<<-"])
+        text = last.redirections[0].target
+        plain = first.redirections[0].target.quoted or "\\" not in text.text
+        if one and not last.words and text.static and plain:
+            return Piece(text.text.rstrip("\n"))
+    return piece
+
+
+def _current_folder(piece: Piece, splits: bool) -> Piece:
+    return piece if splits and not piece.quoted else piece._replace(name=FOLDER)

@@ -1,0 +1,430 @@
+"""`Bash` and `run_python`: tools that run a command, in a sandbox if one is given, and leave nothing running."""
+
+import codecs
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from greenroom.core import (
+    AgentContext,
+    Effect,
+    Opaque,
+    SandboxReport,
+    TextBlock,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    ToolStatus,
+    usual_effects,
+    valid_unicode,
+)
+from greenroom.sandbox import (
+    Exit,
+    Sandbox,
+    SandboxLimits,
+    clean_environment,
+    confine,
+    describe_sandbox,
+    our_own_files,
+    our_python,
+    run_contained,
+    signal_name,
+)
+from greenroom.tools.builtin.file_access import in_thread, is_inside
+from greenroom.tools.execution import LiveOutput, add_sandbox_report
+from greenroom.tools.protocol import DEFAULT_TIMEOUT, Tool
+from greenroom.tools.validation import integer
+
+# ---- Output: what is kept of it, and what is shown as it comes.
+
+
+class OutputBuffer:
+    """Decodes bytes as they come, and keeps the first and the last part within a limit.
+
+    A character is never split: one that is cut between two chunks waits for its rest. Bytes that are
+    no UTF-8, and NUL, become U+FFFD.
+
+    Example:
+        >>> buffer = OutputBuffer(limit=8)
+        >>> for chunk in ("🌱".encode()[:2], "🌱".encode()[2:], b"123456789"):
+        ...     _ = buffer.feed(chunk)
+        >>> print(buffer.text())
+        🌱123
+        … 2 characters left out …
+        6789
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Keep at most `limit` characters, half of them from the end."""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._head_room = limit - limit // 2
+        self._tail_limit = limit // 2
+        self._head: list[str] = []
+        self._tail: deque[str] = deque()
+        self._tail_size = 0
+        self.characters = 0
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """Add output, and return the text that it completes."""
+        text = self._decode(data, final).replace("\0", "\ufffd")
+        self.characters += len(text)
+        head, tail = text[: self._head_room], text[self._head_room :]
+        if head:
+            self._head.append(head)
+            self._head_room -= len(head)
+        if tail:
+            self._tail.append(tail)
+            self._tail_size += len(tail)
+            while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
+                self._tail_size -= len(self._tail.popleft())
+        return text
+
+    def text(self) -> str:
+        """Return the output; where some is missing, a line between head and tail says how much."""
+        head, tail = "".join(self._head), "".join(self._tail)
+        missing = self.characters - len(head) - self._tail_limit
+        if missing <= 0:
+            return head + tail
+        return f"{head}\n… {missing} characters left out …\n{tail[-self._tail_limit :]}"
+
+
+# ---- Running a command for a call.
+
+_KEPT_CHARACTERS = 1_000_000
+# Linux takes 131,072 bytes for one argument, its final NUL included.
+_MAX_ARGUMENT_BYTES = 131_071
+_ALL_KILLED = "; all it started was killed"
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """How a command of a tool ended, and what it said.
+
+    Attributes:
+        exit: how it ended.
+        output: what it printed.
+        seconds: its time-out.
+        sandbox: what it was to be held to, or None.
+        report: what of that was held.
+    """
+
+    exit: Exit
+    output: OutputBuffer
+    seconds: float
+    sandbox: Sandbox | None
+    report: SandboxReport | None
+
+    def result(self, notes: Sequence[str] = (), **metadata: object) -> ToolResult:
+        """Tell it to the model; an exit code other than 0 is an error."""
+        status = ToolStatus.SUCCESS if self.exit.code == 0 else ToolStatus.ERROR
+        if self.exit.timed_out:
+            status = ToolStatus.TIMEOUT
+        text = self.output.text().rstrip("\n")
+        ending = self._ending()
+        left = "it may have left processes running" if self.exit.left else ""
+        lines = [text or "(no output)", *(f"[{note}]" for note in (ending, left, *notes) if note)]
+        facts: dict[str, object] = {
+            "exit_code": self.exit.code,
+            "timed_out": self.exit.timed_out,
+            **metadata,
+            "characters": self.output.characters,
+        }
+        blocks = (TextBlock(valid_unicode("\n".join(lines))),)
+        return add_sandbox_report(
+            ToolResult(blocks, status, facts, ending), self.report, self.sandbox
+        )
+
+    def _ending(self) -> str:
+        killed = "" if self.exit.left else _ALL_KILLED
+        code = self.exit.code
+        if self.exit.timed_out:
+            return f"timed out after {self.seconds:g} s{killed}"
+        if code is None:
+            return f"stopped: it interfered with the process that waits for it{killed}"
+        if code < 0:
+            return f"killed by signal {-code} ({signal_name(-code)})"
+        return f"exit code {code}" if code else ""
+
+
+async def run_command(
+    command: Sequence[str],
+    context: AgentContext,
+    *,
+    cwd: Path,
+    seconds: float,
+    environment: Mapping[str, str],
+    sandbox: Sandbox | None,
+    shown: Sequence[str] = (),
+) -> CommandEnd:
+    """Run a command for a call; its output is the call's progress, and nothing it started outlives it.
+
+    Args:
+        command: the program and its arguments.
+        context: the context of the call.
+        cwd: the folder it starts in.
+        seconds: its time-out.
+        environment: variables on top of the clean environment.
+        sandbox: what it is held to.
+        shown: files and folders that it must be able to read, whatever is hidden.
+
+    Raises:
+        ToolError: it can't be started.
+        SandboxUnavailableError: the sandbox requires what nothing holds here.
+    """
+    output = OutputBuffer(_KEPT_CHARACTERS)
+    live = LiveOutput(context.progress)
+    async with confine(sandbox, context.workspace, shown=shown, cleanup=context.cleanup) as held:
+        ended = await run_contained(
+            [*held.prefix, *command],
+            cwd=cwd,
+            environment={**clean_environment(os.environ), **held.environment, **environment},
+            on_output=lambda data: live.show(output.feed(data)),
+            timeout=seconds,
+            cleanup=context.cleanup,
+        )
+    live.show(output.feed(b"", final=True))
+    return CommandEnd(ended, output, seconds, sandbox, held.report)
+
+
+def check_argument(text: str, what: str) -> str:
+    """Return a text if a program can be given it as an argument.
+
+    Raises:
+        ToolError: it is empty, too long, or holds what no argument can hold.
+    """
+    if not text.strip():
+        raise ToolError(f"the {what} is empty")
+    if "\0" in text:
+        raise ToolError(f"the {what} holds a NUL character, which no program can be given")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ToolError(f"the {what} is no valid Unicode: {error.reason}") from error
+    if size > _MAX_ARGUMENT_BYTES:
+        raise ToolError(
+            f"the {what} has {size} bytes, {_MAX_ARGUMENT_BYTES} is the limit",
+            hint="write it to a file and run that",
+        )
+    return text
+
+
+_DEFAULT_MILLISECONDS = 120_000
+_MAX_MILLISECONDS = 600_000
+_STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))
+
+
+class Bash:
+    """Runs a command in bash; its output streams, and nothing it started is alive at its end.
+
+    The working directory is kept from one command to the next and stays inside the workspace. The
+    environment is that of `clean_environment`, with the variables given here. Standard input is
+    empty. See `greenroom.sandbox.process.run_contained` for what ends with the command.
+
+    With a `Sandbox` the operating system holds the command to what that allows, as far as this
+    machine can; every result has the report in its metadata, and says in words what is not held.
+    """
+
+    name = "Bash"
+    description = (
+        "Run a command in bash and return its output (stdout and stderr in order) and exit code.\n"
+        "- The working directory persists between calls and stays inside the workspace; variables, "
+        "functions and options do not persist.\n"
+        "- Standard input is empty, so a program that asks questions gets no answer: use its "
+        "non-interactive options.\n"
+        "- Everything that the command starts is killed when it ends, also background jobs, nohup "
+        "and setsid: a server must be started, used and stopped within one command.\n"
+        "- Prefer Read, Edit, Write, Glob and Grep for work on files."
+    )
+    category = "execute"
+    requires_permission = True
+    concurrent = False
+    sandbox_files = (_STARTUP_FILE,)
+    # The registry's own limit; the call's `timeout` always comes first.
+    timeout = _MAX_MILLISECONDS / 1000 + 30
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "The bash command to run."},
+            "timeout": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": _MAX_MILLISECONDS,
+                "description": f"Milliseconds after which it is killed. Default {_DEFAULT_MILLISECONDS}.",
+            },
+            "description": {
+                "type": "string",
+                "description": "What the command does, in five to ten words.",
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        """Give commands these variables on top of the clean environment, and hold them to a policy."""
+        self._environment = dict(environment or {})
+        self.sandbox = sandbox
+        if sandbox is not None:
+            self.description += f"\n- Commands run in a sandbox: {describe_sandbox(sandbox)}."
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Show the command as it will run."""
+        claim = str(input.get("description") or "")
+        return ToolInfo("Run a command", str(input["command"]), claim=claim)
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
+        """State the command."""
+        return usual_effects("Bash", input, context)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Run the command; an exit code other than 0 is an error to the model.
+
+        Raises:
+            ToolError: the command can't be given to bash, or bash can't be started.
+            SandboxUnavailableError: the sandbox requires what nothing holds here.
+        """
+        command = check_argument(str(input["command"]), "command")
+        milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
+        notes: list[str] = []
+        ended = await run_command(
+            ["bash", "--noprofile", "--norc", "-c", command],
+            context,
+            cwd=await in_thread(lambda: _starting_folder(context, notes)),
+            seconds=milliseconds / 1000,
+            environment={**self._environment, "BASH_ENV": _STARTUP_FILE},
+            sandbox=self.sandbox,
+            shown=self.sandbox_files,
+        )
+        await in_thread(lambda: _move(ended.exit.note, context, notes))
+        return ended.result(notes, cwd=str(context.workspace.cwd))
+
+
+def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
+    """Return the working directory; the workspace's root where that is gone or moved outside."""
+    workspace = context.workspace
+    cwd = Path(os.path.realpath(workspace.cwd))
+    if os.path.isdir(cwd) and is_inside(cwd, context):
+        return cwd
+    notes.append(f"{workspace.cwd} is gone; the command ran in {workspace.root}")
+    workspace.cwd = workspace.root
+    return workspace.root
+
+
+def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
+    """Take over the folder in which the shell ended, if it is in the workspace."""
+    told = os.fsdecode(note.removesuffix(b"\n"))
+    if not os.path.isabs(told) or "\0" in told:
+        return
+    folder = Path(os.path.realpath(told))
+    root = context.workspace.root
+    if os.path.isdir(folder) and is_inside(folder, context):
+        # Named from the root as it was given, since that is where rules are anchored.
+        real_root = os.path.realpath(root)
+        inside = folder.is_relative_to(real_root)
+        context.workspace.cwd = root / folder.relative_to(real_root) if inside else folder
+        return
+    notes.append(f"working directory reset to {root}: {told} is outside the workspace, or gone")
+    context.workspace.cwd = root
+
+
+# ---- run_python
+
+PYTHON_SANDBOX = Sandbox(
+    "read-only",
+    limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100),
+    require=frozenset({"files", "network"}),
+)
+"""What `run_python` is held to unless its programmer says otherwise: it reads, and changes nothing."""
+
+_MARGIN = 30.0  # seconds, for what stands around the program
+
+
+def run_python(
+    *, sandbox: Sandbox | None = PYTHON_SANDBOX, timeout: float = DEFAULT_TIMEOUT
+) -> Tool:
+    """Make a tool that runs Python; it has the category "execute", so calls have to be allowed.
+
+    Each call is a program in a process of its own, by this Python with its packages, in the workspace's root
+    and with a clean environment. An interrupt, the time-out and its end kill it with all that it has
+    started. Of its output the first and the last 500,000 characters are kept.
+
+    By default it can read what we can, write to its `$TMPDIR` alone, reach no network, and take a
+    gigabyte of memory. Where nothing on this machine holds files and network, no call runs, and the error
+    says what would help. Hide from it what the model must not read: `Sandbox(deny_read=…)`.
+
+    Args:
+        sandbox: what the system holds programs to, as far as it can and as its `require` says; None holds
+            them to nothing: they can do what you can.
+        timeout: seconds that a program may take.
+
+    Example:
+        >>> run_python(timeout=5).category
+        'execute'
+    """
+    return _RunPython(sandbox, timeout)
+
+
+class _RunPython:
+    name = "run_python"
+    category = "execute"
+    parameters: Mapping[str, object] = {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The program."}},
+        "required": ["code"],
+        "additionalProperties": False,
+    }
+
+    def __init__(self, sandbox: Sandbox | None, timeout: float) -> None:
+        self.sandbox = sandbox
+        self.timeout = (
+            timeout + _MARGIN
+        )  # the registry's own, which comes after that of the program
+        self._seconds = timeout
+        version = ".".join(map(str, sys.version_info[:2]))
+        self.description = (
+            f"Run a Python {version} program, and return what it prints. Nothing is kept from one to the"
+            f" next, standard input is empty, and it is stopped after {timeout:g} seconds."
+        )
+        if sandbox is not None:
+            self.description += f" It runs in a sandbox: {describe_sandbox(sandbox)}."
+
+    @property
+    def sandbox_files(self) -> Sequence[str]:
+        """What this Python is made of."""
+        return our_own_files()
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Show the program."""
+        return ToolInfo("Run Python", str(input["code"]))
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
+        """Say that nobody can tell."""
+        return (Opaque("what a Python program does can't be told"),)
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Run the program; an exit code other than 0 is an error to the model.
+
+        Raises:
+            ToolError: it can't be started.
+            SandboxUnavailableError: the sandbox requires what nothing holds here.
+        """
+        code = check_argument(str(input["code"]), "program")
+        ended = await run_command(
+            # Isolated from our variables and folders, without files of byte code, unbuffered.
+            our_python("-IBu", "-X", "utf8", "-c", code),
+            context,
+            cwd=context.workspace.root,
+            seconds=self._seconds,
+            environment={},
+            sandbox=self.sandbox,
+            shown=self.sandbox_files,
+        )
+        return ended.result()

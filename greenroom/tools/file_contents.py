@@ -1,0 +1,323 @@
+"""The files of a workspace: how one path is, what it held, and how it is put back.
+
+`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function here
+blocks: call them in a thread of trio's.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from greenroom.core import FileState, ToolError
+from greenroom.fs import (
+    NotRegularError,
+    durable,
+    open_parent,
+    open_regular_in,
+    replace_in,
+    sync_open_folder,
+    write_new,
+)
+from greenroom.tools.builtin.file_access import read_pieces
+
+MAX_FILE_BYTES = 10_000_000
+"""What is longer is neither kept nor compared by its content."""
+
+ABSENT = FileState("absent")
+
+_KINDS = {
+    stat.S_IFDIR: "it is a folder",
+    stat.S_IFIFO: "it is a pipe",
+    stat.S_IFSOCK: "it is a socket",
+}
+
+
+class Stamp(NamedTuple):
+    """What tells without reading it that a file was changed."""
+
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class Look(NamedTuple):
+    """One path as it was when it was looked at; the content only of a file that was read."""
+
+    state: FileState
+    stamp: Stamp | None = None
+    content: bytes | None = None
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Take the stamp from a file's status."""
+    return Stamp(
+        status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    )
+
+
+def look_at(path: Path) -> Look:
+    """Look at a real path; no folder on the way is entered through a link.
+
+    Never blocks on a pipe, never reads a device, nor a file of more than 10 MB.
+    """
+    try:
+        with open_parent(path) as folder:
+            return _look_in(folder, path.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return Look(ABSENT)
+    except OSError as error:
+        return Look(FileState("other", problem=_words(error)))
+
+
+def _look_in(folder: int, name: str) -> Look:
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    stamp, kind = stamp_of(status), stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFLNK:
+        return Look(_link(os.readlink(name, dir_fd=folder)), stamp)
+    if kind != stat.S_IFREG:
+        return Look(FileState("other", problem=_KINDS.get(kind, "it is a device")), stamp)
+    mode = stat.S_IMODE(status.st_mode)
+    unread = FileState("file", mode, status.st_size)
+    if status.st_size > MAX_FILE_BYTES:
+        return Look(_with(unread, f"it is larger than {MAX_FILE_BYTES:,} bytes"), stamp)
+    try:
+        return _read(folder, name, unread)
+    except PermissionError as error:
+        return Look(_with(unread, _words(error)), stamp)
+
+
+def _read(folder: int, name: str, unread: FileState) -> Look:
+    try:
+        file = open_regular_in(folder, name)
+    except NotRegularError:
+        return Look(FileState("other", problem="it changes all the time"))
+    with file:
+        status = os.fstat(file.fileno())
+        content = read_pieces(file, MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        return Look(_with(unread, "it grew while it was read"), stamp_of(status))
+    mode, digest = stat.S_IMODE(status.st_mode), hashlib.sha256(content).hexdigest()
+    return Look(FileState("file", mode, len(content), digest), stamp_of(status), content)
+
+
+def _link(target: str) -> FileState:
+    if not is_unicode(target):
+        return FileState("other", problem="it is a link to a name that is no Unicode")
+    return FileState("link", target=target)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a name can stand in JSON: one that is no UTF-8 on the disk can't."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _with(state: FileState, problem: str) -> FileState:
+    return FileState(state.kind, state.mode, state.size, problem=problem)
+
+
+def _words(error: OSError) -> str:
+    return f"it can't be read: {error.strerror or error}"
+
+
+# ---- Packs: contents by their SHA-256, in one file for all that is kept at one moment.
+#
+# A pack is read without an index: for each content a line `<sha256> <size>`, then the bytes. It appears
+# under its name when it is whole, and is never changed.
+
+MAX_PACK_BYTES = 32_000_000
+"""Bytes of contents in one pack: what is kept for the calls of one reply."""
+MAX_KEPT_BYTES = 256_000_000
+"""Bytes in all packs of one folder; the oldest pack goes first."""
+
+_NAME = re.compile(r"\d{6,}\.pack")
+_LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})\n")
+_LONGEST_LINE = 128
+
+
+class _Place(NamedTuple):
+    pack: str
+    offset: int
+    size: int
+
+
+class Packs:
+    """The packs in one folder, which is made with the first of them, for this user alone.
+
+    One thread at a time may use it, and one process may write.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Name the folder; it is read at the first use."""
+        self._folder = folder
+        self._places: dict[str, _Place] | None = None
+        self._sizes: dict[str, int] = {}  # of the packs, the oldest first
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._index()
+
+    def read(self, digest: str) -> bytes | None:
+        """Return a content, or None where it is not kept or no longer what it was.
+
+        Raises:
+            OSError: the pack can't be read.
+        """
+        place = self._index().get(digest)
+        if place is None:
+            return None
+        with open(os.path.join(self._folder, place.pack), "rb") as file:
+            file.seek(place.offset)
+            content = file.read(place.size)
+        return content if hashlib.sha256(content).hexdigest() == digest else None
+
+    @contextmanager
+    def writing(self, *, flush: bool = True) -> Iterator["PackWriter"]:
+        """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
+
+        If the block raises, there is no new pack. One without a content is not written. Packs that
+        somebody else has added or removed are noticed here.
+
+        Raises:
+            OSError: the disk refused; the packs are as they were.
+        """
+        if self._names() != list(self._sizes):
+            self._places = None
+        index = self._index()
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        number = 1 + max((int(name.partition(".")[0]) for name in self._sizes), default=0)
+        path = os.path.join(self._folder, f"{number:06d}.pack")
+        temporary = f"{path}.tmp"
+        with suppress(
+            FileNotFoundError
+        ):  # a crash left it; or it is a pipe, or a link to elsewhere
+            os.unlink(temporary)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                pack = PackWriter(file, os.path.basename(path), index)
+                yield pack
+                file.flush()
+                if flush and pack.places:
+                    os.fsync(fd)
+            if pack.places:
+                os.rename(temporary, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        if pack.places:
+            index.update(pack.places)
+            self._sizes[pack.name] = pack.size
+            if flush:
+                durable.sync_folder(os.path.dirname(self._folder))
+                durable.sync_folder(self._folder)
+
+    def trim(self) -> None:
+        """Let the oldest packs go, until those that stay have 256 MB at the most.
+
+        Raises:
+            OSError: one can't be removed.
+        """
+        index = self._index()
+        while sum(self._sizes.values()) > MAX_KEPT_BYTES:
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest]
+            for digest in [each for each, place in index.items() if place.pack == oldest]:
+                del index[digest]
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder, oldest))
+
+    def _index(self) -> dict[str, _Place]:
+        if self._places is None:
+            places: dict[str, _Place] = {}
+            self._sizes = {}
+            for name in self._names():
+                path = os.path.join(self._folder, name)
+                places.update(_scan(path, name))
+                self._sizes[name] = os.path.getsize(path)
+            self._places = places
+        return self._places
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self._folder) as entries:
+                packs = [each.name for each in entries if _is_pack(each)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(packs, key=lambda name: int(name.partition(".")[0]))
+
+
+class PackWriter:
+    """Takes contents into one pack, each of them once, up to 32 MB."""
+
+    def __init__(self, file: BinaryIO, name: str, known: dict[str, _Place]) -> None:
+        """Made by `Packs.writing`."""
+        self._file = file
+        self._known = known
+        self.name = name
+        self.size = 0
+        self.places: dict[str, _Place] = {}
+
+    def add(self, digest: str, content: bytes) -> bool:
+        """Keep a content under its digest; return whether it is kept now.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        if digest in self._known or digest in self.places:
+            return True
+        line = f"{digest} {len(content)}\n".encode()
+        if self.size + len(line) + len(content) > MAX_PACK_BYTES:
+            return False
+        self._file.write(line + content)
+        self.places[digest] = _Place(self.name, self.size + len(line), len(content))
+        self.size += len(line) + len(content)
+        return True
+
+
+def _is_pack(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a file of a pack's name: a pipe would be waited for, and a link leads away."""
+    return bool(_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
+
+
+def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:
+    """List what a pack holds, up to what is no pack's line."""
+    with open(path, "rb") as file:
+        while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
+            digest, size = found[1].decode(), int(found[2])
+            yield digest, _Place(name, file.tell(), size)
+            file.seek(size, os.SEEK_CUR)
+
+
+# ---- Putting one path back as it was: all or nothing.
+
+
+def put_back(path: Path, present: FileState, wanted: FileState, content: bytes = b"") -> None:
+    """Make a real path as `wanted`, if it still is as `present`; missing folders are made.
+
+    No folder on the way is entered through a link. Other names of a file (hard links) stay as they
+    are; an empty folder in its place is removed.
+
+    Raises:
+        ToolError: it has changed since.
+        OSError: the disk refused, or a folder in its place holds something; it is as it was.
+    """
+    if not look_at(path).state.same(present):
+        raise ToolError("it was changed this moment")
+    with open_parent(path, make=wanted.kind != "absent") as folder:
+        if wanted.kind == "absent":
+            os.unlink(path.name, dir_fd=folder)
+            sync_open_folder(folder)
+            return
+        with replace_in(folder, path.name) as temporary:
+            if wanted.kind == "link":
+                os.symlink(wanted.target, temporary, dir_fd=folder)
+            else:
+                write_new(folder, temporary, content, 0o600, lambda fd: os.fchmod(fd, wanted.mode))
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.rmdir(path.name, dir_fd=folder)

@@ -1,0 +1,408 @@
+"""What calls do to the files of a workspace: seen and kept. It knows of no session.
+
+A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes it. When
+it opens, the files that calls name are kept, and before a command all files are surveyed (`Coverage`); when
+it closes, what has changed is found by comparing.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import FileChange, FileState, clock, visible
+from greenroom.tools.builtin.file_access import in_thread
+from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS, IgnoreRules, rules_above
+from greenroom.tools.file_contents import (
+    ABSENT,
+    MAX_PACK_BYTES,
+    Look,
+    Packs,
+    PackWriter,
+    Stamp,
+    is_unicode,
+    look_at,
+    stamp_of,
+)
+
+# ---- Survey: the stamps of all files of a workspace.
+
+MAX_FILES = 50_000
+"""A workspace of more files is not surveyed."""
+
+
+_MOST_PASSED_OVER = 1_000  # paths; a gap names a few of them
+
+
+class Coverage:
+    """Which files of a workspace are looked at: by the rules as they were at the first survey.
+
+    Left out is what git would ignore, the folders of version control, and folders that could not be
+    read. A later survey keeps to that: what a command has uncovered was not made by it.
+    """
+
+    def __init__(self, root: Path, left_out: Collection[str] = ()) -> None:
+        """Take the root's real path, and real paths of folders that are never looked into."""
+        self._root = root
+        self._left_out = frozenset(left_out)
+        self._rules: dict[str, IgnoreRules] = {}
+        self._closed: set[str] = set()
+        self.passed_over: set[str] = set()
+        """Paths of files and folders that were not looked at, up to some number."""
+
+    def survey(self, late: threading.Event) -> dict[str, Stamp]:
+        """Return the stamps of files and symbolic links, by path from the root with `/`.
+
+        Call it in a thread of trio's: a cancel ends it at the next folder. Once it is `late`, or
+        has more than 50,000, it returns what it has.
+        """
+        top, above = rules_above(self._root, self._root)
+        prefix = "" if self._root == top else f"{self._root.relative_to(top).as_posix()}/"
+        found: dict[str, Stamp] = {}
+        waiting = [("", above)]
+        while waiting and not late.is_set():
+            trio.from_thread.check_cancelled()
+            folder, above = waiting.pop()
+            rules = self._rules_of(folder, prefix, above)
+            for entry in self._children(folder):
+                path = folder + entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                is_kept_by_git = is_folder and entry.name in REPOSITORY_FOLDERS
+                if is_kept_by_git or rules.ignores(prefix + path, is_folder):
+                    self._pass_over(f"{path}/" if is_folder else path)
+                    continue
+                if entry.name in REPOSITORY_FOLDERS:
+                    continue
+                if is_folder:
+                    waiting.append((f"{path}/", rules))
+                elif stamp := _stamp(entry):
+                    found[path] = stamp
+            if len(found) > MAX_FILES:
+                break
+        return found
+
+    def _rules_of(self, folder: str, prefix: str, above: IgnoreRules) -> IgnoreRules:
+        if folder not in self._rules:
+            self._rules[folder] = above.below(self._root / folder, prefix + folder)
+        return self._rules[folder]
+
+    def _children(self, folder: str) -> Iterator["os.DirEntry[str]"]:
+        path = os.path.join(self._root, folder)
+        if folder in self._closed or path.rstrip("/") in self._left_out:
+            return
+        try:
+            entries = os.scandir(path)
+        except OSError:
+            self._closed.add(folder)
+            return
+        with entries:
+            yield from entries
+
+    def _pass_over(self, path: str) -> None:
+        if len(self.passed_over) < _MOST_PASSED_OVER:
+            self.passed_over.add(path)
+
+
+def _stamp(entry: "os.DirEntry[str]") -> Stamp | None:
+    try:
+        return stamp_of(entry.stat(follow_symlinks=False))
+    except OSError:  # gone this moment
+        return None
+
+
+# ---- Window: what is known of the files before the calls of one reply run.
+
+MAX_CHANGES = 1_000
+"""Files on record for the calls of one reply; of more, only the number is."""
+
+_NOT_KEPT = "its content was not kept"
+_GRAIN = 2
+"""Seconds; a file changed that shortly before it was read may change again and look the same."""
+
+
+@dataclass
+class Window:
+    """What is known of the files before the calls ran; `changes` compares it with them now.
+
+    Every method blocks.
+
+    Attributes:
+        root: the workspace's real path.
+        coverage: which files are compared.
+        begun: when it began, in seconds of wall time.
+        declared: the files that calls said they would change.
+        stamps: the stamps of all files, or None where they are not compared.
+        states: how those files were whose content is known.
+        gaps: what is not known, a sentence each.
+    """
+
+    root: Path
+    coverage: Coverage
+    begun: int
+    declared: dict[str, Look] = field(default_factory=dict)
+    stamps: dict[str, Stamp] | None = None
+    states: dict[str, FileState] = field(default_factory=dict)
+    gaps: list[str] = field(default_factory=list)
+
+    def declare(self, paths: Iterable[str]) -> None:
+        """Look at the files that calls say they will change, by absolute paths."""
+        for path in paths:
+            for real in _real_paths(path):
+                self._declare(real)
+
+    def _declare(self, real: Path) -> None:
+        label = visible(str(real))
+        if not real.is_relative_to(self.root) or real == self.root:
+            self.gaps.append(f"{label} is outside of the workspace")
+        elif label != str(real) and not is_unicode(str(real)):
+            self.gaps.append(f"{label} has a name that is no Unicode")
+        elif len(self.declared) < MAX_CHANGES:
+            self.declared[real.relative_to(self.root).as_posix()] = self._held(look_at(real))
+        else:
+            self.gaps.append(f"{label} is one file more than can be on record")
+
+    def _held(self, look: Look) -> Look:
+        """Keep no more contents in memory than a pack takes."""
+        held = sum(len(each.content or b"") for each in self.declared.values())
+        return (
+            look
+            if held + len(look.content or b"") <= MAX_PACK_BYTES
+            else look._replace(content=None)
+        )
+
+    def is_settled(self, stamp: Stamp) -> bool:
+        """Whether a file of this stamp would show another one, had it been changed since."""
+        return stamp.ctime_ns // 1_000_000_000 < self.begun - _GRAIN
+
+    def before(self) -> tuple[FileChange, ...]:
+        """Return the declared files as they are before the calls run."""
+        return tuple(FileChange(path, look.state) for path, look in self.declared.items())
+
+    def candidates(self, now: dict[str, Stamp] | None) -> list[str]:
+        """Return the paths that may have changed, in order, given the stamps of all files now."""
+        found = set(self.declared)
+        then = self.stamps
+        if then is not None and now is not None:
+            found.update(path for path, stamp in now.items() if then.get(path) != stamp)
+            found.update(path for path in then if path not in now)
+            found.update(path for path, stamp in then.items() if not self.is_settled(stamp))
+        return sorted(found)
+
+    def change(self, path: str, packs: Packs) -> FileChange | None:
+        """Compare one file with how it was; None where it is alike."""
+        before, stamp = self._before(path)
+        look = look_at(self.root / path)
+        if before.same(look.state) or (look.stamp is not None and look.stamp == stamp):
+            return None
+        after = look.state
+        if before is ABSENT and look.stamp is not None and self._is_old(look, packs):
+            why = "it is older than the call, and may have been moved here"
+            after = FileState(after.kind, after.mode, after.size, after.digest, after.target, why)
+        return FileChange(path, before, after)
+
+    def _before(self, path: str) -> tuple[FileState, Stamp | None]:
+        if path in self.declared:
+            look = self.declared[path]
+            return look.state, None if look.state.digest else look.stamp
+        stamp = (self.stamps or {}).get(path)
+        if stamp is None:
+            return ABSENT, None
+        unknown = FileState("file", stamp.mode & 0o7777, stamp.size, problem=_NOT_KEPT)
+        state = self.states.get(path)
+        # Where the content is known, it decides: a stamp of a moment ago may hide a change.
+        return (state, None) if state is not None else (unknown, stamp)
+
+    def _is_old(self, look: Look, packs: Packs) -> bool:
+        """Whether a file that has appeared was not made by the calls, and is kept nowhere else."""
+        assert look.stamp is not None
+        is_old = look.stamp.mtime_ns // 1_000_000_000 < self.begun
+        return is_old and look.state.digest not in packs
+
+
+def _real_paths(path: str) -> list[Path]:
+    """Return a path with its folders resolved, and what it points to where it is a link."""
+    if "\0" in path:  # no path at all: the tool says so
+        return []
+    real = Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return [real, Path(os.path.realpath(real))] if real.is_symlink() else [real]
+
+
+MAX_COPIED_BYTES = 256_000
+"""Of files that no call has named, those up to this size are kept before a command runs."""
+MAX_SECONDS = 2.0
+"""For one survey, and for keeping or reading what it found."""
+
+_NAMED = 5  # of the paths that are not looked at
+
+_NOT_COMPARED = "what commands changed is not known: it is too much to compare"
+
+T = TypeVar("T")
+
+
+class WorkspaceRecorder:
+    """Records what the calls of one agent do to the files below a root.
+
+    Files that calls name are kept up to 10 MB each. Before a command, whose files nobody can name,
+    all files are stamped, and those of up to 256 KB kept, 32 MB at the most; a file that was kept
+    and has not changed costs its stamp alone from then on.
+    """
+
+    def __init__(
+        self, root: Path, packs: Packs, *, left_out: Collection[str] = (), flush: bool = True
+    ) -> None:
+        """Take the root's real path, where contents are kept, and folders not to look into."""
+        self._root = root
+        self._packs = packs
+        self._left_out = left_out
+        self._flush = flush
+        self._known: dict[str, tuple[Stamp, FileState]] = {}
+        self._too_large = ""
+        self.failure = ""
+        """Why the last window could not be opened as it should, or empty."""
+
+    async def open(self, paths: Iterable[str], *, compares: bool) -> Window:
+        """Look at these files, and with `compares` at all, before calls run; what fails is a gap."""
+        begun = int(clock.now().timestamp())
+        window = Window(self._root, Coverage(self._root, self._left_out), begun)
+        self.failure = ""
+        await in_thread(lambda: window.declare(paths))
+        if compares:
+            await _in_time(lambda late: self._survey(window, late))
+        await _in_time(lambda late: self._keep(window, late))
+        return window
+
+    async def close(self, window: Window) -> tuple[FileChange, ...]:
+        """Compare the files with how they were; what is not known is added to the window's gaps."""
+        now = None
+        if window.stamps is not None:
+            now = await _in_time(lambda late: _survey_again(window, late))
+            if passed_over := sorted(window.coverage.passed_over):
+                window.gaps.append(_not_looked_at(passed_over))
+        return await _in_time(lambda late: self._compare(window, now, late))
+
+    def _survey(self, window: Window, late: threading.Event) -> None:
+        """Stamp all files; a workspace that was too large once is not tried again."""
+        if not self._too_large:
+            stamps = window.coverage.survey(late)
+            if late.is_set():
+                self._too_large = f"takes more than {MAX_SECONDS:g} seconds to look through"
+            elif len(stamps) > MAX_FILES:
+                self._too_large = f"has more than {MAX_FILES:,} files"
+            else:
+                window.stamps = stamps
+                known = self._known
+                self._known = {path: known[path] for path in known if path in stamps}
+        if self._too_large:
+            self._fail(window, f"what commands change is not known: {self._root} {self._too_large}")
+
+    def _keep(self, window: Window, late: threading.Event) -> None:
+        """Keep contents in one new pack: of the files that calls name, then of all others."""
+        try:
+            with self._packs.writing(flush=self._flush) as writer:
+                for path, look in window.declared.items():
+                    window.declared[path] = _kept(look, writer)
+                has_room = True
+                for path, stamp in (window.stamps or {}).items():
+                    trio.from_thread.check_cancelled()
+                    if (known := self._kept_state(path, stamp)) is not None:
+                        window.states[path] = known
+                    elif has_room and not late.is_set():
+                        has_room = self._keep_one(window, path, stamp, writer)
+            self._packs.trim()
+        except OSError as error:
+            self._known.clear()
+            self._fail(window, f"former contents are not kept: {error.strerror or error}")
+
+    def _fail(self, window: Window, why: str) -> None:
+        self.failure = why
+        window.gaps.append(why)
+
+    def _keep_one(self, window: Window, path: str, stamp: Stamp, writer: PackWriter) -> bool:
+        """Take in how a file is; return whether there is room for more."""
+        is_small = stamp.size <= MAX_COPIED_BYTES
+        if not is_small or stat.S_IFMT(stamp.mode) not in _COPIED:
+            return True
+        look = look_at(self._root / path)
+        if look.content is not None and not writer.add(look.state.digest, look.content):
+            return False
+        if look.stamp is not None and not look.state.problem:
+            window.states[path] = look.state
+            if window.is_settled(look.stamp):
+                self._known[path] = look.stamp, look.state
+        return True
+
+    def _kept_state(self, path: str, stamp: Stamp) -> FileState | None:
+        """Return how a file is that was kept before and has not changed; else None."""
+        known, state = self._known.get(path, (None, FileState("absent")))
+        if known != stamp or (state.kind == "file" and state.digest not in self._packs):
+            return None
+        return state
+
+    def _compare(
+        self, window: Window, now: dict[str, Stamp] | None, late: threading.Event
+    ) -> tuple[FileChange, ...]:
+        found: list[FileChange] = []
+        more, skipped = 0, False
+        for path in window.candidates(now):
+            trio.from_thread.check_cancelled()
+            if late.is_set() and path not in window.declared:
+                skipped = True
+            elif (change := window.change(path, self._packs)) is None:
+                continue
+            elif not is_unicode(path):
+                window.gaps.append(f"{visible(path)} was changed, and its name is no Unicode")
+            elif len(found) < MAX_CHANGES:
+                found.append(change)
+            else:
+                more += 1
+        if skipped:
+            window.gaps.append("there was no time to read every file that commands changed")
+        if more:
+            window.gaps.append(f"{more:,} more files were changed, and are not on record")
+        return tuple(found)
+
+
+_COPIED = (stat.S_IFREG, stat.S_IFLNK)
+
+
+def _not_looked_at(paths: Sequence[str]) -> str:
+    """Say that commands may have changed what git ignores or keeps for itself."""
+    named = ", ".join(visible(path) for path in paths[:_NAMED])
+    more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
+    return f"what commands changed in ignored files and repositories is not known: {named}{more}"
+
+
+def _survey_again(window: Window, late: threading.Event) -> dict[str, Stamp] | None:
+    """Stamp all files when the calls have ended, or say that there was no time for all of them."""
+    found = window.coverage.survey(late)
+    if late.is_set() or len(found) > MAX_FILES:
+        window.gaps.append(_NOT_COMPARED)
+        return None
+    return found
+
+
+def _kept(look: Look, writer: PackWriter) -> Look:
+    """Keep a content, and hold it in memory no longer."""
+    if look.content is not None:
+        writer.add(look.state.digest, look.content)
+    return Look(look.state, look.stamp)
+
+
+async def _in_time(work: Callable[[threading.Event], T]) -> T:
+    """Run work in a thread, and let it know when its time is up."""
+    late = threading.Event()
+
+    async def ring() -> None:
+        await trio.sleep(MAX_SECONDS)
+        late.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ring)
+        done = await in_thread(lambda: work(late))
+        nursery.cancel_scope.cancel()
+    return done

@@ -1,0 +1,52 @@
+"""Every way to hold commands that works here, and a workspace with something outside of it."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from greenroom.core import AgentContext, Workspace
+from greenroom.sandbox import examination
+from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.report import Mechanisms
+from tests.sandbox.held import Held, in_turns
+
+examined: dict[str, list[Mechanisms]] = {}
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that no private one covers."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        (Path(folder) / "file").write_text("kept")
+        yield Path(folder)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return Path(os.path.realpath(folder))
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Leave one tier of this machine, and the last one, which always works."""
+
+    def leave(tier: str) -> None:
+        monkeypatch.setattr(examination, "_found", examined.setdefault(tier, []))
+        ways = [way for way in candidates() if way.tier in (tier, "limits")]
+        monkeypatch.setattr(examination, "candidates", lambda: iter(ways))
+
+    return leave
+
+
+@pytest.fixture(params=in_turns("held", "bubblewrap", "landlock", "limits"))
+def held(
+    request: pytest.FixtureRequest, only: Callable[[str], None], root: Path, outside: Path
+) -> Held:
+    only(request.param)
+    context = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(root))
+    return Held(request.param, context, outside)
