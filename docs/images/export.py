@@ -96,7 +96,7 @@ async def conversation() -> AgentSession:
     child.add_message(result("t1", "no matches"))
     child.add_message(reply(TextBlock("Nothing else says **helo**."), used=300))
     await child.save()
-    session.add_child_session(child.session_id)
+    session.description.add_child(child.session_id)
     for message in (
         Message.user(
             "greet.py says “helo”. Please correct that,\nand see whether it is so elsewhere."
@@ -140,7 +140,7 @@ async def conversation() -> AgentSession:
     ):
         session.add_message(message)
     session.mark_tools_started(["t5"])
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     session.add_message(Message.user("Never mind, thank you."))
     session.add_message(reply(TextBlock("You are welcome."), used=2500))
     return session

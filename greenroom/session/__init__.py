@@ -6,7 +6,7 @@ history is made of is pure, and touches no file: `entries`, the lines that commi
 and results in `pairing`, what was left behind in `branches`, what can be kept of damage in `recovery`.
 `store` is the protocol behind which sessions are kept: in memory (`in_memory_store`), in files
 (`file_store`, `session_folder`) or in a database (`sqlite_*`, loaded when first used).
-`stored_sessions` is what is done with them by their ids: archiving, deleting, searching.
+`past_sessions` is what is done with them by their ids: archiving, deleting, searching.
 """
 
 from greenroom._lazy import open_lazily

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, TypeAlias, TypeVar, get_args, runtime_checkable
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
 import trio
@@ -265,41 +265,6 @@ def _name(pid: int | None) -> str:
     if pid is None:
         return "another process"
     return "this process" if pid == os.getpid() else f"process {pid}"
-
-
-# -- How much of a session a power cut may take back: a choice between safety and speed.
-
-Durability: TypeAlias = Literal["step", "turn", "none"]
-"""When saves are synced: each one, those at the end of a turn, or none."""
-
-
-def check_durability(value: Durability) -> Durability:
-    """Return it if it is one.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if value not in get_args(Durability):
-        raise ValueError(f"{value!r} is no durability; use one of {get_args(Durability)}")
-    return value
-
-
-# -- Figures about a session and about the stores, each as a frozen value.
-
-
-@dataclass(frozen=True)
-class SessionStatistics:
-    """A look at one session.
-
-    Attributes:
-        messages: messages in the conversation.
-        unsaved: entries (messages, rewinds, answers and notes about calls) that no save has stored.
-        is_open: whether the session holds its writer lock.
-    """
-
-    messages: int
-    unsaved: int
-    is_open: bool
 
 
 @dataclass(frozen=True)

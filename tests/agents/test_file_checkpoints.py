@@ -592,7 +592,7 @@ async def test_a_path_that_leads_out_of_the_workspace_is_no_path(shop, tmp_path)
     after = FileState("file", 0o644, 4, hashlib.sha256(b"mine").hexdigest())
     for path in ("../victim", str(victim), "d/../../victim", "./a", "a\0"):
         change = FileChange(path, FileState("absent"), after)
-        shop.session.add_checkpoint(Checkpoint("c-1", str(shop.root), (), (change,)))
+        shop.session.conversation.add_checkpoint(Checkpoint("c-1", str(shop.root), (), (change,)))
         assert told(await shop.plan()) == [("delete", "a")]
 
 

@@ -188,7 +188,7 @@ async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_wait
 async def test_a_session_that_is_locked_is_an_agent_that_ends_at_once():
     ledger, store = Ledger(), MemoryStore()
     held = new()
-    held.bind(store)
+    held.journal.bind(store)
     await held.open()
     again = AgentSession.new("worker", session_id=held.session_id, store=store)
     async with AgentRuntime(store=store, instruments=[ledger]) as runtime:

@@ -153,7 +153,7 @@ async def test_a_grant_is_on_the_disk_before_the_tool_that_it_allows_starts(tmp_
     async def look() -> str:
         """Look at what a crash would leave now."""
         found = await AgentSession.load(session.session_id, store=store)
-        seen.append(found.grants[0]["tool"])
+        seen.append(found.conversation.grants[0]["tool"])
         assert session.is_saved
         return "looked"
 
@@ -172,7 +172,9 @@ async def test_a_rule_that_was_tampered_with_allows_nothing_and_is_told_of(tmp_p
     store = FileStore(tmp_path)
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("hello"))
-    session.add_grants([{"decision": "allow", "all": True, "session": session.session_id}])
+    session.conversation.add_grants(
+        [{"decision": "allow", "all": True, "session": session.session_id}]
+    )
     await session.save()
     day = Day(store, await AgentSession.load(session.session_id, store=store))
     assert len(await day.ask(call("deploy"), "done")) == 1

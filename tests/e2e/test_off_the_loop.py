@@ -26,6 +26,14 @@ from greenroom import (
     import_session,
     plan_restore,
 )
+from greenroom.session import (
+    archive_session,
+    delete_session,
+    read_branches,
+    read_last,
+    search_sessions,
+    unarchive_session,
+)
 from greenroom.testing import ScriptedProvider, call
 
 OPERATIONS = {
@@ -92,12 +100,12 @@ async def play(store, workspace):
     await session.save()
     await session.compact("short", 1)
     fork = await session.fork(1, branch=0)
-    assert await session.branches()
+    assert await read_branches(session)
     copies = [await round_trip(session, store, form) for form in ("markdown", "html", "json")]
     await look(session, store)
-    await AgentSession.archive(fork.session_id, store=store)
-    await AgentSession.unarchive(fork.session_id, store=store)
-    await AgentSession.delete(fork.session_id, store=store)
+    await archive_session(fork.session_id, store=store)
+    await unarchive_session(fork.session_id, store=store)
+    await delete_session(fork.session_id, store=store)
     assert len(await AgentSession.list_all(store=store)) == 2
     assert copies[2].history == session.history
 
@@ -118,8 +126,8 @@ async def round_trip(session, store, form):
 
 async def look(session, store):
     assert await store.exists(session.session_id)
-    assert (await AgentSession.read_last(session.session_id, 1, store=store)).messages
-    assert (await AgentSession.search("short", store=store)).hits
+    assert (await read_last(session.session_id, 1, store=store)).messages
+    assert (await search_sessions("short", store=store)).hits
     assert await store.salvage(session.session_id) is None
 
 

@@ -23,10 +23,10 @@ async def written(session, format="markdown"):
 async def saved(id_, *children, store, parent=None):
     session = AgentSession.new("coder", session_id=id_, store=store)
     if parent is not None:
-        session.adopt(parent, None)
+        session.description.set_parent(parent, None)
     session.add_message(Message.user(f"I am {id_}"))
     for child in children:
-        session.add_child_session(child)
+        session.description.add_child(child)
     await session.save()
     return session
 

@@ -188,7 +188,7 @@ async def test_an_import_is_a_session_of_its_own_that_says_where_it_comes_from(s
     assert loaded.session_id.startswith("s-")
     assert loaded.metadata == {"title": "t", "imported_from": {"session_id": "mine"}}
     known = {"session_id": "mine", "updated_at": WHEN, "metadata": {"title": "t"}}
-    assert msgspec.structs.replace(loaded.record, **known) == content(**fields).metadata
+    assert msgspec.structs.replace(loaded.description.record, **known) == content(**fields).metadata
 
 
 async def test_it_keeps_its_id_where_that_is_asked_for_and_free(store):
@@ -203,13 +203,13 @@ async def test_what_an_import_was_copied_from_has_paid_for_it_and_keeps_what_was
     session = AgentSession.new("coder", store=store)
     for message in EVERYTHING[:3]:
         session.add_message(message)
-    session.add_grants([{"decision": "allow", "tool": "Bash"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Bash"}])
     await session.save()
     copy = await import_session(exported(*session.history), store=store)
     copy = await AgentSession.load(copy.session_id, store=store)
     assert session.used.usage.total
     assert copy.used.usage.total == 0
-    assert copy.grants == ()
+    assert copy.conversation.grants == ()
 
 
 async def test_a_session_without_a_message_can_be_imported(store):

@@ -33,7 +33,7 @@ def session(*messages, started=False, model="m"):
         made.add_message(message)
     if started:
         made.mark_tools_started(["t1"])
-    made.pair_tool_uses()
+    made.conversation.pair_tool_uses()
     made.set_model("scripted" if model else "", model)
     return made
 

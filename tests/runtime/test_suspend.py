@@ -70,7 +70,7 @@ async def test_what_has_started_is_answered_and_the_rest_stays_open():
 async def test_where_nothing_is_open_the_turn_completes():
     async def body(agent, turn):
         turn.suspend()
-        agent.session.pair_tool_uses("done")
+        agent.session.conversation.pair_tool_uses("done")
 
     assert (await run(body))[1].status is TurnStatus.COMPLETED
 

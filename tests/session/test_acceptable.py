@@ -33,13 +33,13 @@ async def check_everywhere(said):
         loaded = AgentSession.new("coder", store=store)
         for each in session.history:
             loaded.add_message(each)
-        loaded.pair_tool_uses()
+        loaded.conversation.pair_tool_uses()
         check_accepted(loaded.history)
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     check_accepted(loaded.history)
     assert loaded.history[: len(session.history)] == session.history
-    text = {"format": "greenroom-session", "version": 1, "session": loaded.record}
+    text = {"format": "greenroom-session", "version": 1, "session": loaded.description.record}
     raw = [Message.user("hello"), *said]
     imported = await import_session(serde.encode({**text, "messages": raw}), store=store)
     check_accepted(imported.history)

@@ -65,7 +65,7 @@ class Talk:
             await self.session.compact("So far so good.", keep)
 
     def _pair(self):
-        self.session.pair_tool_uses()
+        self.session.conversation.pair_tool_uses()
         self._open = []
 
 
@@ -96,7 +96,7 @@ async def check_every_cut(steps):
             check_accepted(loaded.history)
             loaded.add_message(Message.user("and now?"))
             check_accepted(loaded.history)
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     data[:] = whole
     assert (await AgentSession.load("s-1", store=store)).history == session.history
 

@@ -12,7 +12,13 @@ from greenroom.core import (
     SessionStorageError,
     serde,
 )
-from greenroom.session import AgentSession, MemoryStore, history as page_module
+from greenroom.session import (
+    AgentSession,
+    MemoryStore,
+    history as page_module,
+    read_branches,
+    read_last,
+)
 from greenroom.testing.stores.disturbance import cancelling
 
 TEXT = "so it goes " * 100
@@ -59,7 +65,7 @@ async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
 
     for module in ("session_folder", "sqlite_rows", "in_memory_store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
-    page = await AgentSession.read_last(fork.session_id, 10, store=store)
+    page = await read_last(fork.session_id, 10, store=store)
     assert page.messages == long.history[-10:]
     assert sum(read) < 300_000
 
@@ -95,7 +101,7 @@ async def test_a_save_that_fails_on_the_way_leaves_no_session_and_can_be_repeate
     session = AgentSession.new("coder", session_id="mine", store=store)
     for number in range(COUNT):
         session.add_message(Message.user(f"{number} {TEXT}"))
-    journal = type(session._journal)
+    journal = type(session.journal._tail)
     count, real = 0, journal._append
 
     async def failing(self, line, *, flush):
@@ -110,7 +116,7 @@ async def test_a_save_that_fails_on_the_way_leaves_no_session_and_can_be_repeate
         await session.save()
     with pytest.raises(SessionNotFoundError):
         await AgentSession.load("mine", store=store)
-    assert [branch.history for branch in await session.branches()] == [session.history]
+    assert [branch.history for branch in await read_branches(session)] == [session.history]
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == session.history

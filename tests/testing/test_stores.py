@@ -207,7 +207,7 @@ async def keeps_quiet_about_the_end(self, session_id, count):
 
 async def finds_a_page_of_anything(self, session_id, count):
     found = await MemoryStore.read_last(self, session_id, count)
-    return msgspec.structs.replace(found, metadata=AgentSession.new("checked").record)
+    return msgspec.structs.replace(found, metadata=AgentSession.new("checked").description.record)
 
 
 async def deletes_lines_only(self):
