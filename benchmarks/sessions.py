@@ -22,7 +22,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentSession, FileStore, MemoryStore, Message, SessionStore, SQLiteStore
+from greenroom import AgentSession, FileStore, InMemoryStore, Message, SessionStore, SQLiteStore
 from greenroom.session import read_last
 
 MESSAGES = 100_000
@@ -171,7 +171,7 @@ async def grows(folder: Path) -> bool:
     """Print what the length of a session costs; return whether that is within the bounds."""
     holds = True
     database = SQLiteStore(folder / "append.db")
-    for store in (FileStore(folder / "append"), database, MemoryStore()):
+    for store in (FileStore(folder / "append"), database, InMemoryStore()):
         long, empty, session_id = await append_by_turns(store)
         page, load = await page_and_load(store, session_id)
         name = type(store).__name__

@@ -8,7 +8,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     ModelRequest,
     generate_structured,
@@ -97,7 +97,7 @@ async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
 
 
 async def main() -> None:
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, planner)
         desk.join(handle)
         for role in team:

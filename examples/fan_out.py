@@ -9,7 +9,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     ModelError,
     fan_out,
@@ -38,7 +38,7 @@ async def lead(agent: AgentInternals) -> None:
 
 async def main() -> None:
     """Ask a lead, who asks reviewers; then ask reviewers directly, in two other ways."""
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead)
         print("all:", (await handle.ask("core tools runtime")).text)
 

@@ -221,7 +221,7 @@ from greenroom.session import (
     AgentSession as AgentSession,
     Branch as Branch,
     FileStore as FileStore,
-    MemoryStore as MemoryStore,
+    InMemoryStore as InMemoryStore,
     Page as Page,
     RepairReport as RepairReport,
     SearchHit as SearchHit,

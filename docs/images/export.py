@@ -13,7 +13,14 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentSession, MemoryStore, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from greenroom import (
+    AgentSession,
+    InMemoryStore,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+)
 from greenroom.core import ImageBlock, ToolUseBlock, Usage
 from greenroom.export import export_session
 
@@ -84,7 +91,7 @@ def result(id_: str, text: str, *, error: bool = False) -> Message:
 
 async def conversation() -> AgentSession:
     """Build a session that has something of everything."""
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", session_id="s-7k2m9q4x1zt0", store=store)
     session.set_metadata("title", "Correct the greeting, and see that it stays right")
     session.set_metadata("workspace", "/home/ada/greeter")

@@ -30,7 +30,6 @@ from greenroom.session.history import (
     read_on as read_on,
     read_page as read_page,
 )
-from greenroom.session.in_memory_store import MemoryStore as MemoryStore
 from greenroom.session.journal import Durability as Durability, Journal as Journal
 from greenroom.session.pairing import (
     WENT_ON as WENT_ON,
@@ -54,7 +53,8 @@ from greenroom.session.past_sessions import (
 )
 from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
 from greenroom.session.store import (
-    MemoryStoreStatistics as MemoryStoreStatistics,
+    InMemoryStore as InMemoryStore,
+    InMemoryStoreStatistics as InMemoryStoreStatistics,
     SessionStore as SessionStore,
     SessionWriter as SessionWriter,
     StoredPage as StoredPage,

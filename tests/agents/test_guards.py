@@ -18,7 +18,7 @@ from greenroom import (
     FileStore,
     Guard,
     GuardError,
-    MemoryStore,
+    InMemoryStore,
     ModelStreamError,
     Reject,
     Rewrite,
@@ -478,7 +478,7 @@ async def test_a_guard_may_ask_another_agent():
         return Reject("the judge says so") if (await judge.run(text)).output == "yes" else None
 
     agent = Agent(ScriptedProvider("One.", "Two."), guards=[Guard(ask)])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         assert (await agent.run("Go", runtime=runtime)).output == "One."
         second = await agent.run("Go", runtime=runtime)
     assert "the judge says so" in str(second.error)

@@ -10,7 +10,7 @@ from greenroom.core import Answer, Done, Error, Message, PermissionRequest, Rule
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
 from greenroom.tools import TodoList, ToolRegistry, builtin_tools, tool
 
@@ -43,7 +43,7 @@ async def test_a_temporary_folder_goes_with_its_agent():
 
     llm = ScriptedProvider(call("flood"), "so much")
     arguments = (llm, ToolRegistry([flood]), PermissionManager(mode="bypass"))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         await handle.ask("go")
         result = (await handle.history())[2].tool_results[0].text

@@ -14,7 +14,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     Message,
     PermissionManager,
     PermissionRule,
@@ -141,7 +141,7 @@ def workspace(tmp_path):
 
 @pytest.mark.parametrize("kind", ["files", "database"])
 async def test_no_operation_on_a_file_runs_on_the_event_loop(tmp_path, workspace, kind):
-    await turn(AgentSession.new("coder", store=MemoryStore()), workspace)  # imports read files
+    await turn(AgentSession.new("coder", store=InMemoryStore()), workspace)  # imports read files
     (workspace / "a.txt").write_text("one\n")
     store = FileStore(tmp_path / "s") if kind == "files" else SQLiteStore(tmp_path / "s.db")
     with trio.fail_after(60), Watch() as watch:

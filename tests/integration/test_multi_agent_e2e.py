@@ -7,7 +7,7 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     RunContext,
     TurnStatus,
 )
@@ -74,7 +74,7 @@ async def test_research_and_write_collaboration(autojump_clock):
             heard.append(AgentMessage.of(message))  # noqa: PERF401 (until the runtime ends)
 
     crew = team()
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         BUS.join(runtime.spawn(AgentSession.new("archive"), listener))
         handle = runtime.spawn(AgentSession.new("team"), crew)
         result = await handle.ask(TASK, timeout=60)

@@ -9,7 +9,7 @@ import trio
 from greenroom import (
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     ModelQuotaError,
     PlanError,
     ToolRegistry,
@@ -183,7 +183,7 @@ async def test_a_planner_inside_of_an_agent_is_under_its_budgets(autojump_clock)
                 with agent.budget(model_calls=0):
                     await execute_plan(agent, plan, worker, planner=ModelPlanner(llm))
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("limited"), limited).ask("Go.")
     assert "budget" in result.error
     assert llm.requests == []

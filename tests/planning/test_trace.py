@@ -5,7 +5,7 @@ import pytest
 from greenroom import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     Message,
     StopReason,
     ToolResultBlock,
@@ -77,7 +77,7 @@ def test_an_agent(found, kind, what):
 
 
 async def test_what_was_never_stored_and_what_belongs_to_another():
-    store = MemoryStore()
+    store = InMemoryStore()
     assert (await find_trace("s-none", ["s-plan"], store, trace_call)).kind == "nothing"
     assert (await find_trace("s-none", ["s-plan"], store, trace_worker)).kind == "unsure"
     stored = AgentSession.new_subagent("subtask", "s-other", session_id="s-1", store=store)

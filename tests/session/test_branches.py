@@ -5,7 +5,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
-from greenroom.session import AgentSession, MemoryStore, Origin, read_branches
+from greenroom.session import AgentSession, InMemoryStore, Origin, read_branches
 
 
 def texts(messages):
@@ -246,7 +246,7 @@ class Model:
 
 async def live(steps, check):
     """Do these steps to a session and to its model, and compare them after each."""
-    store, model = MemoryStore(), Model()
+    store, model = InMemoryStore(), Model()
     session = AgentSession.new("coder", session_id="s", store=store)
     for step, value in steps:
         if step == "say":

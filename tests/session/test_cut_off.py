@@ -6,7 +6,7 @@ import trio
 from hypothesis import event, given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted
 
 SAY = st.just(("say",))
@@ -80,7 +80,7 @@ async def talk(store, steps):
 
 
 async def check_every_cut(steps):
-    store = MemoryStore()
+    store = InMemoryStore()
     session = await talk(store, steps)
     data = store._sessions["s-1"].history
     whole = bytes(data)

@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import InvalidJSONError, Message, TextBlock, serde
 from greenroom.export import export_session, import_session
-from greenroom.session import AgentSession, FileStore, MemoryStore, read_last
+from greenroom.session import AgentSession, FileStore, InMemoryStore, read_last
 from greenroom.session.entries import decode_entries
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "example"
@@ -93,7 +93,7 @@ async def test_a_session_from_before_there_were_ids_is_loaded_and_goes_on(tmp_pa
 
 
 async def test_an_export_from_before_there_were_ids_is_imported_and_stays_as_it_is():
-    session = await import_session(OLD_EXPORT, keep_id=True, store=MemoryStore())
+    session = await import_session(OLD_EXPORT, keep_id=True, store=InMemoryStore())
     assert identity(session.history) == [("", None)] * 2
     again = serde.loads(await exported(session))
     assert again["messages"] == serde.loads(OLD_EXPORT)["messages"]

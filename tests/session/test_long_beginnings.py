@@ -14,7 +14,7 @@ from greenroom.core import (
 )
 from greenroom.session import (
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     history as page_module,
     read_branches,
     read_last,
@@ -53,7 +53,7 @@ async def test_a_fork_of_a_long_session_is_encoded_in_a_thread(store, long, thre
     await long.fork()
     on_the_loop = threads.count(threading.get_ident())
     assert len(threads) > COUNT
-    assert on_the_loop <= 10 or isinstance(store, MemoryStore), "a store in memory has no threads"
+    assert on_the_loop <= 10 or isinstance(store, InMemoryStore), "a store in memory has no threads"
 
 
 async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
@@ -63,7 +63,7 @@ async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
     def counted(blocks, *arguments, **options):
         return real((read.append(len(block)) or block for block in blocks), *arguments, **options)
 
-    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
+    for module in ("session_folder", "sqlite_store", "store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
     page = await read_last(fork.session_id, 10, store=store)
     assert page.messages == long.history[-10:]

@@ -17,7 +17,7 @@ from greenroom.session import (
     read_branches,
     read_last,
     read_page,
-    sqlite_rows as rows,
+    sqlite_database,
 )
 from greenroom.session.description import encode_metadata
 from greenroom.session.entries import (
@@ -257,7 +257,7 @@ def put(store, lines, session):
     """Put these lines in the place of a session's own."""
     if isinstance(store, SQLiteStore):
         with store._database.writing() as connection:
-            row = rows.find(connection, session.session_id)
+            row = sqlite_database.find_row(connection, session.session_id)
             connection.execute("DELETE FROM lines")
             for number, line in enumerate(lines):
                 connection.execute("INSERT INTO lines VALUES (?, ?, ?)", (row.key, number, line))
@@ -279,7 +279,7 @@ async def test_the_last_page_of_a_hundred_thousand_messages_is_read_alone(long, 
         )
 
     page_of = page_module.read_page
-    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
+    for module in ("session_folder", "sqlite_store", "store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
     page = await read_last("long", 50, store=store)
     assert page.messages == (PERSON.message,) * 50

@@ -17,7 +17,7 @@ from greenroom.core import (
 from greenroom.session import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     SessionStatistics,
     SessionStore,
     SQLiteStore,
@@ -140,12 +140,12 @@ def test_a_subagent_knows_who_started_it():
 
 
 async def test_a_session_is_adopted_once_and_before_it_is_stored():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.description.set_parent("one", None)
     session.description.set_parent("one", "t1")
     with pytest.raises(SessionError, match="its place"):
         session.description.set_parent("two", None)
-    stored = AgentSession.new("coder", store=MemoryStore())
+    stored = AgentSession.new("coder", store=InMemoryStore())
     stored.add_message(Message.user("hi"))
     await stored.save()
     with pytest.raises(SessionError, match="its place"):
@@ -153,7 +153,7 @@ async def test_a_session_is_adopted_once_and_before_it_is_stored():
 
 
 def test_a_store_is_bound_once(tmp_path):
-    first, second = MemoryStore(), FileStore(tmp_path)
+    first, second = InMemoryStore(), FileStore(tmp_path)
     session = AgentSession.new("coder")
     session.journal.bind(first)
     session.journal.bind(second)
@@ -176,7 +176,7 @@ async def test_without_a_store_the_working_directory_has_one(tmp_path, monkeypat
 def test_a_session_shows_what_it_is():
     session = AgentSession.new("coder", session_id="mine")
     assert repr(session) == "<AgentSession mine (coder), 0 messages>"
-    assert repr(MemoryStore()) == "MemoryStore()"
+    assert repr(InMemoryStore()) == "InMemoryStore()"
     assert session.description.record.session_id == "mine"
 
 
@@ -246,7 +246,7 @@ def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
     ids=["role", "content", "model"],
 )
 async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message):
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("hello"))
     with pytest.raises(InvalidJSONError):
         session.add_message(message)
@@ -256,7 +256,7 @@ async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message
 
 
 async def test_a_start_that_was_not_stored_can_be_withdrawn():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
     session.mark_tools_started(["t1"])
     session.conversation.withdraw_tools_started()
@@ -266,7 +266,7 @@ async def test_a_start_that_was_not_stored_can_be_withdrawn():
 
 
 async def test_a_start_that_was_stored_stays_known():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
     session.mark_tools_started(["t1"])
     await session.save()
@@ -276,7 +276,7 @@ async def test_a_start_that_was_stored_stays_known():
 
 
 async def test_statistics_say_what_is_stored_and_what_is_not():
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("hello"))
     assert session.statistics() == SessionStatistics(messages=1, unsaved=1, is_open=False)
@@ -298,7 +298,7 @@ async def test_a_store_on_the_disk_counts_its_threads(tmp_path, kind):
 
 
 async def test_a_save_goes_through_no_message_that_is_stored(monkeypatch):
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("one"))
     await session.save()
     session.add_message(Message.user("two"))
@@ -317,7 +317,7 @@ def test_a_text_in_place_of_a_message_is_refused():
 
 
 async def test_a_start_that_is_being_stored_stands_and_nothing_behind_it_is_lost(monkeypatch):
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("go"))
     session.add_message(Message.assistant([ToolUseBlock("t1", "Wait")]))

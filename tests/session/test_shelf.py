@@ -22,7 +22,7 @@ from greenroom.core import (
 from greenroom.session import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     SessionSearch,
     SQLiteStore,
     archive_session,
@@ -335,7 +335,7 @@ async def test_a_search_ends_at_its_limit_and_says_how_far_it_came(store, wall):
     assert [each.session.session_id for each in report.hits] == ["s-4", "s-3"]
     assert report.searched == 2
     assert (await search_sessions("attic", store=store)).searched == 5
-    assert (await search_sessions("roof", store=MemoryStore())).hits == ()
+    assert (await search_sessions("roof", store=InMemoryStore())).hits == ()
 
 
 async def test_archived_sessions_are_searched_where_that_is_asked_for(store):

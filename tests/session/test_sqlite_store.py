@@ -26,7 +26,7 @@ from greenroom.session import (
     SQLiteStore,
     delete_session,
     sqlite_database,
-    sqlite_rows as rows,
+    sqlite_store,
 )
 
 
@@ -82,7 +82,7 @@ def mode(path):
 def test_sqlite_is_loaded_only_where_it_is_used():
     script = """
 import sys
-from greenroom import AgentSession, FileStore, MemoryStore
+from greenroom import AgentSession, FileStore, InMemoryStore
 assert "sqlite3" not in sys.modules
 from greenroom import SQLiteStore
 assert "sqlite3" in sys.modules
@@ -396,7 +396,7 @@ async def test_a_history_that_is_too_long_is_refused_and_not_read(store, path, m
     session = await saved(store, "one")
     await saved(store, "one", session_id="other")
     ((size,),) = execute(path, "SELECT size FROM sessions WHERE session_id = 'mine'")
-    monkeypatch.setattr(rows, "_MOST", size)
+    monkeypatch.setattr(sqlite_database, "_MOST", size)
     session.add_message(Message.user("two"))
     with pytest.raises(SessionStorageError, match="mine: the history is too long") as told:
         await session.save()
@@ -434,7 +434,7 @@ async def test_a_disk_that_fails_makes_the_session_read_only_until_reopened(stor
 
     session.add_message(Message.user("two"))
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "add_line", fail)
+        patch.setattr(sqlite_store, "add_line", fail)
         with pytest.raises(SessionStorageError, match="disk I/O error"):
             await session.save()
     with pytest.raises(SessionStorageError, match="read-only"):

@@ -13,7 +13,7 @@ from greenroom.export import import_session
 from greenroom.session import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     SQLiteStore,
     delete_session,
     read_branches,
@@ -80,6 +80,6 @@ async def test_sessions_that_were_stored_before_go_on(stored):
 async def test_exports_that_were_written_before_are_imported(stored, session_id):
     before = await AgentSession.load(session_id, store=stored)
     data = (WRITTEN / f"{session_id}.json").read_bytes()
-    session = await import_session(data, store=MemoryStore())
+    session = await import_session(data, store=InMemoryStore())
     assert session.history == before.history
     assert (session.agent_type, session.model) == (before.agent_type, before.model)

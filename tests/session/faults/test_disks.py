@@ -14,12 +14,12 @@ from greenroom.fs import durable
 from greenroom.session import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     SQLiteStore,
     entries as pending_module,
     read_branches,
     read_last,
-    sqlite_rows as rows,
+    sqlite_store,
 )
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
@@ -120,7 +120,7 @@ async def test_a_fork_is_not_encoded_on_the_event_loop(files, encoders, monkeypa
 
 
 async def test_a_store_without_threads_encodes_at_once(encoders):
-    session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
+    session = AgentSession.new("coder", session_id="mine", store=InMemoryStore())
     session.add_message(Message.user(LONG))
     await session.save()
     assert set(encoders) == {threading.get_ident()}
@@ -128,7 +128,7 @@ async def test_a_store_without_threads_encodes_at_once(encoders):
 
 @pytest.mark.parametrize("value", [2**70, "\ud800", (1, 2)])
 async def test_a_long_message_is_in_memory_what_it_will_be_when_it_is_read_again(value):
-    session = AgentSession.new("coder", session_id="mine", store=MemoryStore())
+    session = AgentSession.new("coder", session_id="mine", store=InMemoryStore())
     use = ToolUseBlock("t", "Write", {"text": LONG, "value": value})
     session.add_message(Message.assistant([use]))
     session.conversation.pair_tool_uses()
@@ -183,7 +183,7 @@ async def test_a_slow_disk_holds_up_its_own_session_and_nobody_else(tmp_path, mo
 
 async def test_a_slow_commit_holds_up_its_own_database_and_nobody_else(tmp_path, monkeypatch):
     waits, goes_on = threading.Event(), threading.Event()
-    real = rows.add_line
+    real = sqlite_store.add_line
 
     def add_line(connection, row, line, at):
         if b"slow" in line:
@@ -191,7 +191,7 @@ async def test_a_slow_commit_holds_up_its_own_database_and_nobody_else(tmp_path,
             assert goes_on.wait(30)
         real(connection, row, line, at)
 
-    monkeypatch.setattr(rows, "add_line", add_line)
+    monkeypatch.setattr(sqlite_store, "add_line", add_line)
     database, others = SQLiteStore(tmp_path / "sessions.db"), SQLiteStore(tmp_path / "others.db")
     slow, neighbour, other = (
         AgentSession.new("coder", session_id=name, store=store)
