@@ -38,6 +38,7 @@ from types import FrameType
 
 import trio
 import trio.testing
+from greenroom.cli.terminal.terminal import Frame, PersonEvent, Terminal
 
 import greenroom
 from greenroom import (
@@ -58,7 +59,6 @@ from greenroom import (
     run_tools,
     stream_reply,
 )
-from greenroom.cli.terminal.terminal import Frame, PersonEvent, Terminal
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash
 

@@ -9,7 +9,7 @@ from greenroom.session import AgentSession
 from greenroom.session.entries import CompactionEntry, MessageEntry, decode_entries
 from greenroom.session.pairing import kept, unanswered
 from greenroom.session.transcript import Transcript
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 from tests.session.accepted import check_accepted
 
 

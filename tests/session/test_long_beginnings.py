@@ -13,7 +13,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.session import AgentSession, MemoryStore, history as page_module
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 
 TEXT = "so it goes " * 100
 COUNT = 600
