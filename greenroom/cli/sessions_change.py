@@ -11,14 +11,17 @@ import trio
 from greenroom.cli.recap import age, counted, one_line, recap, title_of
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stored_sessions import full_session_id, load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, Page, confirm, tell
+from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import SessionError, SessionNotFoundError, serde
 from greenroom.export import LONGEST_IMPORT, import_session
 from greenroom.session import (
     AgentSession,
     SessionMetadata,
     SessionStore,
+    archive_session,
+    delete_session,
     descendants,
+    unarchive_session,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +149,7 @@ async def _confirm_rewind(
     files = len(plan.steps) if plan else 0
     if not count and not files:
         return True
-    page = Page(2)
+    page = OutputWriter(2)
     await show_lines(
         (line for line in recap(session.history) if line.at >= to), page, len(session.history)
     )
@@ -182,7 +185,7 @@ async def remove_sessions(options: "SessionsOptions") -> int:
             return 1
 
     async def remove(session_id: str) -> None:
-        await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
+        await delete_session(session_id, store=store, children=bool(below[session_id]))
 
     return await _change_each(chosen, remove, "removed", options, below)
 
@@ -194,7 +197,7 @@ async def archive_sessions(options: "SessionsOptions") -> int:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
-    change = AgentSession.unarchive if options.undo else AgentSession.archive
+    change = unarchive_session if options.undo else archive_session
     chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
     return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})

@@ -62,7 +62,7 @@ def spawn_root(
     nursery = kernel.open_nursery()
     _refuse(kernel, session, agent_fn, budget)
     _check_unattended(unattended)
-    session.bind(kernel.store or default_store())
+    session.journal.bind(kernel.store or default_store())
     actor = Actor(
         kernel,
         session,
@@ -98,8 +98,8 @@ def spawn_child(
     _refuse(kernel, session, agent_fn, budget)
     _check_scope(scope)
     if session.parent_session_id != parent.session_id:
-        session.adopt(parent.session_id, current_call(parent))
-    session.bind(parent.session.store or default_store())
+        session.description.set_parent(parent.session_id, current_call(parent))
+    session.journal.bind(parent.session.store or default_store())
     actor = Actor(
         kernel,
         session,
@@ -112,7 +112,7 @@ def spawn_child(
         reports=report,
     )
     handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
-    parent.session.add_child_session(session.session_id)
+    parent.session.description.add_child(session.session_id)
     if not detached:
         parent.children.add(actor)
     parent.publish(
@@ -150,13 +150,17 @@ def _start(
     agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
 ) -> AgentHandle:
-    def call() -> Awaitable[object]:
-        # The one place where an agent function meets its first argument.
-        return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
-
+    call = functools.partial(_call, actor, agent_fn, args)
     nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
     actor.kernel.registry.add(actor)
     return AgentHandle(actor)
+
+
+def _call(
+    actor: Actor, agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]], args: tuple[*Ts]
+) -> Awaitable[object]:
+    """Call an agent function: the one place where it meets its first argument."""
+    return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
 
 
 def check_store(store: object) -> None:
