@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-PAGE = Path(__file__).parents[1] / "permission-prompts.md"
+PAGE = Path(__file__).parents[1] / "how-to" / "permission-prompts.md"
 RULES = {
     "version": 1,
     "rules": [
