@@ -37,7 +37,7 @@ from greenroom.permissions import (
     tighten,
     trust_rules,
 )
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_decisions
 from greenroom.shell import read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
@@ -262,7 +262,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()
-        rows += [_Decision(session, record) for record in await session.decisions()]
+        rows += [_Decision(session, record) for record in await read_decisions(session)]
         seen.add(session.session_id)
         for id_ in session.child_session_ids:
             if id_ not in seen:

@@ -338,7 +338,7 @@ class AgentInternals:
             SessionError: the question could not be stored, and was not asked.
         """
         question = self._actor.approvals.question(tool_use_id, digest)
-        if self.session.add_question(question):
+        if self.session.conversation.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
         request = PermissionRequest(

@@ -214,7 +214,7 @@ def _was_asked_to_end(actor: Actor) -> bool:
 async def _flush(actor: Actor) -> None:
     if not actor.opened:
         return
-    actor.session.pair_tool_uses(keep_unstarted=actor.session.keep_open)
+    actor.session.conversation.pair_tool_uses(keep_unstarted=actor.session.conversation.keep_open)
     try:
         await actor.flush()
     except BaseException as error:

@@ -62,7 +62,7 @@ def spawn_root(
     nursery = kernel.open_nursery()
     _refuse(kernel, session, agent_fn, budget)
     _check_unattended(unattended)
-    session.bind(kernel.store or default_store())
+    session.journal.bind(kernel.store or default_store())
     actor = Actor(
         kernel,
         session,
@@ -97,8 +97,8 @@ def spawn_child(
     _refuse(parent.kernel, session, agent_fn, budget)
     _check_scope(scope)
     if session.parent_session_id != parent.session_id:
-        session.adopt(parent.session_id, current_call(parent))
-    session.bind(parent.session.store or default_store())
+        session.description.set_parent(parent.session_id, current_call(parent))
+    session.journal.bind(parent.session.store or default_store())
     actor = Actor(
         parent.kernel,
         session,
@@ -111,7 +111,7 @@ def spawn_child(
         reports=report,
     )
     handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
-    parent.session.add_child_session(session.session_id)
+    parent.session.description.add_child(session.session_id)
     if not detached:
         parent.children.add(actor)
     _publish_spawn(parent, actor, detached)

@@ -174,7 +174,7 @@ class Turn:
         """Go on with the calls that were left open, or answer them and append the message."""
         session, message = self._agent.session, self.message
         if not isinstance(message, Resume):
-            session.pair_tool_uses(WENT_ON)
+            session.conversation.pair_tool_uses(WENT_ON)
             if self.append:
                 session.add_message(as_message(message))
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
@@ -342,8 +342,8 @@ class Turn:
         if status is not TurnStatus.COMPLETED:
             await agent.end_subagents(self)
         progress = self._turns.output.close_tools()
-        agent.session.keep_open |= (waits := status is TurnStatus.WAITING)
-        repaired = agent.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+        agent.session.conversation.keep_open |= (waits := status is TurnStatus.WAITING)
+        repaired = agent.session.conversation.pair_tool_uses(outputs=progress, keep_unstarted=waits)
         self.interruption.repaired = repaired
         try:
             await agent.flush()
@@ -423,7 +423,7 @@ class Turns:
     def resume(self) -> Resume | None:
         """Return what was left open before this life, where nothing else is its first input."""
         session = self.agent.session
-        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        calls = session.unstarted if self.may_resume and session.conversation.keep_open else ()
         self.may_resume = False
         if not calls:
             return None
