@@ -20,7 +20,7 @@ from greenroom.cli.render_chunk import (
 from greenroom.core import OutputChunk, visible
 from greenroom.planning import PLAN_STEP
 
-_PROGRESS = 4_000  # characters of a running tool's output that are kept to be shown
+_PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600
 _NAME = 16  # columns of a subagent's name before each of its lines
 
@@ -31,14 +31,14 @@ _GOES_ON = (
     core.ThinkingComplete,
     core.ToolStart,
 )
-"""What an agent does behind a plan of which nothing is left to do."""
+"""What an agent does after a plan that is finished."""
 
 
 class AgentView:
-    """Turns the chunks of one agent into what is printed for good, and what is shown meanwhile.
+    """Turns the chunks of one agent into what is printed once, and what is shown until then.
 
     `feed` returns what is finished, to be printed once; `live` is what may still change. It is pure:
-    it draws nothing and waits for nothing. Where nothing can be redrawn, a plan is told step by step.
+    it draws nothing and waits for nothing. Where nothing can be redrawn, each step of a plan is a line.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AgentView:
         return [*self._end_plan(chunk), *self._feed(chunk)]
 
     def _end_plan(self, chunk: OutputChunk) -> list[RenderableType]:
-        """Print a plan for good that this chunk comes behind."""
+        """Print the plan that this chunk ends."""
         match chunk:
             case core.Lagged():
                 self._lose_plans()
@@ -86,7 +86,7 @@ class AgentView:
                 return []
 
     def _lose_plans(self) -> None:
-        """Follow no plan any more, of this agent and those below: steps of any may have been missed."""
+        """Forget the plans of this agent and its subagents: steps of any may have been missed."""
         self._plan.lose()
         for _, child in self._children.values():
             child._lose_plans()
@@ -121,10 +121,10 @@ class AgentView:
                 self.model = chunk.model or self.model
                 return []
             case core.PermissionRequest():
-                return []  # prompts are shown one by one
+                return []  # questions are shown one by one
             case core.Exited() if self._is_nested:
-                return self._end_all()  # its parent tells how it ended
-            case core.Exited() if self._has_told(chunk.error):
+                return self._end_all()  # its parent says how it ended
+            case core.Exited() if self._has_shown(chunk.error):
                 return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
             case core.Error():
                 self._error = chunk
@@ -140,8 +140,8 @@ class AgentView:
             case _:
                 return self._shown(chunk)
 
-    def _has_told(self, reason: str) -> bool:
-        """Whether the reason of an end is the error shown last, and no bug."""
+    def _has_shown(self, reason: str) -> bool:
+        """Whether the reason of an end is the error shown last, and not a bug."""
         error = self._error
         if error is None or not hasattr(core, error.kind):
             return False
@@ -164,13 +164,13 @@ class AgentView:
         return self._blocks(rest)
 
     def _end_all(self) -> list[RenderableType]:
-        """Print what an end has left open: half a thought, half a text."""
+        """Print what an end has cut off: half a thought, half a text."""
         thought = [render_thinking(self._thinking, self._scheme)] if self._thinking else []
         self._thinking = ""
         return [*thought, *self._end_text()]
 
     def finish(self) -> list[RenderableType]:
-        """Return all text and thought that is still open, of its subagents too; it is then over."""
+        """Return all text and thought that has not ended, of its subagents too; call it once, last."""
         parts = self._end_all()
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.finish()]
@@ -199,24 +199,24 @@ class AgentView:
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> list[RenderableType]:
         if isinstance(chunk, core.SubAgentSpawned) and chunk.detached:
-            return self._shown(chunk)  # nothing more comes of it here
-        name, child = self._children.get(chunk.session_id) or self._meet(chunk)
+            return self._shown(chunk)  # its chunks go to other readers
+        name, child = self._children.get(chunk.session_id) or self._add_child(chunk)
         if isinstance(chunk, core.SubAgentOutput):
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
         if isinstance(chunk, core.SubAgentComplete):
             self._children.pop(chunk.session_id, None)
-            if child._has_told(chunk.result):
+            if child._has_shown(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
         return [Prefixed(name, part) for part in self._shown(chunk)]
 
-    def _meet(
+    def _add_child(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> "tuple[Text, AgentView]":
-        """Make the view of a subagent; one whose start was missed goes by its session."""
+        """Make the view of a subagent; one whose start was missed has its session's id for a name."""
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        head = Text(f"{_shortened(visible(name))} │ ", self._scheme.subagent)
+        head = Text(f"{_shorten(visible(name))} │ ", self._scheme.subagent)
         child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
         self._children[chunk.session_id] = child
         return child
@@ -226,7 +226,7 @@ class AgentView:
     def live(self, rows: int = 12) -> list[RenderableType]:
         """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
 
-        The plan comes last, in at most so many rows: so it stands still while the others come and go.
+        The plan comes last, in at most so many rows, so that it stays in place while the others change.
         """
         parts: list[RenderableType] = []
         if self._thinking:
@@ -242,5 +242,5 @@ class AgentView:
         return [*parts, *self._plan.live(rows)]
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"

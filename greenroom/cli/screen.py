@@ -1,4 +1,4 @@
-"""What stands on the screen: what was printed, what still changes, the question, the status."""
+"""What is on the screen: what was printed, what still changes, the question, the status."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ from greenroom.llm import model_profile
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
-_FULL = 65_536  # characters of painted text that are printed even by a reader that lags behind
+_FULL = 65_536  # characters of painted text that are printed even by a reader that lags
 
 _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
 
@@ -38,7 +38,7 @@ def innermost(chunk: OutputChunk) -> OutputChunk:
 
 
 class Screen:
-    """Collects what is to be shown and shows it as one frame."""
+    """Collects what to show, and shows it as one frame."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Screen:
         self.print(*self._view.feed(chunk))
 
     def print(self, *renderables: RenderableType) -> None:
-        """Add something for good; the next `draw` shows it."""
+        """Add something that stays; the next `draw` shows it."""
         if renderables:
             self._printed += self._painter.paint(renderables, self._columns)
 
@@ -107,27 +107,27 @@ class Screen:
         return self._painter.paint([shown], columns - 1)
 
     def _close_question(self) -> None:
-        """Keep what was asked among what was printed; a plain terminal has it there already."""
+        """Print a record of what was asked; a plain terminal has printed the question itself."""
         if self._asked is not None and self._terminal.is_live:
             self.print(render_record(self._asked, self.scheme))
         self._asked = None
 
     def refuse(self, why: str) -> None:
-        """Say why what was typed has done nothing, for the moment."""
+        """Say, for the moment, why what was typed has done nothing."""
         if self._terminal.is_live:
             self.hint = visible(why)
         else:
             self.note(why)
 
     def put_back(self, text: str) -> None:
-        """Give the person a text back that was not sent."""
+        """Give a text back to the person that was not sent."""
         if self._terminal.is_live:
             self._terminal.put_back(text)
         else:
-            self.note(f"not sent any more: {text}")
+            self.note(f"not sent: {text}")
 
     def clear_line(self) -> None:
-        """Throw away what stands in the input line."""
+        """Clear the input line."""
         self._terminal.clear_line()
 
     async def draw(self) -> None:
