@@ -3,8 +3,7 @@
 `greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
 when you want another policy somewhere in between. Without a key it runs on the offline model.
 
-    python examples/coder.py                     # talk with it in the terminal
-    python examples/coder.py "read README.md"    # one answer; what needs a person is denied
+    python examples/coder.py "read README.md"    # without words, it talks in the terminal
 """
 
 import sys
@@ -34,10 +33,8 @@ class Coder:
                     return
                 case gr.UserInput() | gr.SubAgentResult() | gr.AgentExit() as message:
                     async with self.agent.turn(message):
-                        reply = await self.reply()
-                        while reply.tool_uses:
+                        while (reply := await self.reply()).tool_uses:
                             await self.run_calls(reply)
-                            reply = await self.reply()
                 case gr.Interrupt() | gr.Resume():
                     continue  # no turn is open, and the session was not loaded to keep its questions
 
@@ -46,22 +43,16 @@ class Coder:
         await self.agent.step()
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
-        await self.agent.session.save(
-            flush=False
-        )  # what was said survives this process from here on
-        request = gr.ModelRequest(
-            messages=self.agent.session.history, tools=self.tools.definitions()
-        )
+        await self.agent.session.save(flush=False)  # from here on it survives this process
+        history, definitions = self.agent.session.history, self.tools.definitions()
+        request = gr.ModelRequest(messages=history, tools=definitions)
         with self.agent.model_call(self.llm, request) as asked:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
-                    match event:
-                        case BlockDelta(kind="text", text=text):
-                            await self.agent.send(gr.TextDelta(text))
-                        case BlockEnd(block=gr.TextBlock(text=text)):
-                            await self.agent.send(gr.TextComplete(text))
-                        case _:
-                            pass
+                    if isinstance(event, BlockDelta) and event.kind == "text":
+                        await self.agent.send(gr.TextDelta(event.text))
+                    elif isinstance(event, BlockEnd) and isinstance(event.block, gr.TextBlock):
+                        await self.agent.send(gr.TextComplete(event.block.text))
                 reply = asked.reply = stream.message
                 self.agent.session.add_message(reply)
                 if reply.usage is not None:
@@ -79,7 +70,6 @@ class Coder:
             self.agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
             results = [await self.run_call(scope, yes) for scope, yes in calls]
         self.agent.session.add_message(gr.Message.user(results))
-        self.agent.set_state(gr.AgentState.processing())
 
     async def run_call(self, scope: gr.ToolCallScope, allowed: bool) -> gr.ToolResultBlock:
         """Run one call, where budgets count it, or answer that it was not allowed."""
