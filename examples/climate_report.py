@@ -8,12 +8,11 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
-    ModelRequest,
-    generate_structured,
     stream_reply,
 )
+from greenroom.llm import ModelRequest, generate_structured
 from greenroom.teams import AgentMessage, TaskRequest, TaskResponse, Topic
 from greenroom.testing import ScriptedProvider, call
 
@@ -97,7 +96,7 @@ async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
 
 
 async def main() -> None:
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, planner)
         desk.join(handle)
         for role in team:

@@ -1,4 +1,4 @@
-"""A coding agent in the terminal with nothing hidden: the whole loop, written with the primitives alone.
+"""A coding agent with nothing hidden: the whole loop, written with the primitives alone.
 
 `greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
 when you want another policy somewhere in between. Without a key it runs on the offline model.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import trio
 
 import greenroom as gr
-from greenroom.llm import BlockDelta, BlockEnd
+from greenroom.llm import BlockDelta, BlockEnd, ModelRequest
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Coder:
         self.agent.session.set_model(self.llm.name, self.llm.model)
         await self.agent.session.save(flush=False)  # from here on it survives this process
         history, definitions = self.agent.session.history, self.tools.definitions()
-        request = gr.ModelRequest(messages=history, tools=definitions)
+        request = ModelRequest(messages=history, tools=definitions)
         with self.agent.model_call(self.llm, request) as asked:
             async with self.llm.stream(request) as stream:
                 async for event in stream:

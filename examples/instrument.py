@@ -6,6 +6,7 @@ python examples/instrument.py
 import trio
 
 import greenroom as gr
+from greenroom.core import ModelCall
 from greenroom.testing import ScriptedProvider, call
 
 
@@ -28,7 +29,7 @@ class Drafts:
 class Diary:
     """Writes down who did what; for OpenTelemetry it would open and close spans."""
 
-    def before_model_call(self, agent: gr.AgentContext, call: gr.ModelCall) -> None:
+    def before_model_call(self, agent: gr.AgentContext, call: ModelCall) -> None:
         """Note a question."""
         print(f"{'/'.join(agent.lineage)} asks {call.provider}:{call.model}")
 
@@ -53,7 +54,7 @@ async def main() -> None:
     llm = ScriptedProvider(call("publish", folder="/var/www", page="index"), "It is online.")
     tools = gr.ToolRegistry([publish])
     permissions = gr.PermissionManager([gr.PermissionRule.allow_tool("publish")])
-    async with gr.AgentRuntime(store=gr.MemoryStore(), instruments=[Drafts()]) as runtime:
+    async with gr.AgentRuntime(store=gr.InMemoryStore(), instruments=[Drafts()]) as runtime:
         runtime.instruments.add(Diary())
         session = gr.AgentSession.new("coder")
         handle = runtime.spawn(session, gr.coder, llm, tools, permissions, name="Ann")

@@ -15,10 +15,9 @@ from greenroom import (
     AgentContext,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
-    ProcessLimits,
     ToolEnd,
     ToolProgress,
     ToolRegistry,
@@ -26,6 +25,7 @@ from greenroom import (
     tool,
 )
 from greenroom.testing import ScriptedProvider, call
+from greenroom.tools import ProcessLimits
 
 LINES = ["a green room", "a red room", "a" * 40 + "!"]
 
@@ -57,7 +57,7 @@ async def main() -> None:
         "I am still here.",
     )
     rules = PermissionManager([PermissionRule.allow_tool("search")])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, llm, ToolRegistry([search]), rules)
         receipt = await handle.send_input("Search.")
         async for chunk in handle.stream(receipt):

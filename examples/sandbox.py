@@ -15,17 +15,15 @@ import trio
 from greenroom import (
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
-    Sandbox,
-    SandboxLimits,
     ToolEnd,
     ToolRegistry,
     builtin_tools,
     coder,
 )
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import examine_sandbox
+from greenroom.tools import Sandbox, SandboxLimits, examine_sandbox
 
 COMMANDS = {
     "write here": "echo kept > notes.txt && cat notes.txt",
@@ -45,7 +43,7 @@ async def main() -> None:
     tools = ToolRegistry(builtin_tools(sandbox=sandbox))
     rules = PermissionManager(mode="bypass")
     with tempfile.TemporaryDirectory() as folder:
-        async with AgentRuntime(store=MemoryStore(), workspace=Path(folder)) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), workspace=Path(folder)) as runtime:
             handle = runtime.spawn(AgentSession.new("coder"), coder, llm, tools, rules)
             receipt = await handle.send_input("Try what you can.")
             names = iter(COMMANDS)

@@ -1,7 +1,7 @@
 """`Agent`: a model, its instructions and its tools, as one value that can be run."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +21,7 @@ from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import Tool
 
 if TYPE_CHECKING:
@@ -108,6 +108,20 @@ class Agent(Runnable[DepsT, OutputT_co]):
     """The tools, ready to be called; empty where a function says which there are."""
     output: OutputType[OutputT_co] | None = field(init=False, repr=False)
     """How a model is asked for a value of the `output_type`; None for a text."""
+    _original: "Agent[DepsT, OutputT_co] | None" = field(default=None, init=False, repr=False)
+
+    @property
+    def speaker(self) -> object:
+        """Who waits for what it calls: itself, or the agent of which it is a copy with other tools."""
+        return self._original or self
+
+    def replace_tools(
+        self, tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]
+    ) -> "Agent[DepsT, OutputT_co]":
+        """Return a copy with these tools, which is the same agent where agents wait for each other."""
+        copy = replace(self, tools=tools)
+        object.__setattr__(copy, "_original", self.speaker)
+        return copy
 
     async def __call__(
         self,
@@ -259,7 +273,7 @@ async def run_turn(
         budget=budget,
         name="turn",
     )
-    session = AgentSession.new("turn", store=MemoryStore())
+    session = AgentSession.new("turn", store=InMemoryStore())
     for message in history[:-1]:
         session.add_message(message)
     report = RunReport()

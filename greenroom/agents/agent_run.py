@@ -44,7 +44,7 @@ from greenroom.runtime import (
     calling_agent,
     spawn_subagent,
 )
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 if TYPE_CHECKING:
     from greenroom.session import SessionStore
@@ -133,7 +133,7 @@ async def _spawn_root(
     runtime = options.runtime
     store = options.store or (runtime.store if runtime is not None else None)
     if options.session is None:
-        store = store or MemoryStore()
+        store = store or InMemoryStore()
     session = await _open_session(options, store)
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))
@@ -279,8 +279,7 @@ class AgentRun(Generic[OutputT]):
         try:
             return await self._receive()
         except StopAsyncIteration:
-            if isinstance(self._end, Exited) or self._report.has_crashed:
-                await self.handle.wait(check=True)
+            await self._raise_crash()
             raise
 
     async def _receive(self) -> OutputChunk:
@@ -289,6 +288,16 @@ class AgentRun(Generic[OutputT]):
             self._usage = await self.handle.tree_usage()
         self._note(chunk)
         return chunk
+
+    async def finish(self) -> None:
+        """Read the chunks to the end, for who wants the result alone; raises what reading them raises."""
+        async for chunk in self._chunks:
+            self._note(chunk)
+        await self._raise_crash()
+
+    async def _raise_crash(self) -> None:
+        if isinstance(self._end, Exited) or self._report.has_crashed:
+            await self.handle.wait(check=True)
 
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:

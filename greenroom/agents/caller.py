@@ -114,7 +114,8 @@ def noting(report: RunReport, agent: object, context: AgentContext) -> Iterator[
 def find_circle(agent: object) -> str:
     """Return the chain of agents that wait for each other, if it would lead to one of them; else nothing."""
     waiting = current_caller().agents
-    if getattr(agent, "speaker", agent) not in waiting:
+    speakers = [getattr(each, "speaker", each) for each in waiting]
+    if getattr(agent, "speaker", agent) not in speakers:
         return ""
     return " → ".join(str(getattr(each, "name", each)) for each in (*waiting, agent))
 

@@ -241,8 +241,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             answers=answers,
             budget=budget,
         ) as run:
-            async for _ in run:
-                pass
+            await run.finish()
         return run.result
 
     def run_sync(

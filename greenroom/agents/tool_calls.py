@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -23,7 +24,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
-from greenroom.tools import Call, RegisteredTool, ToolRegistry, run_batch
+from greenroom.tools import ToolRegistry, run_each
 
 
 async def run_tools(
@@ -74,7 +75,7 @@ async def run_tools(
         async with gate.watched(checkpoints):
             await gate.announce()
             try:
-                await run_batch(gate.batch(), gate, limit)
+                await gate.run(limit)
             finally:
                 blocks = gate.blocks()
                 if blocks:
@@ -88,7 +89,7 @@ async def run_tools(
 
 
 class _Gate:
-    """The registry as one reply's calls see it: it tells of each call, and checks its approval."""
+    """What the calls of one reply go through: it tells of each, and checks its approval."""
 
     def __init__(
         self,
@@ -102,7 +103,6 @@ class _Gate:
         self._permissions = permissions
         self._on_result = on_result
         self._calls: list[tuple[Verdict, ToolCallScope]] = []
-        self._running: dict[int, tuple[Verdict, ToolCallScope]] = {}
         self._results: dict[Verdict, ToolResult] = {}
         self.spent: BudgetExceededError | None = None
         """Why a call did not run that was allowed to; it ends the scope of that budget."""
@@ -119,7 +119,7 @@ class _Gate:
         try:
             await agent.session.save()
         except BaseException:
-            agent.session.withdraw_tools_started()  # nothing starts now
+            agent.session.conversation.withdraw_tools_started()  # nothing starts now
             raise
         if self._calls:
             agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
@@ -135,14 +135,12 @@ class _Gate:
             if verdict.refusal is None and verdict.tool is not None
         )
 
-    def batch(self) -> list[Call]:
-        """Return the calls as they are to be run; a call is recognised by its context."""
-        batch = []
-        for verdict, scope in self._calls:
-            context = self._context(verdict)
-            self._running[id(context)] = verdict, scope
-            batch.append((verdict.call.name, verdict.input, context))
-        return batch
+    async def run(self, limit: int) -> None:
+        """Run the calls: side by side where each tool is marked concurrent, else one by one."""
+        tools = [self._tools.get(verdict.call.name) for verdict, _ in self._calls]
+        concurrent = all(tool is not None and tool.concurrent for tool in tools)
+        runs = [partial(self._run_within, *each) for each in self._calls]
+        await run_each(runs, limit if concurrent else 1)
 
     def _context(self, verdict: Verdict) -> AgentContext:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
@@ -158,36 +156,25 @@ class _Gate:
             if verdict in self._results
         )
 
-    def get(self, name: str) -> RegisteredTool | None:
-        """Look a tool up, as the registry does."""
-        return self._tools.get(name)
-
-    async def execute(
-        self,
-        name: str,
-        input: dict[str, object],  # noqa: A002
-        context: AgentContext,
-    ) -> ToolResult:
-        """Run one call, or answer why it does not run."""
-        verdict, scope = self._running[id(context)]
-        if verdict.refusal is not None:
-            return await self._run(verdict, scope, context, verdict.refusal)
-        try:
-            async with scope.running():
-                return await self._run(verdict, scope, context)
-        except BudgetExceededError as spent:
-            self.spent = self.spent or spent
-            refusal = ToolResult.error(f"{name} was not run: {spent.message}.")
-            return await self._run(verdict, scope, context, refusal)
+    async def _run_within(self, verdict: Verdict, scope: ToolCallScope) -> None:
+        """Run one call within its scope, or answer why it does not run."""
+        refusal = verdict.refusal
+        if refusal is None:
+            try:
+                async with scope.running():
+                    await self._run(verdict, scope)
+            except BudgetExceededError as spent:
+                self.spent = self.spent or spent
+                name = verdict.call.name
+                refusal = ToolResult.error(f"{name} was not run: {spent.message}.")
+            else:
+                return
+        await self._run(verdict, scope, refusal)
 
     async def _run(
-        self,
-        verdict: Verdict,
-        scope: ToolCallScope,
-        context: AgentContext,
-        refusal: ToolResult | None = None,
-    ) -> ToolResult:
-        name, arguments = verdict.call.name, verdict.input
+        self, verdict: Verdict, scope: ToolCallScope, refusal: ToolResult | None = None
+    ) -> None:
+        name, arguments, context = verdict.call.name, verdict.input, self._context(verdict)
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await verdict.changed(
@@ -204,7 +191,6 @@ class _Gate:
         self._results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
-        return result
 
 
 def _after_change(

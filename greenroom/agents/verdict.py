@@ -1,10 +1,11 @@
 """The verdict on one call: what the rules say, what the person says, what was approved and is recorded."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import trio
 from msgspec import structs
@@ -160,6 +161,7 @@ async def _ask_for_credential(
     )
 
 
+_T = TypeVar("_T")
 _LONG = 8_000
 """Characters and values; an input of this size is judged within a few tens of milliseconds."""
 
@@ -200,14 +202,19 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
+        is_same = tools.get(self.call.name) is self.tool
+        if is_same and not self.asked:  # no files of commands count, so nothing has to be explained
+            judge = partial(permissions.judge, self.tool, self.input, context, sandbox=self.sandbox)
+            judged = await _in_time(judge, self.input)
+            if judged.decision is RuleDecision.ALLOW and judged.digest == self.digest:
+                return None
         now = await _explain(
             permissions, self.tool, self.input, context, self.sandbox, asked=self.asked
         )
-        same = now.digest == self.digest and tools.get(self.call.name) is self.tool
-        needs = RuleDecision.ASK if self.asked else RuleDecision.ALLOW
-        if same and now.decision in (needs, RuleDecision.ALLOW):
+        is_same = is_same and now.digest == self.digest
+        if self.asked and is_same and now.decision is not RuleDecision.DENY:
             return None
-        agent.session.add_decision(rechecked(decided(self.call, permissions, now)))
+        agent.session.conversation.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
 
 
@@ -258,11 +265,11 @@ async def _judge(
         record = decided(call, permissions, found)
         with _withdrawn_on_error(agent, record):
             answer = await tool.tool.ask(agent, call.input, call.id, found.digest)
-        agent.session.add_decision(answered(record, answer))
+        agent.session.conversation.add_decision(answered(record, answer))
         return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found, sandbox)
-    agent.session.add_decision(decided(call, permissions, found, sandbox))
+    agent.session.conversation.add_decision(decided(call, permissions, found, sandbox))
     if found.decision is RuleDecision.DENY:
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
@@ -281,17 +288,20 @@ async def _explain(
 ) -> Explanation:
     """Judge a call; with its files where a person is asked about it, or has been.
 
-    One with a long input is judged in a thread, and files are read in one, which an interrupt does not
-    wait for.
+    Files are read in a thread, which an interrupt does not wait for.
     """
     explain = partial(permissions.explain, tool, input, context, sandbox=sandbox, files=False)
-    if _is_long(input):
-        found = await trio.to_thread.run_sync(explain, abandon_on_cancel=True)
-    else:
-        found = explain()
+    found = await _in_time(explain, input)
     if found.runs_commands and (asked or found.decision is RuleDecision.ASK):
         return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
     return found
+
+
+async def _in_time(judge: Callable[[], _T], input: object) -> _T:  # noqa: A002
+    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
+    if _is_long(input):
+        return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
+    return judge()
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
@@ -329,9 +339,9 @@ async def _ask(
         rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
     record = answered(decided(call, permissions, found, sandbox), answer, rules, edited=edited)
     if edited and answer.allowed and found.decision is RuleDecision.DENY:
-        agent.session.add_decision(overruled(record))
+        agent.session.conversation.add_decision(overruled(record))
         return _refused(call, approved, tool, found)
-    agent.session.add_decision(record)
+    agent.session.conversation.add_decision(record)
     await _keep(agent, rules, answer.remember)
     if not answer.allowed:
         return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
@@ -346,7 +356,9 @@ def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iter
         yield
     except BaseException:
         if not agent.is_suspended:
-            agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
+            agent.session.conversation.add_decision(
+                answered(record, Answer(RuleDecision.DENY, by="withdrawn"))
+            )
         raise
 
 

@@ -34,10 +34,10 @@ from greenroom.permissions import (
     is_trusted,
     read_rules,
     rules_digest,
-    tightening,
+    tighten,
     trust_rules,
 )
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_decisions
 from greenroom.shell import read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
@@ -262,7 +262,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()
-        rows += [_Decision(session, record) for record in await session.decisions()]
+        rows += [_Decision(session, record) for record in await read_decisions(session)]
         seen.add(session.session_id)
         for id_ in session.child_session_ids:
             if id_ not in seen:
@@ -347,7 +347,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
     agreed, about_rules = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
-        allowed = [rule for rule in rules if rule not in tightening(rules)]
+        allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
         agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
         about_rules = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}

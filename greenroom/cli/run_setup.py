@@ -229,8 +229,8 @@ def restore_grants(
     before = session.get_metadata("workspace")
     if isinstance(before, str) and before != str(workspace):
         notes.append(f"this session worked in {before} before; now it works in {workspace}")
-    if session.grants and _is_inside(workspace, options.sessions):
-        session.revoke_grants()
+    if session.conversation.grants and _is_inside(workspace, options.sessions):
+        session.conversation.revoke_grants()
         notes.append(
             "the answers remembered in this session do not count, since it is stored in the project"
         )

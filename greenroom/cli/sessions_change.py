@@ -18,7 +18,10 @@ from greenroom.session import (
     AgentSession,
     SessionMetadata,
     SessionStore,
+    archive_session,
+    delete_session,
     descendants,
+    unarchive_session,
 )
 
 if TYPE_CHECKING:
@@ -182,7 +185,7 @@ async def remove_sessions(options: "SessionsOptions") -> int:
             return 1
 
     async def remove(session_id: str) -> None:
-        await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
+        await delete_session(session_id, store=store, children=bool(below[session_id]))
 
     return await _change_each(chosen, remove, "removed", options, below)
 
@@ -194,7 +197,7 @@ async def archive_sessions(options: "SessionsOptions") -> int:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
-    change = AgentSession.unarchive if options.undo else AgentSession.archive
+    change = unarchive_session if options.undo else archive_session
     chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
     return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})

@@ -25,7 +25,14 @@ from greenroom.cli.stored_sessions import load_session, open_store, working_fold
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
 from greenroom.fs import durable
-from greenroom.session import AgentSession, Branch, SearchHit, SessionMetadata, SessionSearch
+from greenroom.session import (
+    AgentSession,
+    Branch,
+    SearchHit,
+    SessionMetadata,
+    SessionSearch,
+    read_branches,
+)
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import SessionsOptions
@@ -209,7 +216,7 @@ async def show_session(options: "SessionsOptions") -> int:
     session = await load_session(options.session_id, open_store(options))
     if session.repair is not None:
         tell(str(session.repair))
-    branches = await session.branches()
+    branches = await read_branches(session)
     shown = _find_branch(branches, options.branch)
     history = shown.history
     count = len(history)
@@ -217,12 +224,14 @@ async def show_session(options: "SessionsOptions") -> int:
     page = OutputWriter()
     if options.json:
         places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
-        await page.line(_messages_as_json(session.record, places, history[skipped:]))
+        await page.line(_messages_as_json(session.description.record, places, history[skipped:]))
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
     await page.text(
-        "\n".join([*_heading(session.record, count), *_describe_branch(branches, shown)])
+        "\n".join(
+            [*_heading(session.description.record, count), *_describe_branch(branches, shown)]
+        )
     )
     if skipped:
         await page.text(f"\n… {quantity(skipped, 'earlier message')} left out")

@@ -3,6 +3,7 @@
 import random
 import re
 import secrets
+from functools import lru_cache
 
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.text import without_hidden
@@ -49,6 +50,7 @@ def check_session_id(session_id: str) -> str:
     return session_id
 
 
+@lru_cache(maxsize=256)  # a message is checked whenever it is copied
 def check_sender(name: str) -> str:
     """Return the name if it can stand in the line that tells a model who speaks; empty is a person.
 

@@ -2,7 +2,8 @@
 
 `durable` has the system calls on which durability rests: appending, replacing and removing so that what
 has returned survives a crash and a loss of power. `folder_lock` gives a folder one writer among all
-processes, which the kernel takes away when that one dies. Every function blocks: call it in a thread.
+processes, which the kernel takes away when that one dies. `real_file` reads and replaces files by their real
+paths, through no link. Every function blocks: call it in a thread.
 """
 
 from greenroom.fs import durable as durable, folder_lock as folder_lock
@@ -13,4 +14,14 @@ from greenroom.fs.folder_lock import (
     is_held as is_held,
     lock as lock,
     unlock as unlock,
+)
+from greenroom.fs.real_file import (
+    NotRegularError as NotRegularError,
+    open_parent as open_parent,
+    open_regular as open_regular,
+    open_regular_in as open_regular_in,
+    replace_file as replace_file,
+    replace_in as replace_in,
+    sync_open_folder as sync_open_folder,
+    write_new as write_new,
 )

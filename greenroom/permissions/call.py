@@ -1,6 +1,8 @@
 """A tool call as the rules see it: its tool, its category and its facts."""
 
+import hashlib
 import logging
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain, islice
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -29,22 +32,22 @@ from greenroom.core import (
     usual_effects,
     visible,
 )
-from greenroom.permissions.patterns import Anchors, Host, Segments, expand_braces, segments
+from greenroom.permissions.patterns import Anchors, Host, Segments, list_alternatives, segments
 from greenroom.shell import (
     UNKNOWN,
     Change,
     Command,
     PathUse,
     Place,
-    ShellFact,
+    ShellEffect,
     Stars,
     Unknown,
     Word,
-    analyse,
     basename,
-    execute,
-    posing,
-    words_of,
+    extract_words,
+    find_lookalikes,
+    list_effects,
+    list_program_effects,
 )
 
 _logger = logging.getLogger("greenroom.permissions")
@@ -85,7 +88,7 @@ class Whole:
         return visible(self.tool)
 
 
-Fact: TypeAlias = ShellFact | HostUse | Whole
+Fact: TypeAlias = ShellEffect | HostUse | Whole
 """Any fact: what a call would do, small enough for a rule to judge."""
 
 
@@ -164,6 +167,23 @@ class Call:
         real = place.disk.real
         return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
 
+    @property
+    def runs_commands(self) -> bool:
+        """Whether it runs commands, which may name files."""
+        return any(isinstance(fact, Command) for fact in self.facts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 of what would run: equal ones mean the same call with the same meaning on this disk.
+
+        What is meant follows from what is stated and from where the paths lead.
+        """
+        place = self.place
+        where = (place.root, place.folder, os.path.realpath(place.folder))
+        paths = [use for use in self.facts if isinstance(use, PathUse)]
+        stated = (self.tool, _canonical(self.input), self.effects, where, paths)
+        return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
+
     def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
         """Go through the paths that a use may mean, and where patterns begin for each."""
         written, followed = self.anchors
@@ -178,6 +198,18 @@ class Call:
         return all(
             segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
         )
+
+
+def _canonical(value: object) -> object:
+    """Put what has no order into one; what JSON does not know is told apart by its repr."""
+    if isinstance(value, Mapping):
+        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
+        return "mapping", sorted(pairs, key=itemgetter(0))
+    if isinstance(value, set | frozenset):
+        return "set", sorted(repr(_canonical(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    return value
 
 
 def read_call(
@@ -242,12 +274,12 @@ def _effects(
         return (Opaque(f"what {name} would do can't be told: {error}"),)
 
 
-def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
+def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
     """Say what is looked for in a folder, for denials."""
     if not pattern or pattern.startswith("!"):
         return
     try:
-        alternatives = expand_braces(pattern)
+        alternatives = list_alternatives(pattern)
     except RuleFileError:
         alternatives = [pattern]
     for each in alternatives:
@@ -261,19 +293,19 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
         case ReadPath(path, pattern):
             return (
                 place.use("read", path),
-                *_sought(path, pattern, place),
-                *posing(path, sure=True),
+                *_search_targets(path, pattern, place),
+                *find_lookalikes(path, sure=True),
             )
         case WritePath(path):
-            return (place.use("write", path), *posing(path, sure=True))
+            return (place.use("write", path), *find_lookalikes(path, sure=True))
         case Contact(url):
-            odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
+            odd = () if url.isprintable() else (Unknown(reason=f"not a usable URL: {url!r}"),)
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
-            return (HostUse(url=url, host=Host.of(url)), *odd, *posing(host))
+            return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
         case Execute(argv, cwd, environment):
-            return execute(argv, environment, place.moved(cwd) if cwd else place)
+            return list_program_effects(argv, environment, place.moved(cwd) if cwd else place)
         case ShellCommand(command, cwd):
-            return analyse(command, place.moved(cwd) if cwd else place)
+            return list_effects(command, place.moved(cwd) if cwd else place)
         case Opaque(reason):
             return (Unknown(reason=reason),)
 
@@ -297,7 +329,7 @@ MAX_PATTERNS = 256  # of a call
 MAX_PARTS = 8  # of a word, each behind a sign
 
 
-def operands(call: Call, care: Care) -> Iterator[Fact]:
+def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     """Find the files and hosts that words of the call's commands name, if a rule is about any."""
     if not (care.paths or care.hosts):
         return
@@ -319,9 +351,9 @@ def operands(call: Call, care: Care) -> Iterator[Fact]:
             if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
                 yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
             if care.hosts:
-                yield from named_hosts(word.text)
+                yield from find_hosts(word.text)
             if care.paths:
-                yield from named_files(word, place, call)
+                yield from find_files(word, place, call)
     if patterns > MAX_PATTERNS and care.paths:
         yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
     if is_lost and care.paths and care.folders:
@@ -336,7 +368,7 @@ def _words(fact: Fact) -> Sequence[Word]:
         return ()
     words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
     # What its words say may be run.
-    return (*words, *map(Word, words_of(fact.text))) if fact.loose else words
+    return (*words, *map(Word, extract_words(fact.text))) if fact.loose else words
 
 
 def _finds(fact: Command, place: Place) -> Iterator[Fact]:
@@ -362,14 +394,14 @@ def _finds(fact: Command, place: Place) -> Iterator[Fact]:
             yield from [use] if use.guard else []
 
 
-def named_hosts(text: str) -> Iterator[HostUse]:
+def find_hosts(text: str) -> Iterator[HostUse]:
     """Find the hosts of the URLs in a text."""
     for url in _URL.findall(text) if "://" in text else ():
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
-    """Find the files that a word may name: itself, and what stands behind an option.
+def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
+    """Find the files that a word may name: itself, and what follows an option.
 
     A part that is not known counts as nothing. Each word is looked at once in a call.
     """
@@ -380,7 +412,7 @@ def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, .
 
 
 def _uses(word: Word, place: Place) -> Iterator[PathUse]:
-    for name in dict.fromkeys(_named_in(word.shape.replace(UNKNOWN, ""))):
+    for name in dict.fromkeys(_split_names(word.shape.replace(UNKNOWN, ""))):
         if name and (word.pattern or len(name) <= MAX_LENGTH):
             stars: Stars = "files" if word.pattern else "none"
             use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
@@ -388,11 +420,11 @@ def _uses(word: Word, place: Place) -> Iterator[PathUse]:
                 yield use
 
 
-def _named_in(text: str) -> Iterator[str]:
+def _split_names(text: str) -> Iterator[str]:
     """Take a word apart where a name may begin.
 
     Example:
-        >>> list(_named_in("--out=a:b")), list(_named_in("-o./a"))
+        >>> list(_split_names("--out=a:b")), list(_split_names("-o./a"))
         (['a:b', 'a', 'b', 'b'], ['./a', './a'])
     """
     is_option = text.startswith("-")
@@ -414,10 +446,10 @@ def _named_in(text: str) -> Iterator[str]:
 # What is protected of what a call would write.
 
 
-def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
+def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
     """Find what is protected of what a fact writes: of a command by its words, else under 0."""
     if isinstance(fact, PathUse) and fact.kind == "write":
-        names = tuple(_protected_names(fact, call))
+        names = tuple(_list_protected(fact, call))
         return {0: names} if names else {}
     if not isinstance(fact, Command) or fact.extent != "any":
         return {}
@@ -428,15 +460,15 @@ def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
     """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
-    return call.has(fact) and not any(_protected_names(fact, call))
+    return call.has(fact) and not any(_list_protected(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
     """Tell whether the fact writes what says what agents may do here."""
-    return any(own_rules(name) for names in protected(fact, call).values() for name in names)
+    return any(own_rules(name) for names in find_protected(fact, call).values() for name in names)
 
 
-def _protected_names(use: PathUse, call: Call) -> Iterator[Segments]:
+def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
     for path, anchors in call.paths(use):
         yield from protected_names(path, *anchors.texts)
 
@@ -444,10 +476,10 @@ def _protected_names(use: PathUse, call: Call) -> Iterator[Segments]:
 def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may write what they name, but not of what it runs."""
     for at, word in enumerate(fact.argv[1 : fact.inner], 1):
-        parts = map(Word, words_of(word.text)) if fact.loose else ()  # which it may run
-        uses = (use for each in (word, *parts) for use in named_files(each, fact.place, call))
+        parts = map(Word, extract_words(word.text)) if fact.loose else ()  # which it may run
+        uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
         if names := (
-            *(name for use in uses for name in _protected_names(use, call)),
+            *(name for use in uses for name in _list_protected(use, call)),
             *_fitting(word),
         ):
             yield at, names

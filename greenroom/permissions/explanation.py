@@ -8,11 +8,10 @@ import os
 import posixpath
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import itemgetter
 
 from greenroom.core import (
     CONFIGURATION_FOLDERS,
@@ -22,7 +21,7 @@ from greenroom.core import (
     clip,
     visible,
 )
-from greenroom.permissions.call import Call, HostUse, named_files, named_hosts
+from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
 from greenroom.permissions.evaluator import Verdict
 from greenroom.permissions.rule import PermissionRule
 from greenroom.shell import Change, Command, PathUse, basename, read_beginning
@@ -38,6 +37,26 @@ _MOST_TEXT = 300  # characters of each
 _MOST_NAMES = 256  # of files, in the words of one command
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is decided on a call; `PermissionManager.explain` says why.
+
+    Attributes:
+        call: what was judged.
+        decision: allow, deny or ask.
+        verdicts: what the rules and the mode say to each part.
+    """
+
+    call: Call
+    decision: RuleDecision
+    verdicts: tuple[Verdict, ...] = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """What tells this call from any other, without the files that its commands name."""
+        return self.call.digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +96,7 @@ class Explanation:
     @property
     def runs_commands(self) -> bool:
         """Whether the call runs commands, which may name files."""
-        return any(isinstance(fact, Command) for fact in self.call.facts)
+        return self.call.runs_commands
 
     def with_files(self) -> "Explanation":
         """Let the digest cover the files of commands, as they are now; reads them: call it in a thread.
@@ -94,8 +113,9 @@ class Explanation:
         return replace(self, digest=digest, remembers=(), unremembered=why)
 
 
-def explain(call: Call, decision: RuleDecision, verdicts: Sequence[Verdict]) -> Explanation:
+def explain(judgement: Judgement) -> Explanation:
     """Say why a call is allowed, denied or asked about; an answer's rules are not proposed yet."""
+    call, decision, verdicts = judgement.call, judgement.decision, judgement.verdicts
     chief = next(each for each in verdicts if each.decision is decision)
     is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
     return Explanation(
@@ -103,35 +123,11 @@ def explain(call: Call, decision: RuleDecision, verdicts: Sequence[Verdict]) -> 
         reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
         rule=chief.rule,
         parts=tuple(verdict.part for verdict in verdicts),
-        digest=_digest(call),
+        digest=call.digest,
         message=chief.message,
         call=call,
         effects=_consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
     )
-
-
-def _digest(call: Call) -> str:
-    """Hash what would run: equal digests mean the same call with the same meaning on this disk.
-
-    What is meant follows from what is stated and from where the paths lead.
-    """
-    place = call.place
-    where = (place.root, place.folder, os.path.realpath(place.folder))
-    paths = [use for use in call.facts if isinstance(use, PathUse)]
-    stated = (call.tool, _canonical(call.input), call.effects, where, paths)
-    return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    """Put what has no order into one; what JSON does not know is told apart by its repr."""
-    if isinstance(value, Mapping):
-        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
-        return "mapping", sorted(pairs, key=itemgetter(0))
-    if isinstance(value, set | frozenset):
-        return "set", sorted(repr(_canonical(each)) for each in value)
-    if isinstance(value, list | tuple):
-        return [_canonical(each) for each in value]
-    return value
 
 
 def fingerprint(call: Call) -> tuple[str, str]:
@@ -189,7 +185,7 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in _outermost(commands):
-        uses += (use for word in each.argv for use in named_files(word, each.place, call))
+        uses += (use for word in each.argv for use in find_files(word, each.place, call))
     for use in uses:
         yield from (*use.lexical, *use.real)
 
@@ -245,7 +241,7 @@ def _named(fact: PathUse) -> str:
 
 def _names(command: Command, call: Call) -> Iterator[str]:
     words = dict.fromkeys(command.argv[1:])
-    uses = (use for word in words for use in named_files(word, command.place, call))
+    uses = (use for word in words for use in find_files(word, command.place, call))
     for at, use in enumerate(uses):
         if at == _MOST_NAMES:  # each takes a look at the disk
             yield "more, which were not looked at"
@@ -257,5 +253,5 @@ def _names(command: Command, call: Call) -> Iterator[str]:
 def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
     """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
     used = (fact for fact in call.facts if isinstance(fact, HostUse))
-    named = (use for command in commands for use in named_hosts(command.text))
+    named = (use for command in commands for use in find_hosts(command.text))
     yield from (use.host.exact or use.url for use in chain(used, named))

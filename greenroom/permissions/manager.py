@@ -4,19 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, Verdict, combine, judge
-from greenroom.permissions.explanation import Explanation, explain
+from greenroom.permissions.evaluator import STRICTNESS, combine, evaluate
+from greenroom.permissions.explanation import Explanation, Judgement, explain
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.scopes import Audience, choose_rules
+from greenroom.permissions.scopes import Audience, choose_rules, order_of
 from greenroom.permissions.suggestions import (
     ANSWER,
     GrantKeeper,
@@ -57,7 +56,7 @@ class _Binding(NamedTuple):
 class PermissionManager:
     """Rules, and the decision that follows from them for a call.
 
-    It asks nobody and runs nothing; all that it looks at on the disk is where symbolic links lead,
+    It neither asks a person nor runs anything; all that it looks at on the disk is where symbolic links lead,
     and which files a pattern stands for. A call that no rule is about is asked about.
 
     Example:
@@ -88,7 +87,7 @@ class PermissionManager:
 
         Raises:
             RuleFileError: two rules of one id, or a rule whose examples it does not meet.
-            ConfigurationError: no such mode, or another `sandboxed` than "ask" and "allow".
+            ConfigurationError: an unknown mode, or another `sandboxed` than "ask" and "allow".
         """
         check_mode(mode, sandboxed)
         self.mode: PermissionMode = mode
@@ -110,7 +109,7 @@ class PermissionManager:
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
-        inherited = sum(len(manager._rules) for manager in self._line()[1:])
+        inherited = sum(len(manager._rules) for manager in self._lineage()[1:])
         return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
@@ -125,23 +124,23 @@ class PermissionManager:
         """Add several rules, or none of them if one can't be used.
 
         Raises:
-            TypeError: something is no rule.
+            TypeError: one of them is not a rule.
             RuleFileError: as `add_rule`.
         """
         known = {rule.id: rule for rule in self._rules}
         added = list[PermissionRule]()
         for rule in rules:
             if not isinstance(rule, PermissionRule):
-                raise TypeError(f"{rule!r} is no rule: {_EXAMPLES}")
+                raise TypeError(f"{rule!r} is not a rule: {_EXAMPLES}")
             if known.get(rule.id) != rule:
                 check_rule(rule, known)
                 known[rule.id] = rule
                 added.append(rule)
-        self._hold((*self._rules, *added))
+        self._set_rules((*self._rules, *added))
 
-    def _hold(self, rules: Iterable[PermissionRule]) -> None:
+    def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
-        self._rules = tuple(sorted(rules, key=attrgetter("order")))
+        self._rules = tuple(sorted(rules, key=order_of))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
@@ -159,26 +158,27 @@ class PermissionManager:
         """
         session = self._session(session_id)
         if session is not None:
-            session.revoke_grants()
-        self._hold(rule for rule in self._rules if rule.session != session_id)
+            session.conversation.revoke_grants()
+        self._set_rules(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
         """Take up the answers that were remembered for a session, and keep further ones in it.
 
         `run_tools` calls it each time; it reads what has changed. The session decides which of its
         answers hold: what it loses, by a rewind, holds no longer. An allowance holds in the folder
-        `root` that it was given for, and as long as somebody holds the session. One that can't be
+        `root` that it was given for, and as long as the session is in use. One that can't be
         read, or says more than an answer can, does not hold; such a denial turns into a question
         about every call of the session.
 
         Returns:
             What does not hold, a line each; empty where nothing was read anew.
         """
-        binding = _Binding(ref(session), str(root), session.grants)
-        if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
+        binding = _Binding(ref(session), str(root), session.conversation.grants)
+        if all(manager._bound.get(session.session_id) == binding for manager in self._lineage()):
             return ()
-        rules, notes = read_grants(binding.grants, session.session_id, binding.root)
-        for manager in self._line():
+        id_, grants = session.session_id, binding.grants  # of which most sessions have none
+        rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
+        for manager in self._lineage():
             manager._forget_answers(session.session_id)
             manager._bound[session.session_id] = binding
         self._add_answers(rules)
@@ -202,7 +202,7 @@ class PermissionManager:
             is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
             return rule.created_by == ANSWER and (is_over or rule.session == session_id)
 
-        self._hold(rule for rule in self._rules if not is_old(rule))
+        self._set_rules(rule for rule in self._rules if not is_old(rule))
 
     def check(
         self,
@@ -221,7 +221,25 @@ class PermissionManager:
             context: for whom, and in which workspace.
             sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
         """
-        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))[0]
+        return self.judge(tool, input, context, sandbox=sandbox).decision
+
+    def judge(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+        *,
+        sandbox: SandboxReport | None = None,
+    ) -> Judgement:
+        """Decide on a call as `check` does; the digest of what was judged comes with it.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`.
+            context: as for `check`.
+            sandbox: as for `check`.
+        """
+        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))
 
     def explain(
         self,
@@ -242,12 +260,12 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest.
                 Without, `Explanation.with_files` does so, which may take a while.
         """
-        call = read_call(tool, input, context, sandbox)
-        decision, verdicts = self._judge(call, Audience.of(context))
-        found = explain(call, decision, verdicts)
-        if decision is not RuleDecision.ASK:
+        judged = self.judge(tool, input, context, sandbox=sandbox)
+        found = explain(judged)
+        if judged.decision is not RuleDecision.ASK:
             return found
-        found = replace(found, remembers=suggest(call, verdicts), forbids=forbid(call, verdicts))
+        rules, denials = suggest(judged.call, judged.verdicts), forbid(judged.call, judged.verdicts)
+        found = replace(found, remembers=rules, forbids=denials)
         return found.with_files() if files else found
 
     def child(
@@ -266,7 +284,7 @@ class PermissionManager:
 
         Args:
             rules: the subagent's own rules.
-            context: the agent that spawns it; without it nobody's, so that no rule for one session
+            context: the agent that spawns it; without it, no rule for one session
                 or one agent type is passed down.
             pass_grants: whether what is allowed to that agent's session or type reaches the
                 subagent, and with its own `pass_grants` those below it.
@@ -335,19 +353,19 @@ class PermissionManager:
         if session is None:
             self._add_answers(rules)
         else:
-            session.add_grants(encode_grants(rules, root))
+            session.conversation.add_grants(encode_grants(rules, root))
             self.bind_session(session, root)
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
-        for manager in self._line():
+        for manager in self._lineage():
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
-    def _line(self) -> "tuple[PermissionManager, ...]":
+    def _lineage(self) -> "tuple[PermissionManager, ...]":
         """Return this manager, the one that it stands for, and those above it."""
-        own = self._own._line() if self._own else ()
-        return (self, *own, *self._parent._line()) if self._parent else (self, *own)
+        own = self._own._lineage() if self._own else ()
+        return (self, *own, *self._parent._lineage()) if self._parent else (self, *own)
 
     @classmethod
     def load_from_file(
@@ -369,40 +387,40 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, who: Audience) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge(self, call: Call, audience: Audience) -> Judgement:
         """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
-        found = self._seen(call, who)
+        found = self._judge_by_rules(call, audience)
         if self._parent is None or self._spawner is None:
             return found
         above = self._parent._judge(call, self._spawner)
-        return above if above[0] is RuleDecision.DENY is not found[0] else found
+        return above if above.decision is RuleDecision.DENY is not found.decision else found
 
-    def _seen(self, call: Call, who: Audience) -> tuple[RuleDecision, tuple[Verdict, ...]]:
+    def _judge_by_rules(self, call: Call, audience: Audience) -> Judgement:
         """Take the stricter of what these rules and those above say about an agent."""
         found = []
         if self._own is not None:
-            found.append(self._own._judge(call, who))
+            found.append(self._own._judge(call, audience))
         elif self._rules or self._parent is None:
-            rules = self._index(call.tool, call.category, who)
+            rules = self._index(call.tool, call.category, audience)
             verdicts = apply_mode(
-                judge(call, rules),
+                evaluate(call, rules),
                 call,
                 self.mode,
                 sandboxed=self.sandboxed,
                 read_only=self.read_only,
                 careful=rules.care.paths,
             )
-            found.append((combine(verdicts), verdicts))
+            found.append(Judgement(call, combine(verdicts), verdicts))
         if self._parent is not None:
             spawner = self._spawner
-            below = who.below(spawner, pass_grants=self._pass_grants) if spawner else who
-            above = self._parent._seen(call, below)
-            if not (call.tool in self._consents and _says_nothing(above)):
+            below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
+            above = self._parent._judge_by_rules(call, below)
+            if not (call.tool in self._consents and _is_unruled(above)):
                 found.append(above)
-        return max(found, key=lambda each: STRICTNESS[each[0]])
+        return max(found, key=lambda each: STRICTNESS[each.decision])
 
 
-def _says_nothing(found: tuple[RuleDecision, tuple[Verdict, ...]]) -> bool:
+def _is_unruled(found: Judgement) -> bool:
     """Tell whether a call is asked about only since no rule is about it."""
-    asked = (verdict for verdict in found[1] if verdict.decision is not RuleDecision.ALLOW)
-    return found[0] is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)
+    asked = (verdict for verdict in found.verdicts if verdict.decision is not RuleDecision.ALLOW)
+    return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

@@ -23,7 +23,7 @@ from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.shell import is_display_setting, split_settings, split_words
+from greenroom.shell import SimpleCommand, is_display_setting, parse
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition of the programmer's: called with the tool's name and the call's input."""
@@ -37,6 +37,48 @@ _EXAMPLES = (
     "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
     "WebFetch(domain:docs.python.org) or *"
 )
+
+
+_LAST = "."
+_SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Split text into words, quotes removed; settings such as `CI=1` before them are words, too.
+
+    Raises:
+        RuleFileError: no program at all, or something that is more than plain words: an operator, an
+            expansion, a redirection, a pattern.
+
+    Example:
+        >>> split_words("CI=1 npm run 'my task'")
+        ('CI=1', 'npm', 'run', 'my task')
+    """
+    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls # x`.
+    match parse(f"{text.strip()} {_LAST}").found:
+        case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
+            last.text == _LAST
+            and text.split(maxsplit=1)[0] not in ("!", "time")
+            and all(word.static for word in words)
+            and all(each.setting for each in settings)
+            and not _SETTING.match(first.text)
+        ):
+            return (*(each.setting for each in settings), *(word.text for word in words[:-1]))
+    raise RuleFileError(
+        f"not a plain command: {text!r}",
+        hint="write its words alone, without operators or variables, such as: git status",
+    )
+
+
+def split_settings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Take the settings before a command apart from its words.
+
+    Example:
+        >>> split_settings(["CI=1", "npm", "run", "A=b"])
+        (('CI=1',), ('npm', 'run', 'A=b'))
+    """
+    start = next((at for at, word in enumerate(words) if not _SETTING.match(word)), len(words))
+    return tuple(words[:start]), tuple(words[start:])
 
 
 class Texts:
@@ -120,7 +162,7 @@ class RuleMatcher:
             )
         if starred := next((each for each in self.tool if set(each) & set("*?[")), ""):
             raise RuleFileError(
-                f"{starred!r} is the name of no tool: names are exact",
+                f"{starred!r} is not the name of a tool: names are exact",
                 hint='name each tool, give a category, or write "all": true',
             )
         if self.redirect_to and not self.about_commands:
@@ -128,11 +170,12 @@ class RuleMatcher:
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
         # What is the same is equal, and has the same name.
-        prefixes = tuple(quoted_words(split_words(each)) for each in self.command_prefix)
+        prefixes = tuple(quote_words(split_words(each)) for each in self.command_prefix)
         object.__setattr__(self, "command_prefix", prefixes)
         object.__setattr__(self, "all", not narrowed)
         # Reading them here makes a bad one an error at once, not at the first call.
         _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
+        _ = self.prefixes, self.exact, self.about_calls
 
     @cached_property
     def about_commands(self) -> bool:
@@ -157,7 +200,7 @@ class RuleMatcher:
     @cached_property
     def settings(self) -> frozenset[str]:
         """The variables that are set for the command, such as "CI=1"."""
-        exact = [quoted_words(self.argv_exact)] if self.argv_exact else []
+        exact = [quote_words(self.argv_exact)] if self.argv_exact else []
         given = [split_settings(split_words(each))[0] for each in (*self.command_prefix, *exact)]
         found = {frozenset(x for x in each if not is_display_setting(x)) for each in given}
         if len(found) > 1:
@@ -186,11 +229,6 @@ class RuleMatcher:
     def expressions(self) -> tuple[Expression, ...]:
         """The regular expressions, read."""
         return tuple(Expression(each) for each in self.regex)
-
-    def concerns(self, tool: str, category: str) -> bool:
-        """Tell whether the tool is one that this matcher is about."""
-        is_tool = not self.tool or tool in self.tool
-        return is_tool and (not self.category or category in self.category)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -281,7 +319,7 @@ def _write_notation(matcher: RuleMatcher) -> str:
     tools = [*matcher.tool, *(f"category:{each}" for each in matcher.category)]
     names = ",".join(tools) or "*"
     values = [f"{each}:*" for each in matcher.command_prefix]
-    values += [quoted_words(matcher.argv_exact)] if matcher.argv_exact else []
+    values += [quote_words(matcher.argv_exact)] if matcher.argv_exact else []
     values += [f"regex:{each}" for each in matcher.regex]
     values += [f"path:{each}" if names in ("*", "Bash") else each for each in matcher.path]
     values += [f"domain:{each}" for each in matcher.domain]
@@ -296,14 +334,14 @@ def _write_notation(matcher: RuleMatcher) -> str:
         is_same = False
     if is_same and _hides_nothing(text):
         return text
-    return "".join(map(_escaped, serde.dumps(given).decode()))
+    return "".join(map(_escape_character, serde.dumps(given).decode()))
 
 
 def _hides_nothing(text: str) -> bool:
     return text.isprintable() and exact(text) == text
 
 
-def _escaped(char: str) -> str:
+def _escape_character(char: str) -> str:
     """Write a character that can't be seen, or changes how others look, by its number."""
     if _hides_nothing(char):
         return char
@@ -311,7 +349,7 @@ def _escaped(char: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def quoted_words(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
     settings, command = split_settings(words)
     named = (each.partition("=") for each in settings)

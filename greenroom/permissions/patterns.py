@@ -4,21 +4,29 @@ import ipaddress
 import re
 import socket
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import TypeAlias
 from urllib.parse import unquote
 
 from greenroom.core import RuleFileError
-from greenroom.shell import Glob, fold, fold_path, read_glob
+from greenroom.shell import (
+    Fits,
+    Glob,
+    expand_braces,
+    fold,
+    fold_path,
+    match_names,
+    read_glob,
+    read_names,
+)
 
 Segments: TypeAlias = tuple[str, ...]
-_Fits: TypeAlias = Callable[[Glob, str], bool]
 MAX_PATTERN = 1024
 MAX_ALTERNATIVES = 64
+_ALONE = re.compile(r"\{([^{}]*)\}")
 END = "/\0"
 _PATH_EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
@@ -75,10 +83,10 @@ class PathPattern:
             RuleFileError: empty, too long, with `..`, a NUL, `~user`, or unbalanced braces.
         """
         if not text or len(text) > MAX_PATTERN or "\0" in text:
-            raise RuleFileError(f"no path pattern: {text[:60]!r}", hint=_PATH_EXAMPLE)
+            raise RuleFileError(f"not a pattern of paths: {text[:60]!r}", hint=_PATH_EXAMPLE)
         if text.startswith("~") and not text.startswith("~/"):
             raise RuleFileError(f"{text!r} names another user's home", hint=_PATH_EXAMPLE)
-        alternatives = tuple(segments(each) for each in expand_braces(text.removeprefix("~")))
+        alternatives = tuple(segments(each) for each in list_alternatives(text.removeprefix("~")))
         if any(".." in each for each in alternatives):
             raise RuleFileError(f"a path pattern can't hold '..': {text!r}", hint=_PATH_EXAMPLE)
         return cls(text, alternatives)
@@ -105,7 +113,7 @@ class PathPattern:
         """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
         return self._meets(path, anchors, _meet)
 
-    def is_sought(self, path: str, anchors: Anchors) -> bool:
+    def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
         """Tell whether a program that looks for this pattern at any depth looks for such a path.
 
         It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
@@ -129,11 +137,13 @@ class PathPattern:
         """
         return tuple(_mark(_folded(each)) for each in self.alternatives)
 
-    def _meets(self, path: str, anchors: Anchors, fits: _Fits) -> bool:
+    def _meets(self, path: str, anchors: Anchors, fits: Fits) -> bool:
         start, names = self._generous_start(anchors), segments(fold_path(path))
         begins = [read_glob(name).fits(each) for each, name in zip(start, names, strict=False)]
         return begins.count(True) == len(start) and any(
-            _walk(_steps(_folded(each)), names[len(start) :], fits, folder=True, deep="**")
+            match_names(
+                read_names(_folded(each)), names[len(start) :], fits, folder=True, deep="**"
+            )
             for each in self.alternatives
         )
 
@@ -146,55 +156,14 @@ class PathPattern:
         return anchors.home if self.text.startswith("~") else anchors.root
 
 
-# A name, and whether it comes at any depth.
-_Steps: TypeAlias = tuple[tuple[Glob, bool], ...]
-_ANYTHING = Glob("*")
-
-
-@lru_cache(maxsize=1024)
-def _steps(names: Segments) -> _Steps:
-    """Join each `**` with the name behind it; a final one is any name at any depth."""
-    steps = [
-        (read_glob(name), before == "**") for before, name in pairwise(("", *names)) if name != "**"
-    ]
-    return (*steps, (_ANYTHING, True)) if names[-1:] == ("**",) else tuple(steps)
-
-
 def _begin(
     alternatives: Iterable[Segments], names: Segments, start: Segments, *, folder: bool
 ) -> bool:
     """Match names that begin in a folder."""
     rest = names[len(start) :]
     return names[: len(start)] == start and any(
-        _walk(_steps(each), rest, Glob.fits, folder=folder) for each in alternatives
+        match_names(read_names(each), rest, Glob.fits, folder=folder) for each in alternatives
     )
-
-
-def _walk(
-    steps: _Steps, names: Segments, fits: _Fits, *, folder: bool, deep: str | None = None
-) -> bool:
-    """Take the steps along the names, in every way at once; `deep` is any number of names.
-
-    With `folder` the folder before a final `**` belongs to it.
-    """
-    places = {0}
-    for name in names:
-        if name == deep:
-            for at, (glob, _) in enumerate(steps):
-                if at in places and fits(glob, name):
-                    places.add(at + 1)
-            continue
-        before, places = places, set()
-        for at in before - {len(steps)}:
-            glob, any_depth = steps[at]
-            if any_depth:
-                places.add(at)
-            if fits(glob, name):
-                places.add(at + 1)
-        if not places:
-            return False
-    final = folder and steps[-1:] == ((_ANYTHING, True),)
-    return len(steps) in places or (final and len(steps) - 1 in places)
 
 
 def _meet(wanted: Glob, name: str) -> bool:
@@ -223,32 +192,25 @@ def _folded(alternative: Segments) -> Segments:
     return tuple(fold(name) for name in alternative)
 
 
-def expand_braces(text: str) -> list[str]:
-    """Write out `{a,b}` groups, which may be nested.
+def list_alternatives(text: str) -> list[str]:
+    """Write out the braces of a pattern, of which each has to have its partner.
 
     Raises:
-        RuleFileError: a brace without its partner, or more than 64 alternatives.
+        RuleFileError: one has none, or there are more than 64 alternatives.
 
     Example:
-        >>> expand_braces("a/{b,c{d,e}}")
-        ['a/b', 'a/cd', 'a/ce']
+        >>> list_alternatives("/{a,b{c,d}}/{e}")
+        ['/a/e', '/bc/e', '/bd/e']
     """
-    done: list[str] = []
-    waiting = [text]
-    while waiting:
-        current = waiting.pop()
-        closed = current.find("}")
-        opened = current.rfind("{", 0, closed if closed >= 0 else len(current))
-        if opened < 0 and closed < 0:
-            done.append(current)
-            continue
-        if opened < 0 or closed < 0:
-            raise RuleFileError(f"a brace without its partner in {text!r}", hint=_PATH_EXAMPLE)
-        choices = current[opened + 1 : closed].split(",")
-        waiting += [current[:opened] + each + current[closed + 1 :] for each in reversed(choices)]
-        if len(done) + len(waiting) > MAX_ALTERNATIVES:
-            raise RuleFileError(f"too many alternatives in {text!r}", hint=_PATH_EXAMPLE)
-    return list(dict.fromkeys(done))
+    try:
+        found = expand_braces(text, most=MAX_ALTERNATIVES)
+    except ValueError as error:
+        raise RuleFileError(f"too many alternatives in {text!r}", hint=_PATH_EXAMPLE) from error
+    while any(map(_ALONE.search, found)):  # as if the braces around one choice were not there
+        found = [_ALONE.sub(r"\1", each) for each in found]
+    if any("{" in each or "}" in each for each in found):
+        raise RuleFileError(f"a brace without its partner in {text!r}", hint=_PATH_EXAMPLE)
+    return list(dict.fromkeys(found))
 
 
 # Hosts: read from a URL as strictly as an allowance needs, and as generously as a denial does.
@@ -288,7 +250,7 @@ class Host:
         """
         plain = _PLAIN_URL.fullmatch(url)
         usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
-        exact = _shortened(plain[1].lower()) if plain and usable else ""
+        exact = _shorten(plain[1].lower()) if plain and usable else ""
         return cls(exact, frozenset(name for each in _crude(url) for name in _names(each)))
 
 
@@ -303,13 +265,13 @@ class HostPattern:
         """Read a pattern.
 
         Raises:
-            RuleFileError: it is no host name, or its star stands elsewhere than at the start.
+            RuleFileError: it is not the name of a host, or has a star elsewhere than at its beginning.
         """
         lowered = text.lower()
         name = lowered.removeprefix("*.")
         if not _NAME.fullmatch(name):
-            raise RuleFileError(f"no host: {text!r}", hint=_HOST_EXAMPLE)
-        return cls(_shortened(lowered))
+            raise RuleFileError(f"not the name of a host: {text!r}", hint=_HOST_EXAMPLE)
+        return cls(_shorten(lowered))
 
     def matches(self, host: Host) -> bool:
         """Match the one name that every reader sees."""
@@ -340,7 +302,7 @@ def _crude(url: str) -> set[str]:
 
 def _names(host: str) -> set[str]:
     """Write a host in every way that may mean it: composed, encoded, and as an address."""
-    if len(host) > MAX_HOST:  # nobody resolves it, and composing may take the square of it
+    if len(host) > MAX_HOST:  # no resolver takes it, and composing may take the square of it
         return {host.casefold()}
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
@@ -356,7 +318,7 @@ def _names(host: str) -> set[str]:
     return names - {""}
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """Write an IPv6 address in brackets in its one short form; leave a name as it is."""
     with suppress(ValueError):
         return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"

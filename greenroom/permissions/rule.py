@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Protocol, Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision, RuleFileError, clock
@@ -21,7 +20,6 @@ class RuleScope(StrEnum):
 
 
 _ALLOW, _DENY, _ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
-_STRICTEST_FIRST, _SCOPES = (_DENY, _ASK, _ALLOW), tuple(RuleScope)
 
 
 class _Options(TypedDict, total=False):
@@ -165,7 +163,7 @@ class PermissionRule:
             object.__setattr__(self, "decision", RuleDecision(self.decision))
             object.__setattr__(self, "scope", RuleScope(self.scope))
         except ValueError as error:
-            raise RuleFileError(f"a rule has no such decision or scope: {error}") from error
+            raise RuleFileError(f"not a decision or a scope of a rule: {error}") from error
         if self.scope.value in ("agent", "session") and not getattr(self, self.scope):
             raise RuleFileError(
                 f"a rule of the scope {self.scope} names its {self.scope}",
@@ -181,14 +179,6 @@ class PermissionRule:
         """The name that a rule without an id of its own is given."""
         limits = ", ".join(filter(None, (self.agent, self.session)))
         return f"{self} for {limits}" if limits else str(self)
-
-    @cached_property
-    def order(self) -> tuple[bool, int, int, int]:
-        """Its place among the rules; what compares less is asked first."""
-        scope, decision = _SCOPES.index(self.scope), _STRICTEST_FIRST.index(self.decision)
-        if self.final:  # nothing overrides one, so of several the strictest is asked first
-            return (False, decision, scope, -self.priority)
-        return (True, scope, -self.priority, decision)
 
     @property
     def expired(self) -> bool:

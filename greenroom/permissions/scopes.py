@@ -1,4 +1,16 @@
-"""Which rules may be about a fact, so that a check looks at a few of many."""
+"""Scopes: which rules hold for a call, and in which order they are asked.
+
+Which rules hold. A rule may name a session or an agent type; it holds for those alone. A subagent is bound
+by what is denied to it and to every agent above it, and by the questions; what is allowed to an agent
+above it counts only if that was passed on, at every step (`Audience`).
+
+The order. Final rules come first, the strictest of them before all others. Then the scopes: user, session,
+agent, global; in each the higher priority first; at the same one deny, ask, allow. The first rule that is
+about a part of a call decides on that part (`greenroom.permissions.evaluator`), so a rule of an earlier
+scope overrides those of a later one, and within one priority a denial beats what is allowed.
+
+An index finds the few of many rules that may be about a part, without a change to their order.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,8 +21,19 @@ from greenroom.permissions.call import Care, Fact, HostUse
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.matching import is_flag, program_name
 from greenroom.permissions.patterns import END
-from greenroom.permissions.rule import PermissionRule
-from greenroom.shell import Change, Command, PathUse, fold_path, words_of
+from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.shell import Change, Command, PathUse, extract_words, fold_path
+
+_STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
+_SCOPES = tuple(RuleScope)
+
+
+def order_of(rule: PermissionRule) -> tuple[bool, int, int, int]:
+    """Return the place of a rule among others; what compares less is asked first."""
+    scope, decision = _SCOPES.index(rule.scope), _STRICTEST_FIRST.index(rule.decision)
+    if rule.final:  # nothing overrides one, so of several the strictest is asked first
+        return (False, decision, scope, -rule.priority)
+    return (True, scope, -rule.priority, decision)
 
 
 class Audience(NamedTuple):
@@ -118,7 +141,7 @@ class RuleIndex:
     def _about_command(self, fact: Command) -> set[int]:
         words = {word.text for word in fact.argv}
         if fact.loose:
-            words.update(words_of(fact.text))
+            words.update(extract_words(fact.text))
         given = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}
@@ -140,10 +163,18 @@ class RuleIndex:
         return found
 
 
+def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
+    """Tell whether the tool is one that a matcher is about."""
+    is_tool = not matcher.tool or tool in matcher.tool
+    return is_tool and (not matcher.category or category in matcher.category)
+
+
 def choose_rules(
-    rules: Iterable[PermissionRule], tool: str, category: str, who: Audience
+    rules: Iterable[PermissionRule], tool: str, category: str, audience: Audience
 ) -> RuleIndex:
     """Choose the rules for a tool and an agent, so that a check looks at no others."""
     return RuleIndex(
-        rule for rule in rules if who.is_bound_by(rule) and rule.matcher.concerns(tool, category)
+        rule
+        for rule in rules
+        if audience.is_bound_by(rule) and is_about_tool(rule.matcher, tool, category)
     )

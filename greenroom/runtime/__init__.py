@@ -13,19 +13,22 @@ look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it liv
 `crossing` are a runtime in a thread of its own, reached from asyncio and from other threads.
 """
 
-from greenroom.runtime.actor import RuntimeLimits as RuntimeLimits, Unattended as Unattended
-from greenroom.runtime.budget import BudgetScope as BudgetScope
+from greenroom.runtime.approvals import Unattended as Unattended
 from greenroom.runtime.calls import (
     Model as Model,
     ModelCallScope as ModelCallScope,
     ToolCallScope as ToolCallScope,
     ToolSlot as ToolSlot,
+    calling_agent as calling_agent,
+    calling_history as calling_history,
     run_in_call as run_in_call,
 )
-from greenroom.runtime.crossing import CrossedItems as CrossedItems
 from greenroom.runtime.fan_out import fan_out as fan_out, try_ask as try_ask
 from greenroom.runtime.handle import AgentHandle as AgentHandle, ParentInfo as ParentInfo
-from greenroom.runtime.internals import AgentInternals as AgentInternals
+from greenroom.runtime.internals import (
+    AgentInternals as AgentInternals,
+    spawn_subagent as spawn_subagent,
+)
 from greenroom.runtime.introspection import (
     AgentNode as AgentNode,
     AgentStatistics as AgentStatistics,
@@ -34,9 +37,8 @@ from greenroom.runtime.introspection import (
     OpenWait as OpenWait,
     RuntimeStatistics as RuntimeStatistics,
     RuntimeTree as RuntimeTree,
-    SubscriptionStatistics as SubscriptionStatistics,
-    SupervisorStatistics as SupervisorStatistics,
 )
+from greenroom.runtime.limits import BudgetScope as BudgetScope, RuntimeLimits as RuntimeLimits
 from greenroom.runtime.outcome import (
     InterruptReport as InterruptReport,
     Outcome as Outcome,
@@ -44,20 +46,21 @@ from greenroom.runtime.outcome import (
     SupervisorOutcome as SupervisorOutcome,
     TurnResult as TurnResult,
 )
-from greenroom.runtime.output import Subscription as Subscription, TurnStream as TurnStream
-from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
-from greenroom.runtime.runtime_thread import RuntimeThread as RuntimeThread
-from greenroom.runtime.spawning import (
-    check_agent_function as check_agent_function,
-    spawn_subagent as spawn_subagent,
+from greenroom.runtime.output import (
+    Subscription as Subscription,
+    SubscriptionStatistics as SubscriptionStatistics,
+    TurnStream as TurnStream,
 )
+from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
+from greenroom.runtime.runtime_thread import (
+    CrossedItems as CrossedItems,
+    RuntimeThread as RuntimeThread,
+)
+from greenroom.runtime.spawning import check_agent_function as check_agent_function
 from greenroom.runtime.subagents import Monitor as Monitor
 from greenroom.runtime.supervisor import (
     SupervisedChild as SupervisedChild,
     Supervisor as Supervisor,
-)
-from greenroom.runtime.task_tree import (
-    calling_agent as calling_agent,
-    calling_history as calling_history,
+    SupervisorStatistics as SupervisorStatistics,
 )
 from greenroom.runtime.turn import Turn as Turn

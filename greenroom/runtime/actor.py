@@ -1,61 +1,67 @@
-"""One agent as the runtime sees it, and the registry of all; the handle and the internals are its two faces."""
+"""An agent as the runtime sees it: its identity, its state and its life.
+
+`Actor` owns the parts of an agent (mailbox, turns, output, approvals, budgets, clean-ups, subagents) and
+connects them; each of them says, in a protocol of its own, the little that it needs of the actor, and knows
+no more of it. The handle and the internals are the actor's two faces. `Kernel` is what all agents of one
+runtime share.
+"""
 
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from pathlib import Path
+from typing import Protocol
 from weakref import WeakSet
 
 import trio
 
 from greenroom.core import (
     AgentContext,
+    AgentExit,
     AgentNotRunningError,
     AgentState,
-    ConfigurationError,
     Credentials,
     EndStatus,
     Hook,
+    Instruments,
     InvalidJSONError,
     OutputChunk,
     ResourceMap,
+    RuntimeClosedError,
     SessionInUseError,
     SessionStorageError,
     StateChange,
+    SupervisionError,
     ToolProgress,
     TurnError,
+    TurnStatus,
+    Usage,
     Workspace,
     describe_error,
     serde,
 )
-from greenroom.runtime.approvals import Approvals
-from greenroom.runtime.budget import Budgets
-from greenroom.runtime.interruption import Cleanups, CleanupScope
-from greenroom.runtime.mailbox import ClientResults, Mailbox
-from greenroom.runtime.output import Output
-from greenroom.runtime.subagents import Children, Report
-from greenroom.runtime.task_tree import require_loop
-from greenroom.runtime.turn import Turns
-
-if TYPE_CHECKING:
-    from greenroom.resilience import Budget
-    from greenroom.runtime.calls import Wait
-    from greenroom.runtime.outcome import Outcome
-    from greenroom.runtime.output import Subscription
-    from greenroom.runtime.runtime import AgentRuntime
-    from greenroom.runtime.subagents import Monitor
-    from greenroom.runtime.supervision import SupervisedAgent, Supervision
-    from greenroom.runtime.turn import Turn
-    from greenroom.session import AgentSession
-
-
-Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
-"""What a permission request does while no reader can answer it: wait for one, be denied, or suspend
-the turn."""
+from greenroom.resilience import Budget
+from greenroom.runtime.approvals import Approvals, Unattended
+from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
+from greenroom.runtime.limits import Budgets, BudgetScope, RuntimeLimits
+from greenroom.runtime.mailbox import ClientResults
+from greenroom.runtime.outcome import Outcome
+from greenroom.runtime.output import Output, OutputRing
+from greenroom.runtime.subagents import Children, Monitor, Report
+from greenroom.runtime.task_tree import LivingTasks, current_owner, require_loop
+from greenroom.runtime.turn import Turn, Turns
+from greenroom.session import AgentSession, SessionStore
 
 logger = logging.getLogger("greenroom.runtime")
+
+
+class Dependent(Protocol):
+    """What ends with a runtime or with a life, such as a supervisor."""
+
+    def host_ended(self) -> None:
+        """The runtime or the life has ended, and all of its agents."""
 
 
 class Life:
@@ -75,7 +81,7 @@ class Life:
         """What crashed it. Kept at once, so that a cancel that comes later can't take it away."""
         self.is_reported = False
         """Whether subscribers have got the `Error` of the crash."""
-        self.supervisions: dict[Supervision, None] = {}
+        self.supervisions: dict[Dependent, None] = {}
         """The supervisors that the function has made, but for those below others."""
         self.monitors: set[Monitor] = set()
         """The monitors that this life has made, and whose agents have not ended."""
@@ -91,92 +97,132 @@ class Life:
         self.keep(error)
         self.scope.cancel()
 
-    def end_monitors(self) -> None:
-        """It is over: its orders are void."""
+    def end(self) -> None:
+        """It is over, and so are its orders and its supervisors; their agents have ended."""
+        self.end_supervisions()
         for monitor in tuple(self.monitors):
             monitor.drop()
 
     def end_supervisions(self) -> None:
         """Its agents have ended: the supervisors end with them."""
         for supervision in tuple(self.supervisions):
-            supervision.home_ended()
+            supervision.host_ended()
+
+
+class _Membership(Protocol):
+    """An agent's place under a supervisor, as the agent sees it."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def is_parked(self) -> bool: ...
+    @property
+    def stopped_by(self) -> SupervisionError | None: ...
+    def begun(self) -> None: ...
+    def parks(self) -> bool: ...
+    async def wait_start(self) -> None: ...
+    def gone(self) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class OpenWait:
+    """An agent waits for another, since a time of trio's clock, by a method of its handle."""
+
+    target: "Actor"
+    method: str
+    since: float
+    is_in_turn: bool
 
 
 class Actor:
-    """The state of one agent. Only its own tasks and the trio thread touch it."""
+    """The identity, the state and the life of one agent. Only its own tasks and the trio thread touch it."""
 
     def __init__(
         self,
-        runtime: "AgentRuntime",
-        session: "AgentSession",
+        kernel: "Kernel",
+        session: AgentSession,
         *,
         parent: "Actor | None",
         name: str | None,
         unattended: Unattended,
         workspace: Workspace,
-        budget: "Budget | None" = None,
-        spawn_turn: "Turn | None" = None,
+        budget: Budget | None = None,
+        spawn_turn: Turn | None = None,
         reports: bool = True,
     ) -> None:
         """Made by the runtime's `spawn`, or by an agent's."""
-        limits = runtime.limits
-        self.runtime = runtime
-        self.limits: RuntimeLimits = limits
+        self.kernel = kernel
+        self.limits = limits = kernel.limits
         self.session = session
         self.parent = parent
         self.name = name or session.agent_type
+        self.lineage: tuple[str, ...] = (*parent.lineage, self.name) if parent else (self.name,)
+        """The names from the root down to this agent."""
         self.unattended = unattended
-        self.epoch = 1
-        self.turns = Turns(self)
-        self.mailbox = Mailbox(limits.mailbox, self.turns.take, self.turns.resume)
-        self.output = Output(self)
-        self.approvals = Approvals(self, limits.pending)
-        self.client_results = ClientResults(limits.pending)
-        self.subscriptions: set[Subscription] = set()
-        self.state = AgentState.idle()
-        # The turn of the parent with which this agent is cancelled; None for one that outlives it.
         self.spawn_turn = spawn_turn
-        self.report = Report(self, is_wanted=reports)
-        self.children = Children(self)
-        self.budgets = Budgets(self, budget)
-        self.cleanups = Cleanups(self)
+        """The turn of the parent that ends this agent; None for one that outlives it."""
+
+        self.state = AgentState.idle()
+        self.opened = False
+        """Whether it has the session's lock."""
+        self.killed = False
+        self.note = ""
+        """What the next life says to the model about the one before."""
+        self.outcome: Outcome | None = None
+        self.ended = trio.Event()
         self.scope = trio.CancelScope()
+        """All lives of it."""
         self.life = Life()
-        self.member: SupervisedAgent | None = None
+        self.main_task: trio.lowlevel.Task | None = None
+        """The task that runs its function, once that has begun."""
+        self.member: _Membership | None = None
         """Its place under a supervisor; set in the same step as it is spawned."""
         self.monitors: set[Monitor] = set()
         """The monitors that wait for its end."""
-        self.note = ""
-        """What the next life tells the model about the one before."""
-        # The task that runs the agent's function, once it has begun.
-        self.task: trio.lowlevel.Task | None = None
-        # The agents that this one waits for by their handles, as the tree shows them.
-        self.waits: list[Wait] = []
-        self.opened = False
-        self.killed = False
-        self.ended = trio.Event()
-        self.outcome: Outcome | None = None
+        self.waits: list[OpenWait] = []
+        """Which agents it waits for by their handles, as the tree shows them."""
+
+        ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
+        above = parent.output if parent else None
+        self.output: Output = Output(self, session.session_id, above, ring, limits.partial_text)
+        self.turns = Turns(self, self.output, limits.mailbox)
+        self.mailbox = self.turns.mailbox
+        self.client_results = ClientResults(limits.pending)
+        self.approvals: Approvals = Approvals(
+            self, parent.approvals if parent else None, limits.pending
+        )
+        self.children: Children[Actor] = Children(self)
+        self.report = Report(
+            parent.children.reports if parent else None, spawn_turn, is_wanted=reports
+        )
+        self.budgets: Budgets = Budgets(self.path, parent.budgets if parent else (), budget)
+        self.cleanups: Cleanups = Cleanups(
+            self,
+            self.output,
+            parent.cleanups if parent else None,
+            spawn_turn.interruption if spawn_turn else None,
+        )
         # One for the whole tree, so that a person is asked once; a restart keeps it.
         self.credentials: Credentials = parent.credentials if parent else Credentials()
         self._workspace = workspace
         self.context = self._make_context()
-        self._kept_metadata = session.metadata
+        self._stored_metadata = session.metadata
 
     def _make_context(self) -> AgentContext:
-        session, workspace = self.session, self._workspace
+        session = self.session
         assert session.store is not None  # bound by the runtime
         folder = session.store.folder(session.session_id)
-        resources = ResourceMap(shared=self.runtime.resources)
+        resources = ResourceMap(shared=self.kernel.resources)
         resources.insert(self.credentials)
         return AgentContext(
             session_id=session.session_id,
             agent_type=session.agent_type,
             name=self.name,
-            lineage=self.lineage(),
+            lineage=self.lineage,
             parent_session_id=session.parent_session_id,
             parent_tool_use_id=session.parent_tool_use_id,
             current_turn=self.turns.count,
-            workspace=workspace.copy(),
+            workspace=self._workspace.copy(),
             metadata=dict(session.metadata),
             resources=resources,
             spill_folder=os.path.join(folder, "output") if folder else "",
@@ -186,30 +232,32 @@ class Actor:
             on_client_result=self.client_results.take,
         )
 
-    # -- lives ----------------------------------------------------------------------------------
+    # -- identity -------------------------------------------------------------------------------
 
     @property
-    def restarts(self) -> int:
-        """How often a supervisor started it again."""
-        return self.epoch - 1
-
-    def begin_life(self) -> None:
-        """Begin again: the identity, the session and what subscribers read go on."""
-        self.epoch += 1
-        self.life = Life()
-        self.turns.may_resume = True
-        self.context = self._make_context()
+    def session_id(self) -> str:
+        """The id of its session."""
+        return self.session.session_id
 
     @property
-    def takes_results(self) -> bool:
-        """Whether its function still runs, and is not being ended."""
-        return self.life.nursery is not None and not (
-            self.life.scope.cancel_called or self.scope.cancel_called
-        )
+    def path(self) -> str:
+        """The names from the root down to it, as one text."""
+        return "/".join(self.lineage)
 
-    # -- lineage --------------------------------------------------------------------------------
+    def __str__(self) -> str:
+        return f"{self.path} ({self.session_id})"
 
-    def ancestors(self) -> list["Actor"]:
+    @property
+    def label(self) -> str:
+        """How this agent is named as part of another."""
+        return f"subagent {self.name} ({self.session_id})"
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it belongs to the runtime itself."""
+        return self.parent is None
+
+    def ancestors(self) -> "list[Actor]":
         """Return the agents above this one, its parent first."""
         line: list[Actor] = []
         actor = self.parent
@@ -218,31 +266,20 @@ class Actor:
             actor = actor.parent
         return line
 
-    def lineage(self) -> tuple[str, ...]:
-        """Return the names from the root down to this agent."""
-        return tuple(actor.name for actor in reversed([self, *self.ancestors()]))
+    @property
+    def above(self) -> "Actor | None":
+        """The agent that this one is part of: its parent, or the one that has opened its runtime."""
+        return self.parent or self.kernel.opened_by
+
+    def check_loop(self, what: str) -> None:
+        """Raise `EventLoopError` where the caller is in another thread or loop."""
+        require_loop(self.kernel.token, what)
 
     def notify(self, hook: Hook, *details: object) -> None:
         """Tell the runtime's instruments of something that this agent does."""
-        self.runtime.instruments.notify(hook, self.context, *details)
+        self.kernel.instruments.notify(hook, self.context, *details)
 
-    @property
-    def signature(self) -> str:
-        """How the log names it: the names from the root down to it, and its session."""
-        return f"{'/'.join(self.lineage())} ({self.session.session_id})"
-
-    def refuse_if_ended(self) -> None:
-        """Raise `AgentNotRunningError` where the agent has ended."""
-        if self.outcome is not None:
-            error = self.outcome.error
-            reason = f": {describe_error(error)}" if error is not None else ""
-            raise AgentNotRunningError(
-                f"the agent {self.signature} has ended: {self.outcome.status}{reason}",
-                outcome=self.outcome,
-                hint="spawn an agent with the loaded session to go on with it",
-            ) from error
-
-    # -- output ---------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
@@ -250,24 +287,94 @@ class Actor:
         Raises:
             EventLoopError: called outside of the runtime's event loop, as a tool's own thread may.
         """
-        require_loop(self.runtime, "send() or progress()")
+        require_loop(self.kernel.token, "send() or progress()")
         self.output.publish(chunk)
 
     def set_state(self, state: AgentState) -> None:
         """Move to a state and publish it; staying in the same one publishes nothing."""
         if state == self.state:
             return
-        if not self.state.may_become(state):
-            raise TurnError(f"an agent can't go from {self.state} to {state}")
+        if self.state.is_final:
+            raise TurnError(f"an agent can't go from {self.state} to {state}: it has ended")
         self.state = state
         self.publish(StateChange(state))
 
-    @property
-    def label(self) -> str:
-        """How this agent is named as part of another."""
-        return f"subagent {self.name} ({self.session.session_id})"
+    def refuse_if_ended(self) -> None:
+        """Raise `AgentNotRunningError` where the agent has ended."""
+        if self.outcome is not None:
+            error = self.outcome.error
+            reason = f": {describe_error(error)}" if error is not None else ""
+            raise AgentNotRunningError(
+                f"the agent {self} has ended: {self.outcome.status}{reason}",
+                outcome=self.outcome,
+                hint="spawn an agent with the loaded session to go on with it",
+            ) from error
 
-    def running(self, turn: "Turn | None" = None) -> tuple[str, ...]:
+    @property
+    def takes_input(self) -> bool:
+        """Whether it has not begun to shut down."""
+        return not self.mailbox.closed
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether its function still runs, and is not being ended."""
+        return self.life.nursery is not None and not self.is_being_ended
+
+    @property
+    def is_being_ended(self) -> bool:
+        """Whether it, or the present life of it, is cancelled."""
+        return self.scope.cancel_called or self.life.scope.cancel_called
+
+    # -- what its parts need of it --------------------------------------------------------------
+
+    @property
+    def open_turn(self) -> Interruption | None:
+        """The interruption of the turn that is open."""
+        turn = self.turns.current
+        return turn.interruption if turn else None
+
+    @property
+    def turn_in_flight(self) -> Interruption | None:
+        """The interruption of the open turn, or of the one about to begin."""
+        turn = self.turns.in_flight
+        return turn.interruption if turn else None
+
+    def is_open(self, turn: object) -> bool:
+        """Whether this is the open turn."""
+        return turn is self.turns.current
+
+    def begin_turn(self) -> BudgetScope | None:
+        """A turn begins; return the budget whose time ends it, if there is one."""
+        self.context.current_turn = self.turns.count
+        return self.budgets.first_to_end
+
+    def close_turn(self, status: TurnStatus) -> None:
+        """A turn has ended: nothing of it waits any longer."""
+        self.output.partial.clear()
+        if self.approvals.digests:
+            self.approvals.expect(())
+        self.children.reports.turn_ended(status)
+        for tool_use_id in self.client_results.drop():
+            logger.warning(
+                "%s: a result came for the call %s, and nothing waited for it", self, tool_use_id
+            )
+
+    def expect_questions(self) -> None:
+        """The questions that the session has open will be asked again."""
+        self.approvals.expect(self.session.open_questions)
+
+    def suspender(self) -> Callable[[], None] | None:
+        """Return what suspends the turn in which the caller runs; None outside of any."""
+        turn = self.turns.current
+        return turn.leave_suspended if turn is not None and self.turns.is_in_turn() else None
+
+    def count_usage(self, usage: Usage) -> None:
+        """Count what a model call has used for the open turn and the budgets."""
+        if self.turns.current is not None:
+            self.turns.current.usage += usage
+        self.budgets.count(usage)
+
+    def running(self, turn: Turn | None = None) -> tuple[str, ...]:
         """Name what runs here, or only in a turn: the tools, the subagents, and what runs in those."""
         below = [
             what
@@ -276,7 +383,43 @@ class Actor:
         ]
         return (*self.output.open_tool_labels(), *below)
 
-    # -- the end --------------------------------------------------------------------------------
+    def clip_cleanups(self, deadline: float, turn: Turn) -> None:
+        """Shorten the clean-ups that run here, and in the subagents of a turn."""
+        self.cleanups.clip(deadline, turn.interruption)
+
+    def cleanups_below(self, of_turn: Interruption | None) -> Iterator[Cleanups]:
+        """Find the clean-ups of the subagents, or only of those that one turn has spawned."""
+        for child in self.children:
+            turn = child.spawn_turn
+            if of_turn is None or (turn is not None and turn.interruption is of_turn):
+                yield child.cleanups
+
+    def approvals_below(self) -> Iterable[Approvals]:
+        """Find the requests of the subagents."""
+        return (child.approvals for child in self.children)
+
+    async def end_subagents(self, turn: Turn) -> None:
+        """Cancel the subagents of a turn, and wait until they are gone."""
+        await self.children.end(of_turn=turn)
+
+    # -- lives and the end ----------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Which life it is in, from 1."""
+        return self.output.epoch
+
+    @property
+    def restarts(self) -> int:
+        """How often a supervisor started it again."""
+        return self.epoch - 1
+
+    def begin_life(self) -> None:
+        """Begin again: the identity, the session and what subscribers read go on."""
+        self.output.epoch += 1
+        self.life = Life()
+        self.turns.may_resume = True
+        self.context = self._make_context()
 
     async def flush(self) -> None:
         """Save the session; a cancel can't cut this short, its own deadline can.
@@ -284,7 +427,7 @@ class Actor:
         Raises:
             SessionError: the store refused, or did not answer in time.
         """
-        self._keep_metadata()
+        self._store_metadata()
         if self.session.is_saved:
             return
         seconds = self.limits.flush_grace
@@ -293,29 +436,28 @@ class Actor:
         if scope.cancelled_caught:
             raise SessionStorageError(
                 f"the session was not saved within {seconds:g} seconds",
-                session_id=self.session.session_id,
+                session_id=self.session_id,
                 hint="what is not stored stays pending, and the next save stores it",
             )
 
-    def _keep_metadata(self) -> None:
+    def _store_metadata(self) -> None:
         """Take what tools changed in the context's metadata into the session's."""
         for key, value in tuple(self.context.metadata.items()):
             try:
                 plain = serde.plain(value, f"metadata {key!r}")
-                if key not in self._kept_metadata or self._kept_metadata[key] != plain:
+                if key not in self._stored_metadata or self._stored_metadata[key] != plain:
                     self.session.set_metadata(key, plain)
-                    self._kept_metadata[key] = plain
+                    self._stored_metadata[key] = plain
             except InvalidJSONError as error:
                 # Set past `set_metadata`: one bad value must not keep the others from the disk.
-                logger.warning("%s: %s", self.signature, error)
+                logger.warning("%s: %s", self, error)
 
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""
-        if self.outcome is not None:
-            return
-        self.killed = True
-        self.cleanups.clip(trio.current_time())
-        self.scope.cancel()
+        if self.outcome is None:
+            self.killed = True
+            self.cleanups.kill()
+            self.scope.cancel()
 
     async def shut_down(self, grace: float) -> None:
         """Take no more input, let the turn finish within the grace, then cancel; wait for the end."""
@@ -333,71 +475,23 @@ class Actor:
         if self.member is not None and self.member.is_parked:
             self.scope.cancel()
 
-
-# -- what one agent may hold -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuntimeLimits:
-    """How much one agent may hold before something waits, is refused, or is forgotten.
-
-    Attributes:
-        mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
-            of other agents always finds room: `subagents` and `monitors` bound it.
-        ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
-            reader who still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
-        ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
-        subagents: subagents of one agent that are alive, or whose result it has not taken.
-        monitors: agents that one agent monitors, or of whose end it has not taken word.
-        pending: permission requests, and results of client-run tools, held at once by one agent.
-        partial_text: characters of an unfinished reply that `partial_text()` can still give.
-        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
-            an agent that has returned.
-        permission_timeout: seconds until an unanswered permission request counts as denied, or
-            None to wait for as long as somebody may answer.
-        watchdog: seconds that one call may hold up the event loop before the log names it; None for
-            no watchdog. Runtimes in one event loop share one, and the lowest of theirs holds.
-
-    Raises:
-        ConfigurationError: a bound is below 1, or a time below 0 or not a number.
-    """
-
-    mailbox: int = 64
-    ring_chunks: int = 4096
-    ring_bytes: int = 4 * 1024 * 1024
-    subagents: int = 64
-    monitors: int = 1024
-    pending: int = 64
-    partial_text: int = 100_000
-    flush_grace: float = 5.0
-    permission_timeout: float | None = None
-    watchdog: float | None = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuse bounds under which nothing could work."""
-        for name in (
-            "mailbox",
-            "ring_chunks",
-            "ring_bytes",
-            "subagents",
-            "monitors",
-            "pending",
-            "partial_text",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
-        if not all(seconds >= 0 for seconds in (self.flush_grace, self.permission_timeout or 0.0)):
-            raise ConfigurationError("times in RuntimeLimits must be numbers from 0")
-        if self.watchdog is not None and not 0 < self.watchdog < float("inf"):
-            raise ConfigurationError(
-                "RuntimeLimits.watchdog must be above 0", hint="None turns the watchdog off"
-            )
+    def tell_monitors(self, outcome: Outcome) -> None:
+        """Tell those who monitor this agent that it has ended."""
+        for monitor in tuple(self.monitors):
+            kind, problem = self.session.agent_type, describe_error(outcome.error)
+            monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
 
 
-# -- all agents of a runtime, by their session ids ---------------------------------------------------
+def current_actor() -> Actor | None:
+    """Return the agent in whose task tree the caller runs, or None outside of any."""
+    owner = current_owner()
+    return owner if isinstance(owner, Actor) else None
 
-_held: "WeakSet[AgentSession]" = WeakSet()
-"""The sessions that agents of this process hold: the lock can't tell two runtimes apart that were
+
+# -- all agents of a runtime --------------------------------------------------------------------
+
+_in_use: "WeakSet[AgentSession]" = WeakSet()
+"""The sessions that agents of this process have: the lock can't tell two runtimes apart that were
 given one object, which is open already for the second."""
 
 
@@ -417,41 +511,83 @@ class Registry:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def __iter__(self) -> Iterator["Actor"]:
+    def __iter__(self) -> Iterator[Actor]:
         return iter(tuple(self._agents.values()))
 
-    def get(self, session_id: str) -> "Actor | None":
+    def get(self, session_id: str) -> Actor | None:
         """Return the agent with this session, or None."""
         return self._agents.get(session_id)
 
     @property
-    def roots(self) -> list["Actor"]:
+    def roots(self) -> list[Actor]:
         """The agents that belong to the runtime itself."""
         return [actor for actor in self if actor.parent is None]
 
-    def refuse(self, session: "AgentSession") -> None:
+    def refuse(self, session: AgentSession) -> None:
         """Refuse a session that runs.
 
         Raises:
             SessionInUseError: an agent with this session is running, here or in another runtime.
         """
-        if session.session_id in self._agents or session in _held:
+        if session.session_id in self._agents or session in _in_use:
             raise SessionInUseError(
                 f"the session {session.session_id} has a running agent",
                 session_id=session.session_id,
                 hint="get its handle from its runtime, or fork the session",
             )
 
-    def add(self, actor: "Actor") -> None:
+    def add(self, actor: Actor) -> None:
         """An agent was spawned."""
         self._agents[actor.session.session_id] = actor
-        _held.add(actor.session)
+        _in_use.add(actor.session)
         self.spawned += 1
         self.most = max(self.most, len(self._agents))
 
-    def forget(self, actor: "Actor") -> None:
+    def forget(self, actor: Actor) -> None:
         """An agent has ended."""
         del self._agents[actor.session.session_id]
-        _held.discard(actor.session)
+        _in_use.discard(actor.session)
         if actor.outcome is not None:
             self.ended[actor.outcome.status] += 1
+
+
+class Kernel:
+    """What all agents of one runtime share."""
+
+    def __init__(
+        self,
+        limits: RuntimeLimits,
+        instruments: Instruments,
+        store: SessionStore | None,
+        workspace: Path,
+        make_internals: Callable[[Actor], object],
+    ) -> None:
+        """Made with its runtime, whose block is not open yet."""
+        self.limits = limits
+        self.instruments = instruments
+        self.store = store
+        self.workspace = workspace
+        self.make_internals = make_internals
+        """Makes what an agent function is given first."""
+        self.resources = ResourceMap()
+        self.registry = Registry()
+        self.living = LivingTasks()
+        """Which tasks of the agents are alive."""
+        self.supervisions: dict[Dependent, None] = {}
+        """The supervisors that belong to the runtime itself."""
+        self.is_open = False
+        self.nursery: trio.Nursery | None = None
+        """Where the agents live that belong to the runtime itself."""
+        self.token: trio.lowlevel.TrioToken | None = None
+        """The event loop in which it is open."""
+        self.opened_by: Actor | None = None
+        """The agent that has opened this runtime, or None."""
+
+    def open_nursery(self) -> trio.Nursery:
+        """Return the nursery, or raise `RuntimeClosedError`."""
+        if self.nursery is None or not self.is_open:
+            raise RuntimeClosedError(
+                "the runtime is not open", hint="use it inside of its `async with` block"
+            )
+        require_loop(self.token, "spawn()")
+        return self.nursery

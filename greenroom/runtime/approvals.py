@@ -1,20 +1,32 @@
 """Permission requests: published as chunks, answered by id, never through the mailbox.
 
-An answer finds its request by its id, so it can't be taken by somebody who waits for something
-else, and the answer to one prompt can't decide another. Somebody who answers for an agent answers
-for its descendants too.
+Theory of operation
+===================
+
+A request is open from the step in which it is published until the one in which `decided` is set. Its answer
+finds it by its id, so it can't be taken by a task that waits for another, and the answer to one question can't
+decide a second one. The first of these decides it: a person's answer; the time-out; a shutdown of the agent
+or of one above it; the last reader that could answer leaves, or there was none (`_refuse_without_answerer`,
+by what the root was spawned with: wait, deny, or suspend the turn). Whoever answers for an agent answers for
+those below it.
+
+However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then it says
+`cancelled`. What a crash of the process leaves is in the session (`OpenQuestion`): the next life asks again under
+the same id, and an answer that comes before that (`_ahead`) counts if it is bound to the same digest.
 """
 
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Literal, Protocol, TypeAlias
 
 import trio
 
 from greenroom.core import (
     AgentState,
     Answer,
+    Hook,
     MailboxFullError,
+    OutputChunk,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
@@ -24,12 +36,11 @@ from greenroom.core import (
     notice,
     visible,
 )
-from greenroom.session import OpenQuestion
+from greenroom.session import AgentSession, OpenQuestion
 
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.turn import Turn
-
+Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
+"""What a permission request does while no reader can answer it: wait for one, be denied, or suspend
+the turn."""
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -39,9 +50,9 @@ _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down",
 class _Pending:
     """A request that is published and not decided."""
 
-    def __init__(self, request: PermissionRequest, turn: "Turn | None") -> None:
+    def __init__(self, request: PermissionRequest, suspend: Callable[[], None] | None) -> None:
         self.request = request
-        self.turn = turn  # in which it was asked
+        self.suspend = suspend  # suspends the turn in which it was asked
         self.answer: Answer | None = None
         self.decided = trio.Event()
 
@@ -50,20 +61,57 @@ class _Pending:
         self.decided.set()
 
 
+class _Agent(Protocol):
+    """What a request needs of the agent that asks."""
+
+    @property
+    def session(self) -> AgentSession:
+        """Its session, where questions survive."""
+
+    @property
+    def state(self) -> AgentState:
+        """What it is doing."""
+
+    @property
+    def unattended(self) -> Unattended:
+        """What happens while no reader can answer."""
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether it has not begun to shut down."""
+
+    def set_state(self, state: AgentState) -> None:
+        """Move to a state and publish it."""
+
+    def publish(self, chunk: OutputChunk) -> None:
+        """Publish a chunk."""
+
+    def notify(self, hook: Hook, *details: object) -> None:
+        """Tell the instruments."""
+
+    def suspender(self) -> Callable[[], None] | None:
+        """Return what suspends the turn in which the caller runs; None outside of any."""
+
+    def approvals_below(self) -> "Iterable[Approvals]":
+        """Find those of the subagents."""
+
+
 class Approvals:
     """The open requests of one agent, and who can answer them."""
 
-    def __init__(self, actor: "Actor", limit: int) -> None:
-        """Start with nothing open and nobody to answer."""
-        self._actor = actor
+    def __init__(self, agent: _Agent, above: "Approvals | None", limit: int) -> None:
+        """Start with nothing open and no reader that answers, below those of the parent."""
+        self._agent = agent
+        self._above = above
         self._limit = limit
         self._open: dict[str, _Pending] = {}
         # What was asked before this life, by the call; and by the id what the answer to it is bound
         # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        """The questions that will be asked again, by their ids; empty where none is expected."""
         self._ahead: dict[str, Answer] = {}
-        self.expect(actor.session.open_questions)
+        self.expect(agent.session.open_questions)
         self._answerers = 0
         self._ever_attended = False
         self._said_unattended = False
@@ -78,8 +126,8 @@ class Approvals:
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
         """These questions will be asked again: answers to them may come ahead, to others not."""
         self._expected = {each.tool_use_id: each for each in questions}
-        self._digests = {each.request_id: each.digest for each in self._expected.values()}
-        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self._digests}
+        self.digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
     def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
         """Return the question about a call; where it was asked before, it keeps its id, once.
@@ -92,10 +140,10 @@ class Approvals:
 
     def _drop_stale(self) -> None:
         """Forget the questions that the conversation went on without; a later call may have their ids."""
-        if self._digests:
-            still = {each.request_id for each in self._actor.session.open_questions}
+        if self.digests:
+            still = {each.request_id for each in self._agent.session.open_questions}
             self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
-            self._digests = {id_: each for id_, each in self._digests.items() if id_ in still}
+            self.digests = {id_: each for id_, each in self.digests.items() if id_ in still}
             self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in still}
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
@@ -109,19 +157,19 @@ class Approvals:
         """
         if len(self._open) >= self._limit:
             raise MailboxFullError(f"{self._limit} permission requests are open already")
-        actor = self._actor
+        agent = self._agent
         if not self._open:
-            self._state_before = actor.state
-        pending = _Pending(request, actor.turns.current if actor.turns.is_in_turn() else None)
-        digest = self._digests.pop(request.request_id, None)
+            self._state_before = agent.state
+        pending = _Pending(request, agent.suspender())
+        digest = self.digests.pop(request.request_id, None)
         ahead = self._ahead.pop(request.request_id, None)
         if ahead is not None and digest == request.digest:
             pending.decide(ahead)
         self._open[request.request_id] = pending
         try:
-            actor.notify("before_permission", request)
-            actor.publish(request)
-            actor.set_state(AgentState.waiting_for_permission())
+            agent.notify("before_permission", request)
+            agent.publish(request)
+            agent.set_state(AgentState.waiting_for_permission())
             answer = await self._answer(pending, timeout)
         except BaseException:
             self._close(request, Answer(RuleDecision.DENY, by="withdrawn"), cancelled=True)
@@ -142,15 +190,15 @@ class Approvals:
 
     def _say_unattended(self, request: PermissionRequest) -> None:
         """Say, once for a root, that a question waits without end for somebody to come."""
-        line = [each.approvals for each in (self._actor, *self._actor.ancestors())]
+        line = self._line()
         root = line[-1]
-        is_waited_for = root._actor.unattended == "ask" and not root._said_unattended
+        is_waited_for = root._agent.unattended == "ask" and not root._said_unattended
         if not is_waited_for or any(each._answerers for each in line):
             return
         root._said_unattended = True
         notice(
             logger,
-            f"{self._actor.signature} waits for permission, and nobody is there to give it: "
+            f"{self._agent} waits for permission, and nobody is there to give it: "
             f"{visible(clip(request.action, 500))}\n"
             "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and call"
             f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what nobody"
@@ -162,8 +210,8 @@ class Approvals:
         self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
     ) -> None:
         del self._open[request.request_id]
-        self._actor.notify("after_permission", request, answer)
-        self._actor.publish(
+        self._agent.notify("after_permission", request, answer)
+        self._agent.publish(
             PermissionResponse(
                 request_id=request.request_id,
                 tool_name=request.tool_name,
@@ -175,8 +223,8 @@ class Approvals:
             )
         )
         # The state goes back when the last request is decided, unless it has moved on meanwhile.
-        if not self._open and self._actor.state.kind is StateKind.WAITING_FOR_PERMISSION:
-            self._actor.set_state(self._state_before)
+        if not self._open and self._agent.state.kind is StateKind.WAITING_FOR_PERMISSION:
+            self._agent.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Decide a request of this agent or of a descendant; False where none is open by this id.
@@ -190,12 +238,12 @@ class Approvals:
             pending.decide(answer)
             return True
         self._drop_stale()
-        if request_id in self._digests:
+        if request_id in self.digests:
             return self._ahead.setdefault(request_id, answer) is answer
-        return any(child.approvals.answer(request_id, answer) for child in self._actor.children)
+        return any(each.answer(request_id, answer) for each in self._agent.approvals_below())
 
     def answerer_came(self) -> None:
-        """Register somebody who can answer for this agent and its descendants."""
+        """Register a reader that can answer for this agent and its descendants."""
         self._answerers += 1
         self._ever_attended = True
 
@@ -208,28 +256,37 @@ class Approvals:
         """Deny what nobody can answer any more, here and below, also because of a shutdown."""
         for pending in self._open.values():
             self._refuse_without_answerer(pending)
-        for child in self._actor.children:
-            child.approvals.check_attendance()
+        for approvals in self._agent.approvals_below():
+            approvals.check_attendance()
 
     def _refuse_without_answerer(self, pending: _Pending) -> None:
-        line = [self._actor, *self._actor.ancestors()]
         if pending.decided.is_set():
             return
-        is_ending = any(actor.mailbox.closed for actor in line)
+        line = self._line()
+        is_ending = not all(each._agent.takes_input for each in line)
         if not is_ending and self._is_awaited(line):
             return
-        turn = pending.turn
-        if line[-1].unattended == "suspend" and turn is not None and len(line) == 1:
-            turn.leave_suspended()
+        suspends = self._agent.unattended == "suspend" and self._above is None
+        if suspends and pending.suspend is not None:
+            pending.suspend()
         elif is_ending:
             pending.decide(_SHUTTING_DOWN)
         else:
             message = "nobody is there to ask; the call was not allowed by a rule"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
-    def _is_awaited(self, line: "list[Actor]") -> bool:
-        """Whether somebody answers for one of these agents, or may still come to."""
-        if any(actor.approvals._answerers for actor in line):
+    def _line(self) -> "list[Approvals]":
+        """Return this one and those above it, the root's last."""
+        line: list[Approvals] = []
+        each: Approvals | None = self
+        while each is not None:
+            line.append(each)
+            each = each._above
+        return line
+
+    def _is_awaited(self, line: "list[Approvals]") -> bool:
+        """Whether a reader answers for one of these agents, or may still come to."""
+        if any(each._answerers for each in line):
             return True
-        left = any(actor.approvals._ever_attended for actor in line)
-        return not left and line[-1].unattended == "ask"
+        left = any(each._ever_attended for each in line)
+        return not left and line[-1]._agent.unattended == "ask"

@@ -1,32 +1,37 @@
-"""The calls of an agent: of a model, of a tool, and of another agent.
+"""The calls of an agent: of a model, of a tool, and of another agent; and who it is that calls.
 
-The kernel knows that they are made, counts and limits them, and never makes one.
+The kernel knows that calls are made, counts and limits them, and never makes one.
+
+What is done around each method of a handle that waits is in one place, `Wait`: a wait that could never end
+is refused (for the agent that calls, and an `ask` that closes a circle of asks); while it lasts the tree
+shows it, and the tool call in which it is made gives its slots back, so that the work that it waits for can
+take them; and what a parent learns by it of its subagent's end does not come again as input.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import trio
 
-from greenroom.core import ModelCall, SelfWaitError, TurnError
-from greenroom.resilience import metered
-from greenroom.runtime.outcome import is_cancelled
-from greenroom.runtime.task_tree import (
-    current_actor,
-    entered_from_thread,
-    refuse_self_wait,
-    require_loop,
+from greenroom.core import (
+    AgentContext,
+    Message,
+    ModelCall,
+    ModelRequest,
+    Price,
+    SelfWaitError,
+    ToolResult,
+    ToolUseBlock,
+    TurnError,
 )
-
-if TYPE_CHECKING:
-    from greenroom.core import Message, ModelRequest, Price, ToolResult, ToolUseBlock
-    from greenroom.resilience import Budget
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.budget import Budgets
-    from greenroom.runtime.outcome import TurnResult
+from greenroom.resilience import Budget, metered
+from greenroom.runtime.actor import Actor, OpenWait, current_actor
+from greenroom.runtime.limits import Budgets
+from greenroom.runtime.outcome import TurnResult, is_cancelled
+from greenroom.runtime.task_tree import current_owner, entered_from_thread
 
 
 class Model(Protocol):
@@ -53,7 +58,7 @@ class ModelCallScope:
         reply: put the complete reply here.
     """
 
-    def __init__(self, actor: "Actor", model: Model, request: "ModelRequest") -> None:
+    def __init__(self, actor: Actor, model: Model, request: ModelRequest) -> None:
         """Made by `AgentInternals.model_call`."""
         self._actor = actor
         self._name = f"{model.name}:{model.model}"
@@ -79,10 +84,9 @@ class ModelCallScope:
         self._metered.close()
         self._further.is_over = True
         self._actor.notify("after_model_call", self._call, self.reply, error)
-        turn = self._actor.turns.current
         # What came of a call that broke off may be in the history as well.
-        if turn is not None and (self.reply is not None or error is not None):
-            turn.replies += 1
+        if self.reply is not None or error is not None:
+            self._actor.turns.count_reply()
         is_free = self._price is not None and self._price.is_free
         if self.reply is not None and self.reply.usage is None and error is None and not is_free:
             self._actor.budgets.refuse_unreported(self._name)
@@ -94,7 +98,7 @@ class _FurtherAttempts:
     The first attempt was counted by `step`; each further one is a model call of its own.
     """
 
-    def __init__(self, budgets: "Budgets") -> None:
+    def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
         self.is_over = False  # a task that outlives the call has inherited this
 
@@ -127,7 +131,7 @@ class ToolSlot:
     for slots: the call then has them at once, beyond the limit if need be.
     """
 
-    def __init__(self, actor: "Actor", tool_use_id: str) -> None:
+    def __init__(self, actor: Actor, tool_use_id: str) -> None:
         """Made by `ToolCallScope.running`."""
         self._actor = actor
         self._tool_use_id = tool_use_id
@@ -148,7 +152,7 @@ class ToolSlot:
         self._budgets = sorted(limited, key=lambda budget: -budget.number)
         await self._outer.__aenter__()
         self._is_open = True
-        self._actor.budgets.slots.add(self)
+        self._actor.budgets.open_calls.add(self)
         try:
             await self._take()
         except BaseException as error:
@@ -166,7 +170,7 @@ class ToolSlot:
     ) -> None:
         if self._token is not None:
             _of_context.reset(self._token)
-        self._actor.budgets.slots.discard(self)
+        self._actor.budgets.open_calls.discard(self)
         self.close()
         await self._outer.__aexit__(kind, error, trace)
 
@@ -211,9 +215,7 @@ class ToolSlot:
         """Whether the call runs on only to clean up, so that a shield may keep the cancel out."""
         actor, turn = self._actor, self._actor.turns.current
         line = (actor, *actor.ancestors())
-        return (turn is not None and turn.is_cancelled) or any(
-            each.scope.cancel_called or each.life.scope.cancel_called for each in line
-        )
+        return (turn is not None and turn.is_cancelled) or any(each.is_being_ended for each in line)
 
     async def _take(self) -> None:
         """Wait for the slots, and for a task of the call that waits for them already."""
@@ -242,7 +244,7 @@ class ToolSlot:
                 budget.acquire_nowait()
                 self._held.append(budget)
 
-    def _missing(self) -> "list[Budget]":
+    def _missing(self) -> list[Budget]:
         return [budget for budget in self._budgets if budget not in self._held]
 
 
@@ -273,11 +275,11 @@ def current_slot() -> ToolSlot | None:
     slot = _of_context.get()
     # A task that outlives the call inherits the variable, and so does one in a nursery outside of
     # the agent, which is not part of the call.
-    is_ours = slot is not None and slot._is_open and slot._actor is current_actor()
+    is_ours = slot is not None and slot._is_open and slot._actor is current_owner()
     return slot if is_ours else None
 
 
-def current_call(actor: "Actor") -> str | None:
+def current_call(actor: Actor) -> str | None:
     """Return the id of the agent's tool call in which the caller runs, or None outside of any."""
     slot = current_slot()
     return slot._tool_use_id if slot is not None and slot._actor is actor else None
@@ -302,7 +304,7 @@ def call_is_over() -> bool:
     return (
         slot is not None
         and not slot._is_open
-        and slot._actor is current_actor()
+        and slot._actor is current_owner()
         and entered_from_thread()
     )
 
@@ -318,7 +320,7 @@ class ToolCallScope:
         is_rewritten: whether that is another input than the model's.
     """
 
-    def __init__(self, actor: "Actor", call: "ToolUseBlock") -> None:
+    def __init__(self, actor: Actor, call: ToolUseBlock) -> None:
         """Made by `AgentInternals.tool_call`."""
         self._actor = actor
         self._has_ended = False
@@ -327,7 +329,7 @@ class ToolCallScope:
 
     def __enter__(self) -> Self:
         asked = self.call
-        self.call = self._actor.runtime.instruments.before_tool_call(self._actor.context, asked)
+        self.call = self._actor.kernel.instruments.before_tool_call(self._actor.context, asked)
         self.is_rewritten = self.call is not asked
         return self
 
@@ -343,7 +345,7 @@ class ToolCallScope:
         """
         return ToolSlot(self._actor, self.call.id)
 
-    def end(self, result: "ToolResult") -> None:
+    def end(self, result: ToolResult) -> None:
         """Say how the call has ended: with its result, or with why it was not run. Once counts."""
         self._tell(result, None)
 
@@ -355,17 +357,35 @@ class ToolCallScope:
     ) -> None:
         self._tell(None, error)
 
-    def _tell(self, result: "ToolResult | None", error: BaseException | None) -> None:
+    def _tell(self, result: ToolResult | None, error: BaseException | None) -> None:
         if not self._has_ended:
             self._has_ended = True
             self._actor.notify("after_tool_call", self.call, result, error)
 
 
-# -- waiting for another agent: every handle method that waits is in a `Wait` ------------------------
-#
-# A wait that could never end is refused: for the agent that calls, and an `ask` that closes a circle
-# of asks. While it lasts, the tree shows it, and the tool call in which it is made gives back its
-# concurrency slots, so that the work that it waits for can take them.
+# -- who calls --------------------------------------------------------------------------------------
+
+
+def calling_agent() -> AgentContext | None:
+    """Return the context of the agent in whose task tree or tool call the caller is, or None.
+
+    So code learns whether an agent has called it, without being handed anything. A task that a tool
+    has started in a nursery of the application's is not part of the agent.
+    """
+    actor = current_actor()
+    return None if actor is None else actor.context
+
+
+def calling_history() -> tuple[Message, ...]:
+    """Return the conversation so far of the agent that calls, see `calling_agent`; empty outside of any.
+
+    A tool learns from it who said what; the messages are not to be changed.
+    """
+    actor = current_actor()
+    return () if actor is None else actor.session.history
+
+
+# -- waiting for another agent ----------------------------------------------------------------------
 
 
 class Wait:
@@ -376,42 +396,37 @@ class Wait:
         SelfWaitError: the wait could never end.
     """
 
-    def __init__(self, target: "Actor", method: str) -> None:
+    def __init__(self, target: Actor, method: str) -> None:
         """Refuse what could never end."""
-        require_loop(target.runtime, f"{method}()")
+        target.check_loop(f"{method}()")
         refuse_self_wait(target, f"{method}()")
-        self.target = target
-        self.method = method
-        self.since = trio.current_time()
+        self._target = target
         self._caller = caller = current_actor()
         self._pause = Pause()
-        # A tool's thread calls back from outside of the task tree, but from within the call.
-        self._is_in_turn = caller is not None and (
-            caller.turns.is_in_turn()
-            or (caller.turns.current is not None and current_slot() is not None)
-        )
-        if method == "ask" and caller is not None and self._is_in_turn:
+        is_in_turn = caller is not None and _is_in_turn(caller)
+        self._wait = OpenWait(target, method, trio.current_time(), is_in_turn)
+        if method == "ask" and caller is not None and is_in_turn:
             _refuse_circle(caller, target)
 
     @property
     def _is_parents(self) -> bool:
-        return self._caller is not None and self._caller is self.target.parent
+        return self._caller is not None and self._caller is self._target.parent
 
     def learn_end(self) -> None:
         """The waiting agent has learned how the other one ended, if it has ended."""
-        if self._is_parents and self.target.outcome is not None:
-            self.target.report.settle()
+        if self._is_parents and self._target.outcome is not None:
+            self._target.report.settle()
 
-    def learn_answer(self, answer: "TurnResult") -> None:
+    def learn_answer(self, answer: TurnResult) -> None:
         """The waiting agent has got an answer."""
         if self._is_parents:
-            self.target.report.answer(answer)
+            self._target.report.answer(answer)
 
     async def __aenter__(self) -> Self:
         if self._caller is not None:
-            self._caller.waits.append(self)
+            self._caller.waits.append(self._wait)
         if self._is_parents:
-            self.target.report.expect()
+            self._target.report.expect()
         await self._pause.__aenter__()
         return self
 
@@ -422,13 +437,45 @@ class Wait:
         trace: TracebackType | None,
     ) -> None:
         if self._caller is not None:
-            self._caller.waits.remove(self)
+            self._caller.waits.remove(self._wait)
         if self._is_parents:
-            self.target.report.expect_no_more()
+            self._target.report.expect_no_more()
         await self._pause.__aexit__(kind, error, trace)
 
 
-def _refuse_circle(caller: "Actor", target: "Actor") -> None:
+def _is_in_turn(caller: Actor) -> bool:
+    # A tool's thread calls back from outside of the task tree, but from within the call.
+    return caller.turns.is_in_turn() or (
+        caller.turns.current is not None and current_slot() is not None
+    )
+
+
+def pause_reading(actor: Actor) -> AbstractAsyncContextManager[object] | None:
+    """Return the block in which to wait for output of an agent; None outside of any tool call."""
+    if current_slot() is None:
+        return None
+    # An agent may read the output of other tasks of its own: that is not to wait for its end.
+    return Pause() if is_inside(actor) else Wait(actor, "subscribe")
+
+
+def is_inside(actor: Actor) -> bool:
+    """Whether the caller is part of an agent: runs in it, or in an agent below it."""
+    caller = current_actor()
+    while caller is not None and caller is not actor:
+        caller = caller.above
+    return caller is not None
+
+
+def refuse_self_wait(actor: Actor, what: str) -> None:
+    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
+    if is_inside(actor):
+        raise SelfWaitError(
+            f"{what} would wait for the agent that calls it",
+            hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
+        )
+
+
+def _refuse_circle(caller: Actor, target: Actor) -> None:
     """Refuse to ask from a turn where the target waits for the end of that turn, itself or over others."""
     # Each agent that was reached, by the one that waits for it in its turn.
     reached: dict[Actor, Actor] = {target: caller}
@@ -436,14 +483,14 @@ def _refuse_circle(caller: "Actor", target: "Actor") -> None:
     while found and caller not in reached:
         actor = found.pop()
         for wait in actor.waits:
-            if wait._is_in_turn and wait.target not in reached:
+            if wait.is_in_turn and wait.target not in reached:
                 reached[wait.target] = actor
                 found.append(wait.target)
     if caller in reached:
         chain = [caller, reached[caller]]
         while chain[-1] is not caller:
             chain.append(reached[chain[-1]])
-        names = " → ".join("/".join(actor.lineage()) for actor in reversed(chain))
+        names = " → ".join(actor.path for actor in reversed(chain))
         raise SelfWaitError(
             f"ask() would close a circle of agents that wait for each other: {names}",
             hint="use send_input() where no answer is needed, or ask after the turn",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -25,17 +24,13 @@ from greenroom.core import (
     UserInput,
     serde,
 )
-from greenroom.runtime.calls import Wait
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.introspection import AgentStatistics, budgets_left
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
-from greenroom.runtime.output import Replay, Subscription, TurnStream
-from greenroom.runtime.task_tree import require_loop
-
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-
+from greenroom.runtime.output import Reading, Replay, Subscription, TurnStream
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
@@ -64,7 +59,7 @@ class AgentHandle:
         ```
     """
 
-    def __init__(self, actor: "Actor") -> None:
+    def __init__(self, actor: Actor) -> None:
         """Made by `spawn` and `AgentRuntime.get`."""
         self._actor = actor
 
@@ -74,7 +69,7 @@ class AgentHandle:
     @property
     def session_id(self) -> str:
         """The id of the agent's session."""
-        return self._actor.session.session_id
+        return self._actor.session_id
 
     @property
     def agent_type(self) -> str:
@@ -151,7 +146,7 @@ class AgentHandle:
             InvalidJSONError: something in it is not a block, or can't be stored.
             ValueError: as `send_input`.
         """
-        require_loop(self._actor.runtime, "send_input_nowait()")
+        self._actor.check_loop("send_input_nowait()")
         message = self._input(content, sender, metadata, id)
         self._actor.refuse_if_ended()
         is_delivered, replaced = self._actor.mailbox.put_nowait(message, instead_of)
@@ -179,7 +174,7 @@ class AgentHandle:
 
     async def _send(self, message: UserInput) -> Receipt:
         actor = self._actor
-        require_loop(actor.runtime, "send_input()")
+        actor.check_loop("send_input()")
         actor.refuse_if_ended()
         return self._receipt(message, await actor.mailbox.put(message))
 
@@ -201,7 +196,7 @@ class AgentHandle:
         Returns:
             The ids of those that still waited, in their order; the agent never sees these.
         """
-        require_loop(self._actor.runtime, "withdraw_inputs()")
+        self._actor.check_loop("withdraw_inputs()")
         await trio.lowlevel.checkpoint()
         withdrawn = self._actor.mailbox.withdraw(input_ids)
         self._actor.turns.withdraw(withdrawn)
@@ -215,7 +210,7 @@ class AgentHandle:
             MailboxFullError: too many results wait to be taken.
             AgentNotRunningError: it has ended.
         """
-        require_loop(self._actor.runtime, "send_tool_result()")
+        self._actor.check_loop("send_tool_result()")
         await trio.lowlevel.checkpoint()
         self._actor.refuse_if_ended()
         if self._actor.turns.current is None:
@@ -249,7 +244,7 @@ class AgentHandle:
         Raises:
             ValueError: the decision is neither allow nor deny, or `by` is such a word.
         """
-        require_loop(self._actor.runtime, "respond_permission()")
+        self._actor.check_loop("respond_permission()")
         await trio.lowlevel.checkpoint()
         if decision not in ("allow", "deny"):
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
@@ -266,7 +261,7 @@ class AgentHandle:
         Raises:
             ValueError: there is nothing in it.
         """
-        require_loop(self._actor.runtime, "give_credential()")
+        self._actor.check_loop("give_credential()")
         await trio.lowlevel.checkpoint()
         self._actor.credentials.give(name, value)
 
@@ -294,7 +289,7 @@ class AgentHandle:
         Raises:
             ValueError: the mode is unknown, or the grace negative or not a number.
         """
-        require_loop(self._actor.runtime, "interrupt_nowait()")
+        self._actor.check_loop("interrupt_nowait()")
         check_order(mode, grace)
         self._actor.turns.interrupt(mode, grace)
 
@@ -315,7 +310,7 @@ class AgentHandle:
 
     def kill(self) -> None:
         """Cancel the agent at once, without time for clean-up; allowed from inside too."""
-        require_loop(self._actor.runtime, "kill()")
+        self._actor.check_loop("kill()")
         self._actor.kill()
 
     # -- out ------------------------------------------------------------------------------------
@@ -332,7 +327,8 @@ class AgentHandle:
         Raises:
             ValueError: `replay` is something else.
         """
-        return Subscription(self._actor, replay, answers=answers)
+        attendance = self._actor.approvals if answers else None
+        return Subscription(self._actor.output, replay, self._reading(), attendance)
 
     def stream(self, receipt: Receipt | None = None) -> TurnStream:
         """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
@@ -342,7 +338,11 @@ class AgentHandle:
                 A turn that has ended is read as far as the ring still holds it; for an input that
                 got no turn, or whose turn is forgotten, there is nothing to read.
         """
-        return TurnStream(self._actor, receipt)
+        return TurnStream(self._actor.output, self._actor.turns, receipt, self._reading())
+
+    def _reading(self) -> Reading:
+        actor = self._actor
+        return Reading(actor.check_loop, lambda: pause_reading(actor))
 
     async def ask(
         self,
@@ -494,8 +494,8 @@ class AgentHandle:
             published=actor.output.ring.next,
             kept=len(actor.output.ring),
             kept_bytes=actor.output.ring.bytes,
-            subscribers=len(actor.subscriptions),
-            largest_lag=max((reader.lag for reader in actor.subscriptions), default=0),
+            subscribers=len(actor.output.readers),
+            largest_lag=max((reader.lag for reader in actor.output.readers), default=0),
             pending=len(actor.approvals.open),
             subagents=len(actor.children),
             turns=actor.turns.count,
@@ -505,7 +505,7 @@ class AgentHandle:
         )
 
 
-def _pending(actor: "Actor") -> tuple[PermissionRequest, ...]:
+def _pending(actor: Actor) -> tuple[PermissionRequest, ...]:
     own = (serde.decode(serde.encode(each), PermissionRequest) for each in actor.approvals.open)
     below = (request for child in actor.children for request in _pending(child))
     return (*own, *below)

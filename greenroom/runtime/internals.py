@@ -1,49 +1,47 @@
 """The agent's side: what an agent function is given."""
 
-from typing import TYPE_CHECKING, TypeVarTuple, Unpack
+from collections.abc import Awaitable, Callable
+from typing import TypeVarTuple, Unpack
 
 import trio
 
 from greenroom.core import (
     AgentContext,
+    AgentExit,
+    AgentNotRunningError,
     AgentState,
     Answer,
     ConversationInput,
     Interrupt,
+    MailboxFullError,
+    ModelRequest,
     OutputChunk,
     PermissionEffects,
     PermissionPart,
     PermissionRequest,
     SandboxReport,
+    SelfWaitError,
     Shutdown,
     ToolResult,
+    ToolUseBlock,
     TurnError,
     Usage,
     disguises,
     texts_in,
 )
-from greenroom.resilience import Budget
-from greenroom.runtime.budget import BudgetScope
-from greenroom.runtime.calls import ModelCallScope, ToolCallScope
+from greenroom.resilience import Backoff, Budget
+from greenroom.runtime.actor import Actor, current_actor
+from greenroom.runtime.calls import Model, ModelCallScope, ToolCallScope, call_is_over
+from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
+from greenroom.runtime.limits import BudgetScope
 from greenroom.runtime.mailbox import Inputs
-from greenroom.runtime.subagents import monitor
-from greenroom.runtime.task_tree import require_loop
+from greenroom.runtime.spawning import Scope, spawn_child
+from greenroom.runtime.subagents import Monitor
+from greenroom.runtime.supervision import Host, Strategy
+from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.turn import Turn
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from greenroom.core import ModelRequest, ToolUseBlock
-    from greenroom.resilience import Backoff
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.calls import Model
-    from greenroom.runtime.handle import AgentHandle
-    from greenroom.runtime.spawning import Scope
-    from greenroom.runtime.subagents import Monitor
-    from greenroom.runtime.supervision import Strategy
-    from greenroom.runtime.supervisor import Supervisor
-    from greenroom.session import AgentSession
+from greenroom.session import AgentSession
 
 Ts = TypeVarTuple("Ts")
 
@@ -66,13 +64,13 @@ class AgentInternals:
         ```
     """
 
-    def __init__(self, actor: "Actor") -> None:
+    def __init__(self, actor: Actor) -> None:
         """Made by the runtime."""
         self._actor = actor
         self._sent = 0
 
     @property
-    def session(self) -> "AgentSession":
+    def session(self) -> AgentSession:
         """The agent's session; the agent is its only writer."""
         return self._actor.session
 
@@ -100,7 +98,7 @@ class AgentInternals:
     @property
     def lineage(self) -> tuple[str, ...]:
         """The names of the agents from the root down to this one."""
-        return self._actor.lineage()
+        return self._actor.lineage
 
     # -- input ----------------------------------------------------------------------------------
 
@@ -111,7 +109,7 @@ class AgentInternals:
         and the session was loaded with `keep_open`, a `Resume` with the calls that are open. Inputs that
         are still queued at a shutdown are not delivered; the outcome lists them.
         """
-        return Inputs(self._actor)
+        return Inputs(self._actor.mailbox, self._actor.turns.await_input)
 
     async def receive(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind, for a loop that wants to see them all.
@@ -205,7 +203,7 @@ class AgentInternals:
         Raises:
             TurnError: done and failed are set by the runtime alone.
         """
-        require_loop(self._actor.runtime, "set_state()")
+        self._actor.check_loop("set_state()")
         if state.is_final:
             raise TurnError(
                 f"an agent can't set its state to {state}", hint="return, or raise an exception"
@@ -224,15 +222,12 @@ class AgentInternals:
             BudgetExceededError: a budget of this agent, or of one above it, is spent.
         """
         actor = self._actor
-        if actor.turns.current is not None:
-            actor.turns.current.interruption.at_boundary()
+        actor.turns.end_step()
         await trio.lowlevel.checkpoint()
         actor.budgets.begin_model_call()
-        if actor.turns.current is not None:
-            actor.turns.current.steps += 1
-            actor.turns.current.take_steering()
+        actor.turns.begin_step()
 
-    def model_call(self, model: "Model", request: "ModelRequest") -> ModelCallScope:
+    def model_call(self, model: Model, request: ModelRequest) -> ModelCallScope:
         """Open the block in which a model is asked, with `with`; put its reply into `.reply`.
 
         Raises:
@@ -247,7 +242,7 @@ class AgentInternals:
         """
         return ModelCallScope(self._actor, model, request)
 
-    def tool_call(self, call: "ToolUseBlock") -> ToolCallScope:
+    def tool_call(self, call: ToolUseBlock) -> ToolCallScope:
         """Open the block of one call that a model has asked for, with `with`.
 
         Judge and run `.call` inside, the latter under `async with scope.running():`, and pass the
@@ -295,7 +290,7 @@ class AgentInternals:
             tool_calls=tool_calls,
             concurrency=concurrency,
         )
-        return BudgetScope(self._actor, budget)
+        return BudgetScope(self._actor.budgets, budget)
 
     # -- others ---------------------------------------------------------------------------------
 
@@ -337,7 +332,7 @@ class AgentInternals:
             SessionError: the question could not be stored; nobody was asked.
         """
         question = self._actor.approvals.question(tool_use_id, digest)
-        if self.session.add_question(question):
+        if self.session.conversation.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
         request = PermissionRequest(
@@ -354,8 +349,8 @@ class AgentInternals:
             forbids=forbids,
             digest=digest,
             tool_use_id=tool_use_id,
-            session_id=self._actor.session.session_id,
-            lineage=self._actor.lineage(),
+            session_id=self._actor.session_id,
+            lineage=self._actor.lineage,
             cwd=str(self.context.workspace.cwd),
             sandbox=sandbox,
             effects=effects,
@@ -376,15 +371,15 @@ class AgentInternals:
 
     def spawn(
         self,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        session: AgentSession,
+        agent_fn: Callable[["AgentInternals", Unpack[Ts]], Awaitable[object]],
         *args: *Ts,
         detached: bool = False,
-        scope: "Scope" = "turn",
+        scope: Scope = "turn",
         report: bool = True,
         name: str | None = None,
-        budget: "Budget | None" = None,
-    ) -> "AgentHandle":
+        budget: Budget | None = None,
+    ) -> AgentHandle:
         """Start a subagent and return its handle at once.
 
         It lives in this agent's task tree, and ends with it at the latest. Its chunks show in this
@@ -413,7 +408,7 @@ class AgentInternals:
             EventLoopError: called from another thread.
             TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
         """
-        return self._actor.runtime._spawn_child(
+        return spawn_child(
             self._actor,
             session,
             agent_fn,
@@ -427,13 +422,13 @@ class AgentInternals:
 
     def supervisor(
         self,
-        strategy: "Strategy" = "one_for_one",
+        strategy: Strategy = "one_for_one",
         *,
         intensity: int = 3,
         period: float = 5.0,
-        backoff: "Backoff | None" = None,
+        backoff: Backoff | None = None,
         name: str = "supervisor",
-    ) -> "Supervisor":
+    ) -> Supervisor:
         """Make a supervisor whose children are subagents of this agent.
 
         Should it give up, this agent crashes with its `SupervisionError`. It ends with this run of
@@ -444,8 +439,8 @@ class AgentInternals:
             RuntimeClosedError: the runtime has been left.
             ConfigurationError: an argument is none.
         """
-        return self._actor.runtime._make_supervisor(
-            self._actor,
+        return make_supervisor(
+            Host(self._actor.kernel, self._actor),
             strategy,
             intensity=intensity,
             period=period,
@@ -453,7 +448,7 @@ class AgentInternals:
             name=name,
         )
 
-    def monitor(self, handle: "AgentHandle") -> "Monitor":
+    def monitor(self, handle: AgentHandle) -> Monitor:
         """Ask to be told when another agent has ended for good: one `AgentExit` comes as input.
 
         It comes at once where that agent has ended already, and always finds room. Neither agent
@@ -464,7 +459,96 @@ class AgentInternals:
             MailboxFullError: it monitors as many agents as the limit allows.
             AgentNotRunningError: this agent's function has returned.
         """
-        return monitor(self._actor, handle._actor)
+        watcher, watched = self._actor, handle._actor
+        watcher.check_loop("monitor()")
+        _refuse_monitor(watcher, watched)
+        monitor = Monitor(
+            watcher.life.monitors, watched.monitors, watcher.mailbox, watcher.check_loop
+        )
+        if watched.outcome is not None:
+            watched.tell_monitors(watched.outcome)
+        return monitor
+
+
+def spawn_subagent(
+    session: AgentSession,
+    agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
+    *args: *Ts,
+    scope: Scope = "turn",
+    report: bool = True,
+    name: str | None = None,
+    budget: Budget | None = None,
+) -> AgentHandle | None:
+    """Start a subagent of the agent in whose task tree or tool call the caller is.
+
+    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor its
+    handle. The subagent is under the budgets of that agent, and ends with its turn, as one that the
+    agent has spawned itself. In the thread of a plain tool, write
+    `trio.from_thread.run_sync(spawn_subagent, session, fn)`. A task that a tool has started in a
+    nursery of the application's is not part of the agent.
+
+    Args:
+        session: the conversation that it continues.
+        agent_fn: an async function; its first argument is the subagent's `AgentInternals`.
+        *args: what else it is given.
+        scope: as in `AgentInternals.spawn`.
+        report: as in `AgentInternals.spawn`.
+        name: for people and logs; by default the agent's type.
+        budget: what it and all below it may use, beside the budgets that are open there.
+
+    Returns:
+        Its handle, or None where the caller is not part of an agent: nothing has started then.
+
+    Raises:
+        TurnError: the caller is in a thread whose tool call is over, or as many subagents as the
+            limit allows are alive, or have untaken results.
+        EventLoopError: called in the thread of a tool directly.
+        SessionInUseError: and others, as `AgentInternals.spawn` does.
+
+    Example:
+        ```python
+        @tool
+        async def research(question: str) -> str:
+            handle = spawn_subagent(AgentSession.new("researcher"), researcher, llm, report=False)
+            assert handle is not None, "this tool is called by an agent"
+            return (await handle.ask(question)).text
+        ```
+    """
+    parent = current_actor()
+    if parent is None:
+        return None
+    if call_is_over():
+        raise TurnError(
+            f"the tool call of {parent.name} that this thread belongs to is over: it was given up, and"
+            " spawns no more",
+            hint="make the tool an async function, which ends with its call",
+        )
+    return spawn_child(
+        parent,
+        session,
+        agent_fn,
+        args,
+        detached=False,
+        scope=scope,
+        report=report,
+        name=name,
+        budget=budget,
+    )
+
+
+def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
+    if watched is watcher:
+        raise SelfWaitError("an agent can't be told of its own end: it has ended then")
+    if watcher.life.nursery is None:
+        raise AgentNotRunningError(
+            f"the agent {watcher.name} has returned, and monitors no more", outcome=watcher.outcome
+        )
+    limit = watcher.limits.monitors
+    if len(watcher.life.monitors) + watcher.mailbox.count(AgentExit) >= limit:
+        raise MailboxFullError(
+            f"{watcher.name} monitors {limit} agents already, or has not taken word of their ends",
+            hint="cancel some of its monitors, or raise RuntimeLimits.monitors",
+        )
 
 
 async def _warnings(*texts: str) -> tuple[str, ...]:

@@ -1,19 +1,40 @@
-"""The interrupt of a turn: who ordered it, how long it may take, what came of it, and the clean-up after it."""
+"""How a turn is interrupted: who ordered it, how long it may take, what came of it, and the clean-up.
+
+Theory of operation
+===================
+
+Any number of interrupts of one turn join in one `Interruption`. It knows the turn's cancel scope and two
+callables, and passes through these states, of which each is entered once:
+
+    open ──order──▶ ordered ──a boundary, or mode "now"──▶ taking effect ──▶ over
+      └───────────── the body ends by itself ─────────────────▲
+
+*Ordered* is an "after_step" that waits for the boundary between two steps. *Taking effect* cancels the
+scope, and from there time counts: the shortest grace of all orders is the deadline of every clean-up in the
+turn and in the subagents that it spawned. Where the body had completed by itself, only the end of the turn
+is waited for, and nothing is cut short. *Over* is set by the turn, after its last step.
+
+When `report` returns within its time, all of this is finished: the body and every task below it, the
+subagents of the turn, the pairing of open calls, the save, the state idle, and `Done`. A quarter of a second
+after the grace it returns in any case, and names in `abandoned` what was still alive. A cancel of whoever
+waits for the report changes nothing: the order stands.
+
+Clean-up runs in a `CleanupScope`: shielded, so that the cancel that caused it can't abort it, and with a
+deadline, so that it can't hang. Its deadline only ever moves nearer: by the grace of an interrupt, by a kill
+(at once), by the clean-up that it stands in (whose deadline its shield would keep out), and by those of the
+agents above.
+"""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import trio
 
 from greenroom.runtime.outcome import MAX_NAMES, InterruptReport
-
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.turn import Turn
-
+from greenroom.runtime.output import Output
 
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""
@@ -33,7 +54,7 @@ def check_order(mode: str, grace: float) -> None:
 
 
 def check_grace(seconds: float) -> None:
-    """Refuse what is no length of time; infinity is one.
+    """Refuse what is not a length of time; infinity is one.
 
     Raises:
         ValueError: it is negative, or not a number.
@@ -170,18 +191,14 @@ enclosing: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", d
 
 
 class CleanupScope:
-    """The scope behind `cleanup(grace)`; what else must end earlier shortens it, nothing lengthens it.
-
-    That is the grace of an interrupt, a kill, and the clean-up in which it stands: its shield would
-    keep that one's deadline out.
-    """
+    """The scope behind `cleanup(grace)`; what must end earlier shortens it, nothing lengthens it."""
 
     def __init__(self, cleanups: "Cleanups", grace: float, tool_use_id: str = "") -> None:
         """Made by `agent.cleanup`, and for a call by `context.cleanup`."""
         check_grace(grace)
         self._cleanups = cleanups
         self._grace = grace
-        self._what = cleanups.label(tool_use_id)
+        self._what = cleanups.call_label(tool_use_id)
         self._outer: CleanupScope | None = None
         self._scope = trio.CancelScope(shield=True)
 
@@ -220,66 +237,101 @@ class CleanupScope:
         return absorbed
 
 
+class _Agent(Protocol):
+    """What clean-up needs to know of its agent."""
+
+    @property
+    def label(self) -> str:
+        """Its name as part of another."""
+
+    @property
+    def open_turn(self) -> Interruption | None:
+        """That of the turn that is open."""
+
+    @property
+    def turn_in_flight(self) -> Interruption | None:
+        """That of the open turn, or of the one about to begin."""
+
+    def cleanups_below(self, of_turn: Interruption | None) -> "Iterable[Cleanups]":
+        """Find those of the subagents, or only of those that one turn has spawned."""
+
+
 class Cleanups:
     """The clean-ups that run in one agent, and until when they may."""
 
-    def __init__(self, actor: "Actor") -> None:
-        """Start with none."""
-        self._actor = actor
+    def __init__(
+        self,
+        agent: _Agent,
+        output: Output,
+        above: "Cleanups | None" = None,
+        spawned_in: Interruption | None = None,
+    ) -> None:
+        """Start with none, below those of the parent, and of the turn that cancels this agent."""
+        self._agent = agent
+        self._output = output
+        self._above = above
+        self._spawned_in = spawned_in
+        self._is_killed = False
         self.open: set[CleanupScope] = set()
         self.abandoned: deque[str] = deque(maxlen=MAX_NAMES)
         """What could not be stopped, here and in the subagents."""
 
     @property
     def deadline(self) -> float:
-        """Until when clean-up may run here: nobody who waits for it may be kept longer."""
-        turn = self._actor.turns.in_flight
-        return min(self._agent_deadline, turn.interruption.deadline if turn else float("inf"))
+        """Until when clean-up may run here: what waits for it must not wait longer."""
+        turn = self._agent.turn_in_flight
+        return min(self._agent_deadline, turn.deadline if turn else float("inf"))
 
     @property
     def _agent_deadline(self) -> float:
         """Until when the whole agent must have ended, since it was killed or its turn stopped."""
-        actor = self._actor
-        if actor.killed:
+        if self._is_killed:
             return float("-inf")
-        if actor.parent is None:
+        if self._above is None:
             return float("inf")
-        turn = actor.spawn_turn
-        own = turn.interruption.deadline if turn else float("inf")
-        return min(own, actor.parent.cleanups._agent_deadline)
+        own = self._spawned_in.deadline if self._spawned_in else float("inf")
+        return min(own, self._above._agent_deadline)
 
-    def clip(self, deadline: float, of_turn: "Turn | None" = None) -> None:
+    def clip(self, deadline: float, of_turn: Interruption | None = None) -> None:
         """Shorten the clean-ups that run here, and in the subagents (of this turn, where given)."""
         for scope in self.open:
             scope.clip(deadline)
-        for child in self._actor.children.alive(of_turn):
-            child.cleanups.clip(deadline)
+        for cleanups in self._agent.cleanups_below(of_turn):
+            cleanups.clip(deadline)
 
-    def label(self, tool_use_id: str) -> str:
+    def call_label(self, tool_use_id: str) -> str:
         """Name the call on whose behalf something is cleaned up; empty where it is for none."""
-        return self._actor.output.tool_label(tool_use_id)
+        return self._output.tool_label(tool_use_id)
+
+    def kill(self) -> None:
+        """Give clean-up no time any more."""
+        self._is_killed = True
+        self.clip(trio.current_time())
 
     def note_cleaned(self, what: str) -> None:
-        """A clean-up ran to its end: tell the turns that an interrupt is ending."""
+        """A clean-up ran to its end: say so to the turns that an interrupt is ending."""
         for turn, words in self._turns(what):
-            turn.interruption.note_cleaned(words)
+            turn.note_cleaned(words)
 
     def abandon(self, what: str) -> None:
         """Something of this agent, and so of those above it, could not be stopped."""
-        for actor in (self._actor, *self._actor.ancestors()):
-            actor.cleanups.abandoned.append(what)
+        each: Cleanups | None = self
+        while each is not None:
+            each.abandoned.append(what)
+            each = each._above
         for turn, words in self._turns(what):
-            turn.interruption.note_abandoned(words)
+            turn.note_abandoned(words)
 
-    def _turns(self, what: str) -> Iterator[tuple["Turn", str]]:
+    def _turns(self, what: str) -> Iterator[tuple[Interruption, str]]:
         """Give each turn that this is part of, here and above, and how to name it there."""
-        actor = self._actor
-        if actor.turns.current is not None:
-            yield actor.turns.current, what or "the turn"
-        while actor.parent is not None:
-            what = f"{what} of {actor.label}" if what else actor.label
-            turn = actor.parent.turns.current
-            # A subagent that another turn left behind is no part of the one in hand.
-            if turn is not None and turn is actor.spawn_turn:
+        turn = self._agent.open_turn
+        if turn is not None:
+            yield turn, what or "the turn"
+        each = self
+        while each._above is not None:
+            what = f"{what} of {each._agent.label}" if what else each._agent.label
+            turn = each._above._agent.open_turn
+            # A subagent that another turn left behind is not part of the one that is open.
+            if turn is not None and turn is each._spawned_in:
                 yield turn, what
-            actor = actor.parent
+            each = each._above

@@ -5,23 +5,18 @@ import math
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 
 from greenroom.core import AgentState, ConfigurationError, EndStatus, Usage, serde, visible
-from greenroom.runtime.task_tree import actor_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from greenroom.resilience import Budget
-    from greenroom.runtime.actor import Actor, Registry
-
+from greenroom.resilience import Budget
+from greenroom.runtime.actor import Actor, Registry
+from greenroom.runtime.task_tree import owner_of
 
 _LINE = 240
 """Characters of one agent's line; a longer one is cut."""
@@ -257,42 +252,10 @@ class AgentStatistics:
     budgets: tuple[Mapping[str, float], ...]
 
 
-@dataclass(frozen=True)
-class SubscriptionStatistics:
-    """A look at one reader of an agent's output.
-
-    Attributes:
-        position: the epoch, and the sequence number of the chunk that it reads next.
-        lag: chunks that are published and that it has not read, those that it has lost included.
-        missed: chunks that were forgotten before it read them, as far as `Lagged` has told.
-    """
-
-    position: tuple[int, int]
-    lag: int
-    missed: int
-
-
-@dataclass(frozen=True)
-class SupervisorStatistics:
-    """A look into one supervisor.
-
-    Attributes:
-        children: children that have not ended for good, its own alone.
-        restarting: those of them that wait to be started again.
-        restarts: restarts ordered so far; one of a group counts once.
-        recent: those of them within the period that ends now.
-    """
-
-    children: int
-    restarting: int
-    restarts: int
-    recent: int
-
-
 # -- how the tree is taken: one walk over the agents that changes nothing and never waits ------------
 
 
-def take_tree(registry: "Registry", limit: int) -> RuntimeTree:
+def take_tree(registry: Registry, limit: int) -> RuntimeTree:
     """Describe the first `limit` agents, each with its subagents before the next root."""
     running = len(registry)
     if not running:
@@ -302,25 +265,16 @@ def take_tree(registry: "Registry", limit: int) -> RuntimeTree:
     return RuntimeTree(running, agents, running - walk.taken)
 
 
-def budgets_left(actor: "Actor") -> "tuple[Mapping[str, float], ...]":
+def budgets_left(actor: Actor) -> "tuple[Mapping[str, float], ...]":
     """Say what is left of each budget that an agent has set, its time in seconds included."""
     return tuple(_left(budget) for budget in actor.budgets.own)
 
 
-def _left(budget: "Budget") -> "dict[str, float]":
+def _left(budget: Budget) -> "dict[str, float]":
     left: dict[str, float] = dict(budget.left.items())
     if budget.deadline != math.inf:
         left["seconds"] = max(budget.deadline - trio.current_time(), 0.0)
     return left
-
-
-def _supervisor(actor: "Actor") -> str:
-    names = []
-    above = actor.member.parent if actor.member else None
-    while above is not None:
-        names.append(above.name)
-        above = above.parent
-    return "/".join(reversed(names))
 
 
 class _Walk:
@@ -331,7 +285,7 @@ class _Walk:
         self._now = trio.current_time()
         self.taken = 0
 
-    def nodes(self, actors: "Iterable[Actor]") -> tuple[AgentNode, ...]:
+    def nodes(self, actors: Iterable[Actor]) -> tuple[AgentNode, ...]:
         found = []
         for actor in actors:
             if self.taken >= self._limit:
@@ -340,11 +294,11 @@ class _Walk:
             found.append(self._node(actor))
         return tuple(found)
 
-    def _node(self, actor: "Actor") -> AgentNode:
+    def _node(self, actor: Actor) -> AgentNode:
         turn = actor.turns.current
-        readers = tuple(actor.subscriptions)
+        readers = tuple(actor.output.readers)
         return AgentNode(
-            session_id=actor.session.session_id,
+            session_id=actor.session_id,
             name=actor.name,
             agent_type=actor.session.agent_type,
             state=actor.state,
@@ -355,7 +309,7 @@ class _Walk:
                 OpenPrompt(each.request_id, each.tool_name) for each in actor.approvals.open
             ),
             waits=tuple(
-                OpenWait(wait.method, wait.target.session.session_id, self._now - wait.since)
+                OpenWait(wait.method, wait.target.session_id, self._now - wait.since)
                 for wait in actor.waits
             ),
             mailbox=len(actor.mailbox),
@@ -365,12 +319,12 @@ class _Walk:
             budgets=budgets_left(actor),
             epoch=actor.epoch,
             usage=actor.output.usage,
-            supervisor=_supervisor(actor),
+            supervisor=actor.member.path if actor.member else "",
             restarting=actor.member is not None and actor.member.is_parked,
             children=self.nodes(actor.children),
         )
 
-    def _tools(self, actor: "Actor") -> tuple[OpenTool, ...]:
+    def _tools(self, actor: Actor) -> tuple[OpenTool, ...]:
         return tuple(
             OpenTool(key, tool.name, self._now - tool.since)
             for key, tool in actor.output.open_tools.items()
@@ -397,7 +351,7 @@ class DumpFile(Protocol):
 
 
 def write_dump(
-    registry: "Registry", file: DumpFile | None, interrupted: FrameType | None = None
+    registry: Registry, file: DumpFile | None, interrupted: FrameType | None = None
 ) -> None:
     """Write the tree and the stacks; `interrupted` is what the loop's thread runs, where known."""
     file = file or sys.stderr
@@ -410,7 +364,7 @@ def write_dump(
 
 
 @contextmanager
-def dump_on_signal(registry: "Registry", number: int, file: DumpFile | None) -> Iterator[None]:
+def dump_on_signal(registry: Registry, number: int, file: DumpFile | None) -> Iterator[None]:
     """Write the dump whenever the signal comes; the former handler comes back with the end."""
 
     def handle(_: int, frame: FrameType | None) -> None:
@@ -433,7 +387,7 @@ def dump_on_signal(registry: "Registry", number: int, file: DumpFile | None) -> 
         signal.signal(number, signal.SIG_DFL if before is None else before)
 
 
-def describe_stacks(registry: "Registry") -> Iterator[str]:
+def describe_stacks(registry: Registry) -> Iterator[str]:
     """Describe where each task of each agent waits, as far as there is room."""
     room = _CHARACTERS
     for index, actor in enumerate(registry):
@@ -446,12 +400,12 @@ def describe_stacks(registry: "Registry") -> Iterator[str]:
             yield text
 
 
-def _tasks(actor: "Actor") -> "Iterator[trio.lowlevel.Task]":
+def _tasks(actor: Actor) -> "Iterator[trio.lowlevel.Task]":
     """Find the agent's own task and those that it has started, its subagents' left out."""
-    waiting = [actor.task] if actor.task is not None else []
+    waiting = [actor.main_task] if actor.main_task is not None else []
     while waiting:
         task = waiting.pop()
-        if actor_of(task) is not actor:
+        if owner_of(task) is not actor:
             continue
         yield task
         for nursery in task.child_nurseries:
@@ -459,8 +413,7 @@ def _tasks(actor: "Actor") -> "Iterator[trio.lowlevel.Task]":
             waiting += getattr(nursery, "child_tasks", ())
 
 
-def _describe(actor: "Actor", task: "trio.lowlevel.Task") -> str:
-    path = "/".join(actor.lineage())
-    head = visible(f"{path} ({actor.session.session_id}), task {task.name!r}:")
+def _describe(actor: Actor, task: "trio.lowlevel.Task") -> str:
+    head = visible(f"{actor}, task {task.name!r}:")
     stack = traceback.StackSummary.extract(task.iter_await_frames(), limit=-_FRAMES)
     return f"{head}\n" + visible("".join(stack.format()))

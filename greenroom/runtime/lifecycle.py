@@ -13,7 +13,6 @@ is a value by the time the agent's own task, with the scopes that the runtime re
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVarTuple, Unpack
 
 import trio
 from msgspec import UNSET
@@ -32,7 +31,6 @@ from greenroom.core import (
     log_error,
 )
 from greenroom.runtime.actor import Actor
-from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.interruption import enclosing
 from greenroom.runtime.outcome import (
     Outcome,
@@ -41,27 +39,27 @@ from greenroom.runtime.outcome import (
     must_propagate,
     strip_cancelled,
 )
-from greenroom.runtime.task_tree import TaskGroup, running_as
-
-Ts = TypeVarTuple("Ts")
+from greenroom.runtime.task_tree import TaskGroup, owned_by
 
 logger = logging.getLogger("greenroom.runtime")
 
 
 async def run_agent(
     actor: Actor,
-    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
-    args: tuple[*Ts],
+    call: Callable[[], Awaitable[object]],
 ) -> None:
-    """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
+    """Run an agent from its lock to its outcome; a crash becomes a value, never an exception.
+
+    `call` calls its function, once for each life.
+    """
     enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
-    with running_as(actor):
+    with owned_by(actor):
         try:
             actor.notify("before_agent")
             with actor.scope:
-                await _live(actor, function, args)
+                await _live(actor, call)
                 while await _lives_again(actor):
-                    await _live(actor, function, args)
+                    await _live(actor, call)
         except BaseException as error:
             # It propagates, as a KeyboardInterrupt must; the outcome has it too.
             if not is_cancelled(error):
@@ -77,17 +75,15 @@ async def run_agent(
 
 async def _live(
     actor: Actor,
-    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
-    args: tuple[*Ts],
+    call: Callable[[], Awaitable[object]],
 ) -> None:
     life = actor.life
     try:
         with life.scope:
             if await _open(actor):
-                await _run(actor, function, args)
+                await _run(actor, call)
     finally:
-        life.end_supervisions()
-        life.end_monitors()
+        life.end()
 
 
 async def _open(actor: Actor) -> bool:
@@ -108,8 +104,7 @@ async def _open(actor: Actor) -> bool:
 
 async def _run(
     actor: Actor,
-    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
-    args: tuple[*Ts],
+    call: Callable[[], Awaitable[object]],
 ) -> None:
     life = actor.life
     async with trio.open_nursery() as nursery:
@@ -117,7 +112,7 @@ async def _run(
         if actor.member is not None:
             actor.member.begun()
         try:
-            error = await _call(actor, function, args)
+            error = await _call(actor, call)
             actor.budgets.end_life()
             await actor.turns.abandon()
             if error is not None:
@@ -129,17 +124,16 @@ async def _run(
 
 async def _call(
     actor: Actor,
-    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
-    args: tuple[*Ts],
+    call: Callable[[], Awaitable[object]],
 ) -> BaseException | None:
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
-    tasks = TaskGroup(actor.runtime._living)
+    tasks = TaskGroup(actor.kernel.living)
 
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                _run_function, actor, function, args, tasks, raised, name=f"agent {actor.name}"
+                _run_function, actor, call, tasks, raised, name=f"agent {actor.name}"
             )
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
@@ -150,15 +144,14 @@ async def _call(
 
 async def _run_function(
     actor: Actor,
-    function: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
-    args: tuple[*Ts],
+    call: Callable[[], Awaitable[object]],
     tasks: TaskGroup,
     raised: list[BaseException],
 ) -> None:
     tasks.begin()
-    actor.task = trio.lowlevel.current_task()
+    actor.main_task = trio.lowlevel.current_task()
     try:
-        actor.life.value = await function(AgentInternals(actor), *args)
+        actor.life.value = await call()
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
         raised.append(error)
     else:
@@ -221,13 +214,13 @@ def _was_asked_to_end(actor: Actor) -> bool:
 async def _flush(actor: Actor) -> None:
     if not actor.opened:
         return
-    actor.session.pair_tool_uses(keep_unstarted=actor.session.keep_open)
+    actor.session.conversation.pair_tool_uses(keep_unstarted=actor.session.conversation.keep_open)
     try:
         await actor.flush()
     except BaseException as error:
         if must_propagate(error):
             raise
-        logger.warning("%s: the last save failed: %s", actor.signature, describe_error(error))
+        logger.warning("%s: the last save failed: %s", actor, describe_error(error))
         actor.life.keep(strip_cancelled(error))
         # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
@@ -243,7 +236,7 @@ async def _release(actor: Actor) -> None:
     except BaseException as error:
         if must_propagate(error):
             raise
-        log_error(logger, f"{actor.signature}: the session could not be released", error)
+        log_error(logger, f"{actor}: the session could not be released", error)
 
 
 # -- the end ------------------------------------------------------------------------------------
@@ -263,7 +256,7 @@ def _finish(actor: Actor) -> None:
     """End an agent of which nothing is alive any more; what waits for it wakes in any case."""
     outcome = actor.outcome = _outcome(actor)
     actor.turns.drop_taken()
-    actor.runtime._registry.forget(actor)
+    actor.kernel.registry.forget(actor)
     exited = Exited(outcome.status, describe_error(outcome.error))
     try:
         try:
@@ -273,10 +266,9 @@ def _finish(actor: Actor) -> None:
     finally:
         actor.output.ring.close()
         actor.turns.end()
-        actor.task = None
+        actor.main_task = None
         actor.ended.set()
-        for monitor in tuple(actor.monitors):
-            monitor.tell()
+        actor.tell_monitors(outcome)
         if actor.member is not None:
             actor.member.gone()
         actor.notify("after_agent", exited)
@@ -288,7 +280,7 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     actor.output.close_tools()
     is_news = crash is not None and not actor.life.is_reported
     if crash is not None and is_news:
-        log_error(logger, f"the agent {'/'.join(actor.lineage())} has crashed", crash)
+        log_error(logger, f"the agent {actor.path} has crashed", crash)
     actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))
     if crash is not None and is_news:
         actor.publish(error_chunk(crash))

@@ -1,17 +1,36 @@
-"""The mailbox: conversation input in order, and an out-of-band lane beside it.
+"""The mailbox: what an agent has been sent, and not taken.
 
-Only what belongs to the conversation is queued and bounded. An interrupt has one slot, a shutdown
-one flag: neither can be kept waiting by a full mailbox, and neither takes an input's place.
+Theory of operation
+===================
 
-An input that comes while the agent waits for one is handed to it in that very moment, before the
-agent runs: a shutdown can't take it away any more, and an interrupt is meant for its turn. In the same
-way the input of a sender that waits for room is queued in the moment when a place becomes free, before
-the sender runs: senders that are merely woken would run in any order, and others could come first.
+There are four places where something waits, and they don't get into each other's way:
+
+1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others send;
+   word of other agents (`put_result`) always finds room, since its senders are bounded elsewhere.
+2. `_senders`: who waits for room, with its input, the longest first.
+3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so an
+   input that comes then is handed to one at once (`_handed`), and overtakes nobody.
+4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them, and
+   they take no input's place.
+
+Moves happen in the step of the task that causes them, not of the one that waits. A free place takes in the
+input of the first sender before that sender runs; had it only been woken, another could come first. An
+input is handed to a waiting receiver before that one runs: from then on a shutdown can't take it away, and
+an interrupt is meant for its turn (`on_taken` says so to the turns in the same step).
+
+A full mailbox lets `put` wait, and refuses `put_nowait`, unless that names an input that may go for its own.
+`close` (the shutdown) refuses both, and wakes the senders with that refusal; what is queued stays unread,
+and `drain` hands it to the outcome.
+
+A cancel may fall into `put` while it waits for room (its input was never queued) and into `next_input` while
+the queue is empty (nothing was taken). Once an input is queued or handed over, no cancel takes it back. A
+crash of the agent leaves the queue as it is; what a life had taken and not begun is put back before all
+others (`put_back`).
 """
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 import trio
 from msgspec.structs import replace
@@ -23,6 +42,7 @@ from greenroom.core import (
     ConversationInput,
     Interrupt,
     MailboxFullError,
+    Message,
     Resume,
     Shutdown,
     SubAgentResult,
@@ -35,15 +55,11 @@ from greenroom.core import (
     serde,
 )
 
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-
-
 _LONGEST_ID = 128
 
 
 class Mailbox:
-    """What an agent has been sent and has not taken."""
+    """The queue of one agent's input, who waits at its two ends, and the express lane beside it."""
 
     def __init__(
         self,
@@ -68,7 +84,7 @@ class Mailbox:
         # The ids of inputs that are on their way in, or wait for room.
         self._sending: set[str] = set()
         self._interrupted = False
-        self._shutdown_told = False
+        self._shutdown_given = False
         self.closed = False
 
     def __len__(self) -> int:
@@ -180,7 +196,7 @@ class Mailbox:
             raise AgentNotRunningError("the agent takes no more input: it is shutting down")
 
     def interrupt(self) -> None:
-        """Leave word of an interrupt for a loop in `receive()`."""
+        """Leave an interrupt for a loop in `receive()`."""
         self._interrupted = True
         self._receivers.unpark_all()
 
@@ -221,14 +237,14 @@ class Mailbox:
         return None
 
     async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
-        """Wait for the next message of any kind; a shutdown is told once, nothing follows it."""
+        """Wait for the next message of any kind; a shutdown comes once, nothing follows it."""
         await trio.lowlevel.checkpoint()
         while True:
-            if self._interrupted and not self._shutdown_told:
+            if self._interrupted and not self._shutdown_given:
                 self._interrupted = False
                 return Interrupt()
-            if self.closed and not self._shutdown_told:
-                self._shutdown_told = True
+            if self.closed and not self._shutdown_given:
+                self._shutdown_given = True
                 return Shutdown()
             if not self.closed and (found := self._pop()) is not None:
                 return found
@@ -259,16 +275,17 @@ class Mailbox:
 class Inputs:
     """An iterator over an agent's conversation input; it ends when the agent is shut down."""
 
-    def __init__(self, actor: "Actor") -> None:
+    def __init__(self, mailbox: Mailbox, before_each: Callable[[], None]) -> None:
         """Made by `AgentInternals.inputs`."""
-        self._actor = actor
+        self._mailbox = mailbox
+        self._before_each = before_each
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConversationInput:
-        self._actor.turns.await_input()
-        message = await self._actor.mailbox.next_input()
+        self._before_each()
+        message = await self._mailbox.next_input()
         if message is None:
             raise StopAsyncIteration
         return message
@@ -290,7 +307,9 @@ def user_input(
         ValueError: the sender can't be called so, or the id is empty, too long or can't be printed.
     """
     if id is not None and not (0 < len(id) <= _LONGEST_ID and id.isprintable()):
-        raise ValueError(f"{id[:140]!r} is no id of an input: use 1 to 128 printable characters")
+        raise ValueError(
+            f"{id[:140]!r} can't be the id of an input: use 1 to 128 printable characters"
+        )
     message = UserInput(as_blocks(content), id or new_id("i"), sender)
     if not isinstance(content, str):
         message = serde.decode(serde.encode(message), UserInput)
@@ -300,7 +319,12 @@ def user_input(
     return message
 
 
-# -- results of tools that the client runs: each goes to the one who waits for it --------------------
+def as_message(message: ConversationInput) -> Message:
+    """Return what an input adds to the conversation."""
+    return Message.user(message.content, id=message.id, sender=message.sender)
+
+
+# -- results of tools that the client runs: each goes to the task that waits for its call --------------------
 
 
 class ClientResults:

@@ -1,5 +1,6 @@
 """What comes of an agent's work: receipts, results, reports and outcomes; and which failures end what."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from greenroom.core import (
     Error,
     GreenroomError,
     InputMessage,
+    Message,
     StopReason,
     SupervisionError,
     TurnStatus,
@@ -127,6 +129,26 @@ class SupervisorOutcome:
     restarts: int = 0
 
 
+# -- how the messages of a turn become its result ---------------------------------------------------
+
+
+def messages_since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
+    """Return what was said since; a compaction or a rewind may have moved all of it meanwhile."""
+    count = len(before)
+    if count <= len(now) and (not count or now[count - 1] is before[-1]):
+        return now[count:]
+    known = {id(message) for message in before}
+    return [message for message in now if id(message) not in known]
+
+
+def stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | None:
+    """Say why the last reply ended; where it broke off with an error, the error says it."""
+    if last is None:
+        return None
+    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+    return None if broke_off else last.stop_reason
+
+
 # -- which failures end a turn, which crash an agent, and how subscribers learn of them --------------
 
 
@@ -155,6 +177,19 @@ def split_failure(error: BaseException | None) -> tuple[BaseException | None, Ba
     if cancelled and typed and len(cancelled) + len(typed) == len(found):
         return ExceptionGroup("the turn failed", typed), cancelled[0]
     return None, error
+
+
+def leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseException | None:
+    """Leave a scope with what has left its block, and return what goes further."""
+    try:
+        absorbed = scope.__exit__(
+            None if error is None else type(error),
+            error,
+            None if error is None else error.__traceback__,
+        )
+    except BaseException as rest:  # noqa: BLE001 (handed on by the caller)
+        return rest
+    return None if absorbed else error
 
 
 def strip_cancelled(error: BaseException) -> BaseException:

@@ -1,14 +1,35 @@
-"""The output of an agent: a ring of chunks, what is kept beside it for those who come late, and its readers."""
+"""The output of an agent: a ring of chunks, and its readers.
+
+Theory of operation
+===================
+
+There is one writer, the agent, and any number of readers, and the writer waits for none of them. Chunks are
+numbered from 0 over all lives of the agent. The ring keeps the newest ones, within a bound by count and one by
+bytes, and forgets the oldest; a reader is no more than the number of the chunk that it reads next. So a
+reader that never reads costs nothing, and one that falls behind gets `Lagged` once, with how many chunks are
+gone for it, and goes on at the oldest that is left. What may have been among them (the state, open requests,
+the text so far) can be asked of the handle.
+
+A chunk goes through `Output.publish` in one step, without a checkpoint, so that a cancel can't fall in
+between: it is copied where a reader could change what the agent goes on with, counted, put into the ring,
+noted (open tools, text so far), and published by the parent, wrapped as `SubAgentOutput`, and so on up to
+the root. A tree of depth n stores it n times. Readers that wait are woken, and read when they run.
+
+After `Exited` the ring is closed: readers read what is left and end, and publishing raises. A crash leaves
+tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
+"""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 import trio
 
 from greenroom.core import (
+    ConversationInput,
     Custom,
     Done,
     Exited,
@@ -29,15 +50,7 @@ from greenroom.core import (
     UsageReport,
     serde,
 )
-from greenroom.runtime.calls import Pause, Wait, current_slot
-from greenroom.runtime.introspection import SubscriptionStatistics
 from greenroom.runtime.outcome import Receipt
-from greenroom.runtime.task_tree import is_inside, require_loop
-
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.turn import Turn
-
 
 # -- the text so far of an open reply, for a reader that comes late ----------------------------------
 
@@ -68,10 +81,7 @@ class PartialText:
         return "".join(self._parts)[-self._limit :]
 
 
-# -- the ring: one writer, any number of readers, nobody waits for a reader --------------------------
-#
-# Chunks are numbered from 0. The ring keeps the newest ones within its bounds; a reader is a cursor,
-# so a reader that never reads costs nothing, and one that comes back late is told how many are gone.
+# -- the ring --------------------------------------------------------------------------------------
 
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
 
@@ -158,30 +168,46 @@ def _weight(text: str) -> int:
 
 
 _PROGRESS = 10_000
-"""Characters that are kept of what an unfinished call tells; its newest ones."""
+"""Characters that are kept of the progress of an unfinished call; its newest ones."""
 
 
 @dataclass(frozen=True)
-class _ToolInHand:
+class _OpenTool:
     """A tool that was started, and when, by trio's clock."""
 
     name: str
     since: float
 
 
+class _Agent(Protocol):
+    """What its output needs of an agent."""
+
+    def refuse_if_ended(self) -> None:
+        """Raise `AgentNotRunningError` where it has ended."""
+
+    def count_usage(self, usage: Usage) -> None:
+        """Count what a model call has used for the open turn and the budgets."""
+
+
 class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
 
-    def __init__(self, actor: "Actor") -> None:
-        """Start with nothing told."""
-        limits = actor.limits
-        self._actor = actor
-        self.ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
-        self.partial = PartialText(limits.partial_text)
+    def __init__(
+        self, agent: _Agent, session_id: str, above: "Output | None", ring: OutputRing, text: int
+    ) -> None:
+        """Start empty, below the output of the parent; `text` characters of a reply are kept beside it."""
+        self._agent = agent
+        self._session_id = session_id
+        self._above = above
+        self.ring = ring
+        self.epoch = 1
+        """Which life of the agent publishes, from 1."""
+        self.readers: set[Subscription] = set()
+        self.partial = PartialText(text)
         self.usage = Usage()
         self.tree_usage = Usage()
         """What this agent and all below it have used, those that have ended included."""
-        self.open_tools: dict[str, _ToolInHand] = {}
+        self.open_tools: dict[str, _OpenTool] = {}
         """The tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
 
@@ -192,7 +218,7 @@ class Output:
             AgentNotRunningError: the agent has ended, and `Exited` was its last chunk.
         """
         if self.ring.closed:
-            self._actor.refuse_if_ended()
+            self._agent.refuse_if_ended()
         if isinstance(chunk, ToolStart | PermissionRequest | Custom):
             # What readers do to the input must not reach the call that is about to run, nor what
             # the agent does to its data the readers.
@@ -201,9 +227,8 @@ class Output:
             chunk = self._count(chunk)
         self.ring.publish(chunk)
         self._note(chunk)
-        if self._actor.parent is not None:
-            wrapped = SubAgentOutput(self._actor.session.session_id, chunk)
-            self._actor.parent.output.publish(wrapped)
+        if self._above is not None:
+            self._above.publish(SubAgentOutput(self._session_id, chunk))
 
     def open_tool_labels(self) -> list[str]:
         """Name the open calls, for people."""
@@ -217,13 +242,13 @@ class Output:
         return f"call {tool_use_id}" if tool is None else f"tool {tool.name} ({tool_use_id})"
 
     def close_tools(self) -> dict[str, str]:
-        """Say of the calls that were cut off that they have ended; return what they had told."""
-        told = {key: str(text) for key, text in self._progress.items()}
+        """Publish the end of the calls that were cut off; return their progress, by tool-use id."""
+        progress = {key: str(text) for key, text in self._progress.items()}
         for tool_use_id in tuple(self.open_tools):
-            text = "\n".join(filter(None, [told.get(tool_use_id), "interrupted"]))
+            text = "\n".join(filter(None, [progress.get(tool_use_id), "interrupted"]))
             result = ToolResult.error(text, ToolStatus.INTERRUPTED, error_message="interrupted")
             self.publish(ToolEnd(tool_use_id, result, is_error=True))
-        return told
+        return progress
 
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:
@@ -234,7 +259,7 @@ class Output:
             case TurnStart():
                 self.ring.turn = self.ring.next - 1
             case ToolStart(id=tool_use_id, name=name):
-                self.open_tools[tool_use_id] = _ToolInHand(name, trio.current_time())
+                self.open_tools[tool_use_id] = _OpenTool(name, trio.current_time())
             case ToolProgress(id=tool_use_id, output=text) if tool_use_id in self.open_tools:
                 self._progress.setdefault(tool_use_id, PartialText(_PROGRESS)).add(text)
             case ToolEnd(id=tool_use_id):
@@ -245,11 +270,11 @@ class Output:
 
     def _count(self, report: UsageReport) -> UsageReport:
         self.usage += report.usage
-        if self._actor.turns.current is not None:
-            self._actor.turns.current.usage += report.usage
-        for actor in (self._actor, *self._actor.ancestors()):
-            actor.output.tree_usage += report.usage
-        self._actor.budgets.count(report.usage)
+        each: Output | None = self
+        while each is not None:
+            each.tree_usage += report.usage
+            each = each._above
+        self._agent.count_usage(report.usage)
         return UsageReport(report.usage, self.usage, report.model)
 
 
@@ -264,6 +289,44 @@ Replay: TypeAlias = Literal["none", "turn", "all"] | Position
 chunk that is still held, or at a position."""
 
 _YIELD_EVERY = 64
+
+
+class Attendance(Protocol):
+    """Who is told that a reader answers permission requests."""
+
+    def answerer_came(self) -> None:
+        """Register one."""
+
+    def answerer_left(self) -> None:
+        """Take one back."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a reader may wait for an agent's output.
+
+    Attributes:
+        check_loop: raises `EventLoopError` where the caller is in another thread or loop.
+        pause: makes the block in which to wait for a chunk; None where none is needed.
+    """
+
+    check_loop: Callable[[str], None]
+    pause: Callable[[], AbstractAsyncContextManager[object] | None]
+
+
+@dataclass(frozen=True)
+class SubscriptionStatistics:
+    """A look at one reader of an agent's output.
+
+    Attributes:
+        position: the epoch, and the sequence number of the chunk that it reads next.
+        lag: chunks that are published and that it has not read, those that it has lost included.
+        missed: chunks that were forgotten before it read them, as far as `Lagged` has told.
+    """
+
+    position: tuple[int, int]
+    lag: int
+    missed: int
 
 
 class Subscription:
@@ -281,12 +344,19 @@ class Subscription:
         ```
     """
 
-    def __init__(self, actor: "Actor", replay: Replay, *, answers: bool) -> None:
+    def __init__(
+        self,
+        output: Output,
+        replay: Replay,
+        reading: Reading,
+        attendance: Attendance | None = None,
+    ) -> None:
         """Made by `AgentHandle.subscribe`; the cursor stands from this moment."""
-        self._actor = actor
-        self._ring = actor.output.ring
+        self._output = output
+        self._reading = reading
+        self._ring = output.ring
         self._cursor = self._start(replay)
-        self._answers = answers
+        self._attendance = attendance
         self._reads = 0
         self._is_read = False
         self._missed = 0
@@ -301,14 +371,14 @@ class Subscription:
             start = ring.first
         else:
             epoch, seq = _position(replay)
-            start = min(max(seq, 0), ring.next) if epoch <= self._actor.epoch else ring.first
+            start = min(max(seq, 0), ring.next) if epoch <= self._output.epoch else ring.first
         # Whoever comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
 
     @property
     def position(self) -> Position:
         """The place of the next chunk; `subscribe(replay=position)` goes on from there."""
-        return (self._actor.epoch, self._cursor)
+        return (self._output.epoch, self._cursor)
 
     @property
     def lag(self) -> int:
@@ -320,10 +390,10 @@ class Subscription:
         return SubscriptionStatistics(self.position, self.lag, self._missed)
 
     async def __aenter__(self) -> Self:
-        require_loop(self._actor.runtime, "subscribe()")
-        self._actor.subscriptions.add(self)
-        if self._answers:
-            self._actor.approvals.answerer_came()
+        self._reading.check_loop("subscribe()")
+        self._output.readers.add(self)
+        if self._attendance is not None:
+            self._attendance.answerer_came()
         return self
 
     async def __aexit__(
@@ -332,9 +402,9 @@ class Subscription:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._actor.subscriptions.discard(self)
-        if self._answers:
-            self._actor.approvals.answerer_left()
+        self._output.readers.discard(self)
+        if self._attendance is not None:
+            self._attendance.answerer_left()
 
     def __aiter__(self) -> Self:
         return self
@@ -370,11 +440,11 @@ class Subscription:
     async def _wait_more(self) -> bool:
         ring = self._ring
         if not ring.closed:  # else there is nothing to wait for, in whichever loop
-            require_loop(self._actor.runtime, "subscribe()")
-        if current_slot() is None:
+            self._reading.check_loop("subscribe()")
+        pause = self._reading.pause()
+        if pause is None:
             return await ring.more(self._cursor)
-        # An agent may read what other tasks of its own have to tell: that is not to wait for its end.
-        async with Pause() if is_inside(self._actor) else Wait(self._actor, "subscribe"):
+        async with pause:
             return await ring.more(self._cursor)
 
 
@@ -388,22 +458,42 @@ def _position(replay: object) -> Position:
             )
 
 
+class _Turn(Protocol):
+    @property
+    def message(self) -> ConversationInput: ...
+    @property
+    def inputs(self) -> Sequence[str]: ...
+
+
+class _Turns(Protocol):
+    """What the stream of a turn needs to know of the agent's turns."""
+
+    @property
+    def current(self) -> _Turn | None: ...
+    @property
+    def last(self) -> _Turn | None: ...
+    def find(self, input_id: str) -> _Turn | None: ...
+    def waits(self, input_id: str) -> bool: ...
+
+
 class TurnStream:
     """An iterator over the chunks of one turn, from its `TurnStart` to its `Done` or `Exited`."""
 
-    def __init__(self, actor: "Actor", receipt: Receipt | None) -> None:
+    def __init__(
+        self, output: Output, turns: _Turns, receipt: Receipt | None, reading: Reading
+    ) -> None:
         """Made by `AgentHandle.stream`; the cursor stands from this moment."""
         self._wanted = receipt.input_id if receipt else None
-        # Which turn it is: the one of this input; without an input the one in hand, else the next.
-        self._turn = _find(actor, receipt)
+        # Which turn it is: the one of this input; without an input the open one, else the next.
+        self._turn = _find(turns, receipt)
         self._id = self._turn.message.id if self._turn else self._wanted
         # The newest turn can be read although its beginning may be gone.
-        self._begun = self._turn is not None and self._turn is (
-            actor.turns.current or actor.turns.last
+        self._begun = self._turn is not None and self._turn is (turns.current or turns.last)
+        self._over = (
+            self._turn is None and receipt is not None and not _is_known(output, turns, receipt)
         )
-        self._over = self._turn is None and receipt is not None and not _is_known(actor, receipt)
         replay: Replay = "turn" if self._begun else "all" if receipt else "none"
-        self._chunks = Subscription(actor, replay, answers=False)
+        self._chunks = Subscription(output, replay, reading)
 
     def __aiter__(self) -> Self:
         return self
@@ -431,20 +521,20 @@ class TurnStream:
         return self._begun
 
 
-def _find(actor: "Actor", receipt: Receipt | None) -> "Turn | None":
+def _find(turns: _Turns, receipt: Receipt | None) -> _Turn | None:
     if receipt is None:
-        return actor.turns.current
-    for turn in (actor.turns.current, actor.turns.last):
+        return turns.current
+    for turn in (turns.current, turns.last):
         if turn is not None and receipt.input_id in turn.inputs:
             return turn
-    joins = receipt.status == "steered" and receipt.input_id in actor.mailbox
-    return actor.turns.current if joins else None
+    joins = receipt.status == "steered" and turns.waits(receipt.input_id)
+    return turns.current if joins else None
 
 
-def _is_known(actor: "Actor", receipt: Receipt) -> bool:
+def _is_known(output: Output, turns: _Turns, receipt: Receipt) -> bool:
     """Whether the turn of this input is yet to come, or its end can still be read."""
     input_id = receipt.input_id
-    if actor.turns.find(input_id) is not None or input_id in actor.mailbox:
+    if turns.find(input_id) is not None or turns.waits(input_id):
         return True
-    ends = (chunk for chunk in actor.output.ring if isinstance(chunk, Done))
+    ends = (chunk for chunk in output.ring if isinstance(chunk, Done))
     return any(end.input_id == input_id for end in ends)

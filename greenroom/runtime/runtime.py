@@ -2,9 +2,11 @@
 
 import inspect
 import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVarTuple, Unpack
+from typing import Self, TypeVarTuple, Unpack
 
 import trio
 
@@ -15,31 +17,29 @@ from greenroom.core import (
     ResourceMap,
     RuntimeClosedError,
 )
-from greenroom.runtime.actor import Actor, Registry, RuntimeLimits, Unattended
+from greenroom.resilience import Backoff, Budget
+from greenroom.runtime.actor import Kernel, current_actor
+from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.calls import refuse_self_wait
 from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.interruption import check_grace
 from greenroom.runtime.introspection import (
     DumpFile,
     RuntimeStatistics,
+    RuntimeTree,
     dump_on_signal,
     take_tree,
     write_dump,
 )
+from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.outcome import is_cancelled, unwrap
-from greenroom.runtime.spawning import Scope, check_store, spawn_child, spawn_root
-from greenroom.runtime.supervisor import Home, Supervisor, make_supervisor
-from greenroom.runtime.task_tree import LivingTasks, current_actor, refuse_self_wait, require_loop
+from greenroom.runtime.spawning import check_store, spawn_root
+from greenroom.runtime.supervision import Host, Strategy, Supervision
+from greenroom.runtime.supervisor import Supervisor, make_supervisor
+from greenroom.runtime.task_tree import require_loop
 from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-
-    from greenroom.resilience import Backoff, Budget
-    from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.introspection import RuntimeTree
-    from greenroom.runtime.supervision import Strategy, Supervision
-    from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, SessionStore
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -50,8 +50,9 @@ class AgentRuntime:
     """Starts agents, finds them, and ends them all when its `async with` block is left.
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
-    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The block's own exception is raised as it
-    was; only together with a KeyboardInterrupt or the like of an agent does it stand in a group.
+    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The
+    block's own exception is raised as it was; only together with a KeyboardInterrupt or the like of an
+    agent it is in a group.
 
     Args:
         store: where sessions live that have no store of their own; by default the folder
@@ -70,48 +71,45 @@ class AgentRuntime:
 
     def __init__(
         self,
-        store: "SessionStore | None" = None,
+        store: SessionStore | None = None,
         limits: RuntimeLimits | None = None,
         workspace: str | Path = ".",
-        instruments: "Iterable[object]" = (),
+        instruments: Iterable[object] = (),
     ) -> None:
         """Make a runtime; it opens with `async with`. A path in place of a store is a TypeError."""
         check_store(store)
-        self.limits = limits or RuntimeLimits()
-        self.resources = ResourceMap()
+        self._kernel = kernel = Kernel(
+            limits or RuntimeLimits(),
+            Instruments(instruments),
+            store,
+            Path(workspace),
+            AgentInternals,
+        )
+        self.limits = kernel.limits
+        self.resources: ResourceMap = kernel.resources
         """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
         when the block is left, after the last agent."""
-        self.instruments = Instruments(instruments)
-        """Who watches the agents; `add` and `remove` work at any time."""
-        self._registry = Registry()
+        self.instruments: Instruments = kernel.instruments
+        """What watches the agents; `add` and `remove` work at any time."""
         self._watchdog: Watchdog | None = None
-        self._store = store
-        self._workspace = Path(workspace)
-        self._supervisions: dict[Supervision, None] = {}
-        self._living = LivingTasks()
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._nursery: trio.Nursery | None = None
-        self._open = False
-        # The event loop in which it is open.
-        self._token: trio.lowlevel.TrioToken | None = None
-        # The agent that has opened this runtime, or None.
-        self._host: Actor | None = None
 
     @property
-    def store(self) -> "SessionStore | None":
+    def store(self) -> SessionStore | None:
         """Where sessions live that have no store of their own; None for the default folder."""
-        return self._store
+        return self._kernel.store
 
     async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")
-        self._token = _current_loop()
-        self._host = current_actor()
+        kernel = self._kernel
+        kernel.token = _current_loop()
+        kernel.opened_by = current_actor()
         self._watch(self.limits.watchdog)
-        trio.lowlevel.add_instrument(self._living)
+        trio.lowlevel.add_instrument(kernel.living)
         self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
-        self._open = True
+        kernel.nursery = await self._manager.__aenter__()
+        kernel.is_open = True
         return self
 
     async def __aexit__(
@@ -127,14 +125,14 @@ class AgentRuntime:
                 await self.shutdown_all()
             except BaseException as interrupted:  # noqa: BLE001 (raised again below)
                 own = interrupted
-        self._open = False
+        self._kernel.is_open = False
         own = await self._close_nursery(own)
-        for supervision in tuple(self._supervisions):
-            supervision.home_ended()
+        for supervision in tuple(self._kernel.supervisions):
+            supervision.host_ended()
         try:
             await close_resources(self.resources, self.limits.flush_grace)
         finally:
-            trio.lowlevel.remove_instrument(self._living)
+            trio.lowlevel.remove_instrument(self._kernel.living)
             self._unwatch(self.limits.watchdog)
         if own is not None and own is not error:
             raise own from own.__cause__
@@ -142,9 +140,9 @@ class AgentRuntime:
 
     async def _close_nursery(self, own: BaseException | None) -> BaseException | None:
         """Cancel what is left, wait for it, and return what leaves the block in the end."""
-        assert self._nursery is not None
+        assert self._kernel.nursery is not None
         assert self._manager is not None
-        self._nursery.cancel_scope.cancel()
+        self._kernel.nursery.cancel_scope.cancel()
         # The nursery may take a cancel back that it caused itself; other errors are not its own.
         handed = own if is_cancelled(own) else None
         try:
@@ -170,12 +168,12 @@ class AgentRuntime:
 
     def spawn(
         self,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        session: AgentSession,
+        agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
         *args: *Ts,
         unattended: Unattended = "ask",
         name: str | None = None,
-        budget: "Budget | None" = None,
+        budget: Budget | None = None,
     ) -> AgentHandle:
         """Start an agent and return its handle at once.
 
@@ -201,16 +199,22 @@ class AgentRuntime:
             TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
         """
         return spawn_root(
-            self, session, agent_fn, args, unattended=unattended, name=name, budget=budget
+            self._kernel,
+            session,
+            agent_fn,
+            args,
+            unattended=unattended,
+            name=name,
+            budget=budget,
         )
 
     def supervisor(
         self,
-        strategy: "Strategy" = "one_for_one",
+        strategy: Strategy = "one_for_one",
         *,
         intensity: int = 3,
         period: float = 5.0,
-        backoff: "Backoff | None" = None,
+        backoff: Backoff | None = None,
         name: str = "supervisor",
     ) -> Supervisor:
         """Make a supervisor, whose agents are started again when they crash.
@@ -229,23 +233,8 @@ class AgentRuntime:
             RuntimeClosedError: the runtime's block is not open.
             ConfigurationError: an argument is none.
         """
-        return self._make_supervisor(
-            None, strategy, intensity=intensity, period=period, backoff=backoff, name=name
-        )
-
-    def _make_supervisor(
-        self,
-        owner: Actor | None,
-        strategy: "Strategy",
-        *,
-        intensity: int,
-        period: float,
-        backoff: "Backoff | None",
-        name: str,
-    ) -> Supervisor:
-        """Make a supervisor under the runtime or an agent; `supervisor` is the way to call it."""
         return make_supervisor(
-            Home(self, owner),
+            Host(self._kernel, None),
             strategy,
             intensity=intensity,
             period=period,
@@ -256,54 +245,21 @@ class AgentRuntime:
     @property
     def supervisors(self) -> tuple[Supervisor, ...]:
         """The supervisors that belong to the runtime itself, oldest first; `children` leads on."""
-        return tuple(map(Supervisor, self._supervisions))
-
-    def _spawn_child(
-        self,
-        parent: Actor,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
-        args: tuple[*Ts],
-        *,
-        detached: bool,
-        scope: Scope,
-        report: bool,
-        name: str | None,
-        budget: "Budget | None",
-    ) -> AgentHandle:
-        """Start a subagent; `AgentInternals.spawn` is the way to call it."""
-        return spawn_child(
-            parent,
-            session,
-            agent_fn,
-            args,
-            detached=detached,
-            scope=scope,
-            report=report,
-            name=name,
-            budget=budget,
-        )
-
-    def _open_nursery(self) -> trio.Nursery:
-        if self._nursery is None or not self._open:
-            raise RuntimeClosedError(
-                "the runtime is not open", hint="use it inside of its `async with` block"
-            )
-        require_loop(self, "spawn()")
-        return self._nursery
+        supervisions = self._kernel.supervisions
+        return tuple(Supervisor(each) for each in supervisions if isinstance(each, Supervision))
 
     def get(self, session_id: str) -> AgentHandle | None:
         """Return the handle of a running agent, or None."""
-        actor = self._registry.get(session_id)
+        actor = self._kernel.registry.get(session_id)
         return None if actor is None else AgentHandle(actor)
 
     def is_running(self, session_id: str) -> bool:
         """Whether an agent with this session is running."""
-        return self._registry.get(session_id) is not None
+        return self._kernel.registry.get(session_id) is not None
 
     def list_active(self) -> tuple[str, ...]:
         """Return the session ids of all running agents, subagents included, oldest first."""
-        return tuple(actor.session.session_id for actor in self._registry)
+        return tuple(actor.session_id for actor in self._kernel.registry)
 
     async def shutdown(self, session_id: str, grace: float = 5.0) -> None:
         """End one agent, as `AgentHandle.shutdown` does.
@@ -327,9 +283,9 @@ class AgentRuntime:
             ValueError: the grace is negative, or not a number.
         """
         check_grace(grace)
-        require_loop(self, "shutdown_all()")
+        require_loop(self._kernel.token, "shutdown_all()")
         await trio.lowlevel.checkpoint()
-        roots = self._registry.roots
+        roots = self._kernel.registry.roots
         for actor in roots:
             refuse_self_wait(actor, "shutdown_all()")
         for actor in roots:
@@ -339,17 +295,17 @@ class AgentRuntime:
 
     # -- what goes on in it; nothing here waits or changes anything ---------------------------------
 
-    def tree(self, limit: int = 1000) -> "RuntimeTree":
+    def tree(self, limit: int = 1000) -> RuntimeTree:
         """Return what every agent is doing right now, as values; `print` draws them as a tree.
 
         Args:
             limit: agents that are described at the most; the others are counted.
         """
-        return take_tree(self._registry, limit)
+        return take_tree(self._kernel.registry, limit)
 
     def statistics(self) -> RuntimeStatistics:
         """Return figures about the runtime."""
-        registry, watchdog = self._registry, self._watchdog
+        registry, watchdog = self._kernel.registry, self._watchdog
         return RuntimeStatistics(
             running=len(registry),
             most_running=registry.most,
@@ -368,11 +324,11 @@ class AgentRuntime:
         Args:
             file: an open text file; by default the standard error of the moment.
         """
-        write_dump(self._registry, file)
+        write_dump(self._kernel.registry, file)
 
     def dump_on_signal(
         self, number: int, file: DumpFile | None = None
-    ) -> "AbstractContextManager[None]":
+    ) -> AbstractContextManager[None]:
         """Write the dump whenever a signal comes, as long as the `with` block is open.
 
         It works while the event loop is blocked too, as long as that is in Python code or in a call
@@ -392,7 +348,7 @@ class AgentRuntime:
                 await handle.wait()  # and elsewhere: kill -USR1 PID
             ```
         """
-        return dump_on_signal(self._registry, number, file)
+        return dump_on_signal(self._kernel.registry, number, file)
 
 
 async def close_resources(resources: ResourceMap, grace: float) -> None:

@@ -6,32 +6,42 @@ What `spawn` and a runtime may be given is checked here too, with a clear word a
 import functools
 import inspect
 import os
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack, get_args
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, get_args
+
+import trio
 
 from greenroom.core import (
     AgentNotRunningError,
     ConfigurationError,
+    OutputChunk,
     SubAgentSpawned,
     TurnError,
     Workspace,
 )
 from greenroom.resilience import Budget
-from greenroom.runtime.actor import Actor, Unattended
-from greenroom.runtime.calls import call_is_over, current_call
+from greenroom.runtime.actor import Actor, Kernel
+from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.calls import current_call
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
-from greenroom.runtime.task_tree import current_actor
 from greenroom.session import AgentSession, default_store
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    import trio
-
-    from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.runtime import AgentRuntime
-
 Ts = TypeVarTuple("Ts")
+
+
+class Internals(Protocol):
+    """What tells `AgentInternals` from other things that an agent function could want first."""
+
+    async def step(self) -> None:
+        """Mark the boundary between two steps."""
+
+    async def send(self, chunk: OutputChunk) -> None:
+        """Publish a chunk."""
+
+
+AgentT = TypeVar("AgentT", bound=Internals)
+"""`AgentInternals`, whose module is above this one: it spawns, too."""
 
 Scope: TypeAlias = Literal["turn", "agent"]
 """What a subagent ends with: the turn that spawned it, should that fail or be interrupted, or only
@@ -39,9 +49,9 @@ the agent."""
 
 
 def spawn_root(
-    runtime: "AgentRuntime",
+    kernel: Kernel,
     session: AgentSession,
-    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
     *,
     unattended: Unattended,
@@ -49,17 +59,17 @@ def spawn_root(
     budget: Budget | None,
 ) -> AgentHandle:
     """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
-    nursery = runtime._open_nursery()
-    _refuse(runtime, session, agent_fn, budget)
+    nursery = kernel.open_nursery()
+    _refuse(kernel, session, agent_fn, budget)
     _check_unattended(unattended)
-    session.bind(runtime._store or default_store())
+    session.journal.bind(kernel.store or default_store())
     actor = Actor(
-        runtime,
+        kernel,
         session,
         parent=None,
         name=name,
         unattended=unattended,
-        workspace=Workspace(runtime._workspace),
+        workspace=Workspace(kernel.workspace),
         budget=budget,
     )
     return _start(actor, nursery, agent_fn, args)
@@ -68,30 +78,30 @@ def spawn_root(
 def spawn_child(
     parent: Actor,
     session: AgentSession,
-    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
     *,
-    detached: bool,
-    scope: Scope,
-    report: bool,
+    detached: bool = False,
+    scope: Scope = "turn",
+    report: bool = True,
     name: str | None,
     budget: Budget | None,
 ) -> AgentHandle:
     """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
-    runtime = parent.runtime
-    root_nursery = runtime._open_nursery()
+    kernel = parent.kernel
+    root_nursery = kernel.open_nursery()
     if parent.life.nursery is None:
         raise AgentNotRunningError(
             f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
         )
     _refuse_one_too_many(parent)
-    _refuse(runtime, session, agent_fn, budget)
+    _refuse(kernel, session, agent_fn, budget)
     _check_scope(scope)
-    if session.parent_session_id != parent.session.session_id:
-        session.adopt(parent.session.session_id, current_call(parent))
-    session.bind(parent.session.store or default_store())
+    if session.parent_session_id != parent.session_id:
+        session.description.set_parent(parent.session_id, current_call(parent))
+    session.journal.bind(parent.session.store or default_store())
     actor = Actor(
-        runtime,
+        kernel,
         session,
         parent=None if detached else parent,
         name=name,
@@ -102,7 +112,7 @@ def spawn_child(
         reports=report,
     )
     handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
-    parent.session.add_child_session(session.session_id)
+    parent.session.description.add_child(session.session_id)
     if not detached:
         parent.children.add(actor)
     parent.publish(
@@ -117,72 +127,6 @@ def spawn_child(
     return handle
 
 
-def spawn_subagent(
-    session: AgentSession,
-    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
-    *args: *Ts,
-    scope: Scope = "turn",
-    report: bool = True,
-    name: str | None = None,
-    budget: Budget | None = None,
-) -> AgentHandle | None:
-    """Start a subagent of the agent in whose task tree or tool call the caller is.
-
-    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor its
-    handle. The subagent is under the budgets of that agent, and ends with its turn, as one that the
-    agent has spawned itself. In the thread of a plain tool, write
-    `trio.from_thread.run_sync(spawn_subagent, session, fn)`. A task that a tool has started in a
-    nursery of the application's is not part of the agent.
-
-    Args:
-        session: the conversation that it continues.
-        agent_fn: an async function; its first argument is the subagent's `AgentInternals`.
-        *args: what else it is given.
-        scope: as in `AgentInternals.spawn`.
-        report: as in `AgentInternals.spawn`.
-        name: for people and logs; by default the agent's type.
-        budget: what it and all below it may use, beside the budgets that are open there.
-
-    Returns:
-        Its handle, or None where the caller is not part of an agent: nothing has started then.
-
-    Raises:
-        TurnError: the caller is in a thread whose tool call is over, or as many subagents as the
-            limit allows are alive, or have untaken results.
-        EventLoopError: called in the thread of a tool directly.
-        SessionInUseError: and others, as `AgentInternals.spawn` does.
-
-    Example:
-        ```python
-        @tool
-        async def research(question: str) -> str:
-            handle = spawn_subagent(AgentSession.new("researcher"), researcher, llm, report=False)
-            assert handle is not None, "this tool is called by an agent"
-            return (await handle.ask(question)).text
-        ```
-    """
-    parent = current_actor()
-    if parent is None:
-        return None
-    if call_is_over():
-        raise TurnError(
-            f"the tool call of {parent.name} that this thread belongs to is over: it was given up, and"
-            " spawns no more",
-            hint="make the tool an async function, which ends with its call",
-        )
-    return spawn_child(
-        parent,
-        session,
-        agent_fn,
-        args,
-        detached=False,
-        scope=scope,
-        report=report,
-        name=name,
-        budget=budget,
-    )
-
-
 def _refuse_one_too_many(parent: Actor) -> None:
     limit = parent.limits.subagents
     if parent.children.unsettled >= limit:
@@ -193,24 +137,30 @@ def _refuse_one_too_many(parent: Actor) -> None:
         )
 
 
-def _refuse(
-    runtime: "AgentRuntime", session: AgentSession, agent_fn: object, budget: object
-) -> None:
+def _refuse(kernel: Kernel, session: AgentSession, agent_fn: object, budget: object) -> None:
     _check_session(session)
-    runtime._registry.refuse(session)
+    kernel.registry.refuse(session)
     check_agent_function(agent_fn)
     _check_budget(budget)
 
 
 def _start(
     actor: Actor,
-    nursery: "trio.Nursery",
-    agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+    nursery: trio.Nursery,
+    agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
 ) -> AgentHandle:
-    nursery.start_soon(run_agent, actor, agent_fn, args, name=f"the life of agent {actor.name}")
-    actor.runtime._registry.add(actor)
+    call = functools.partial(_call, actor, agent_fn, args)
+    nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
+    actor.kernel.registry.add(actor)
     return AgentHandle(actor)
+
+
+def _call(
+    actor: Actor, agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]], args: tuple[*Ts]
+) -> Awaitable[object]:
+    """Call an agent function: the one place where it meets its first argument."""
+    return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
 
 
 def check_store(store: object) -> None:

@@ -1,63 +1,89 @@
 """What an agent hears of others: of the ends of its subagents, and of those that it monitors."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import (
-    AgentExit,
-    AgentNotRunningError,
-    EndStatus,
-    MailboxFullError,
-    SelfWaitError,
-    SubAgentResult,
-    TurnStatus,
-    describe_error,
-)
-from greenroom.runtime.task_tree import require_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.outcome import TurnResult
-    from greenroom.runtime.turn import Turn
+from greenroom.core import AgentExit, EndStatus, SubAgentResult, TurnStatus
+from greenroom.runtime.mailbox import Mailbox
+from greenroom.runtime.outcome import TurnResult
 
 
-class Children:
+class Subagent(Protocol):
+    """What is to be known of a subagent in order to end it."""
+
+    @property
+    def session_id(self) -> str:
+        """The id of its session."""
+
+    @property
+    def spawn_turn(self) -> object | None:
+        """The turn of the parent that ends it."""
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        """All of it."""
+
+    @property
+    def ended(self) -> trio.Event:
+        """Set at its end."""
+
+    async def shut_down(self, grace: float) -> None:
+        """Let the open turn finish within the grace, then cancel; wait for the end."""
+
+
+class _Agent(Protocol):
+    """What has to be known of the parent, to tell it of an end at the right time."""
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Where it is told."""
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether its function still runs, and is not being ended."""
+
+    def is_open(self, turn: object) -> bool:
+        """Whether this is its open turn."""
+
+
+A = TypeVar("A", bound=Subagent)
+
+
+class Children(Generic[A]):
     """The live subagents by session id, in the order in which they were spawned."""
 
-    def __init__(self, parent: "Actor") -> None:
+    def __init__(self, parent: _Agent) -> None:
         """Start with none."""
-        self._parent = parent
-        self._alive: dict[str, Actor] = {}
-        # Of subagents that ended before the turn that spawned them, which may still wait for them.
-        self._held: list[Report] = []
+        self.reports = Reports(parent)
+        self._alive: dict[str, A] = {}
 
     def __len__(self) -> int:
         return len(self._alive)
 
-    def __iter__(self) -> "Iterator[Actor]":
+    def __iter__(self) -> Iterator[A]:
         return iter(tuple(self._alive.values()))
 
     @property
     def unsettled(self) -> int:
         """How many are alive, or have a result that was not taken: what the limit counts."""
-        return len(self._alive) + len(self._held) + self._parent.mailbox.count(SubAgentResult)
+        untaken = self.reports.parent.mailbox.count(SubAgentResult)
+        return len(self._alive) + len(self.reports) + untaken
 
-    def add(self, child: "Actor") -> None:
+    def add(self, child: A) -> None:
         """A subagent was spawned."""
-        self._alive[child.session.session_id] = child
+        self._alive[child.session_id] = child
 
-    def remove(self, child: "Actor") -> None:
+    def remove(self, child: A) -> None:
         """A subagent has ended."""
-        del self._alive[child.session.session_id]
+        del self._alive[child.session_id]
 
-    def alive(self, of_turn: "Turn | None" = None) -> list["Actor"]:
+    def alive(self, of_turn: object | None = None) -> list[A]:
         """Return those that are alive, or only those that one turn spawned."""
         return [child for child in self if of_turn is None or child.spawn_turn is of_turn]
 
-    async def end(self, of_turn: "Turn | None" = None) -> None:
+    async def end(self, of_turn: object | None = None) -> None:
         """Cancel them, or only those of one turn, and wait until they are gone."""
         # Again and again: code that runs beside the turn may spawn one meanwhile.
         while alive := self.alive(of_turn):
@@ -72,19 +98,31 @@ class Children:
             for child in self:
                 nursery.start_soon(child.shut_down, grace)
 
-    def hold(self, report: "Report") -> None:
-        """Keep a report until the open turn has ended."""
-        self._held.append(report)
 
-    def release(self, report: "Report") -> None:
+class Reports:
+    """The reports on subagents that ended before the turn that spawned them, which may still wait for them."""
+
+    def __init__(self, parent: _Agent) -> None:
+        """Start with none."""
+        self.parent = parent
+        self._kept_back: list[Report] = []
+
+    def __len__(self) -> int:
+        return len(self._kept_back)
+
+    def keep_back(self, report: "Report") -> None:
+        """Keep a report until the open turn has ended."""
+        self._kept_back.append(report)
+
+    def drop(self, report: "Report") -> None:
         """Keep a report no longer: its subagent's end is known."""
-        if report in self._held:
-            self._held.remove(report)
+        if report in self._kept_back:
+            self._kept_back.remove(report)
 
     def turn_ended(self, status: TurnStatus) -> None:
-        """The turn has ended: what it left unheard becomes input if it completed."""
-        held, self._held = self._held, []
-        for report in held:
+        """The turn has ended: the reports that were kept back become input if it completed."""
+        reports, self._kept_back = self._kept_back, []
+        for report in reports:
             if status is TurnStatus.COMPLETED:
                 report.send()
             else:
@@ -98,9 +136,12 @@ class Report:
     waiting for the end, or by asking, where the subagent then completes and has said no more.
     """
 
-    def __init__(self, child: "Actor", *, is_wanted: bool) -> None:
-        """Begin with nothing to tell."""
-        self._child = child
+    def __init__(
+        self, reports: Reports | None, spawn_turn: object | None, *, is_wanted: bool
+    ) -> None:
+        """Begin with nothing to tell; `reports` are those of the parent, None for a root."""
+        self._reports = reports
+        self._spawn_turn = spawn_turn
         self._is_wanted = is_wanted
         self._waiting = 0
         self._answer: tuple[str, str] | None = None
@@ -116,18 +157,17 @@ class Report:
         self._waiting -= 1
         self.send()
 
-    def answer(self, answer: "TurnResult") -> None:
+    def answer(self, answer: TurnResult) -> None:
         """The parent has got an answer of the subagent; an end that says the same is not news."""
-        self._answer = _said(answer)
+        self._answer = _words(answer)
 
     def settle(self) -> None:
-        """The parent has learned of the end, or is not to: take back what is held, or waits as input."""
+        """The parent has learned of the end, or is not to: take back what is kept, or waits as input."""
         self._is_wanted = False
-        parent = self._child.parent
-        if parent is not None and self._result is not None:
-            parent.children.release(self)
+        if self._reports is not None and self._result is not None:
+            self._reports.drop(self)
             if self._is_sent:
-                parent.mailbox.remove(self._result)
+                self._reports.parent.mailbox.remove(self._result)
 
     def end(self, result: SubAgentResult) -> None:
         """The subagent has ended."""
@@ -139,27 +179,24 @@ class Report:
 
         Until the turn that spawned the subagent has ended, the parent may still come to wait for it.
         """
-        result, parent = self._result, self._child.parent
-        if result is None or parent is None or self._is_sent or self._waiting:
+        result, reports = self._result, self._reports
+        if result is None or reports is None or self._is_sent or self._waiting:
             return
-        is_known = result.status is EndStatus.COMPLETED and _said(result) == self._answer
+        parent = reports.parent
+        is_known = result.status is EndStatus.COMPLETED and _words(result) == self._answer
         # A parent whose function is over ends its subagents itself, and takes no more input.
         if not self._is_wanted or is_known or not parent.takes_results:
             return
-        turn = self._child.spawn_turn
-        if turn is not None and turn is parent.turns.current:
-            parent.children.hold(self)
+        if self._spawn_turn is not None and parent.is_open(self._spawn_turn):
+            reports.keep_back(self)
         else:
             self._is_sent = True
             parent.mailbox.put_result(result)
 
 
-def _said(result: "TurnResult | SubAgentResult") -> tuple[str, str]:
+def _words(result: TurnResult | SubAgentResult) -> tuple[str, str]:
     """Return what a subagent has said, for people and for programs; unlike 1, True is True here."""
     return result.text, repr(result.value)
-
-
-# -- monitors: one agent is told, as input, that another one has ended -------------------------------
 
 
 class Monitor:
@@ -169,13 +206,20 @@ class Monitor:
     the other. It ends with this run of the function of the agent that gave it.
     """
 
-    def __init__(self, watcher: "Actor", watched: "Actor") -> None:
-        """Made by `AgentInternals.monitor`."""
-        self._watcher = watcher
-        self._watched = watched
+    def __init__(
+        self,
+        mine: "set[Monitor]",
+        theirs: "set[Monitor]",
+        mailbox: Mailbox,
+        check_loop: Callable[[str], None],
+    ) -> None:
+        """Made by `AgentInternals.monitor`, between the orders of one agent and those about the other."""
+        self._mine, self._theirs = mine, theirs
+        self._mailbox = mailbox
+        self._check_loop = check_loop
         self._message: AgentExit | None = None
-        watcher.life.monitors.add(self)
-        watched.monitors.add(self)
+        mine.add(self)
+        theirs.add(self)
 
     def cancel(self) -> None:
         """Call it off: from now on no `AgentExit` comes of it, also none that waits already.
@@ -183,43 +227,18 @@ class Monitor:
         Raises:
             EventLoopError: called outside of the runtime's event loop.
         """
-        require_loop(self._watcher.runtime, "cancel()")
+        self._check_loop("cancel()")
         self.drop()
         if self._message is not None:
-            self._watcher.mailbox.remove(self._message)
+            self._mailbox.remove(self._message)
 
     def drop(self) -> None:
         """Watch no longer; what waits already stays."""
-        self._watcher.life.monitors.discard(self)
-        self._watched.monitors.discard(self)
+        self._mine.discard(self)
+        self._theirs.discard(self)
 
-    def tell(self) -> None:
+    def tell(self, message: AgentExit) -> None:
         """The agent has ended: say so, once."""
         self.drop()
-        session, outcome = self._watched.session, self._watched.outcome
-        assert outcome is not None  # it has ended
-        self._message = AgentExit(
-            session.session_id, session.agent_type, outcome.status, describe_error(outcome.error)
-        )
-        self._watcher.mailbox.put_result(self._message)
-
-
-def monitor(watcher: "Actor", watched: "Actor") -> Monitor:
-    """Make a monitor; `AgentInternals.monitor` says what may be raised."""
-    require_loop(watcher.runtime, "monitor()")
-    if watched is watcher:
-        raise SelfWaitError("an agent can't be told of its own end: it has ended then")
-    if watcher.life.nursery is None:
-        raise AgentNotRunningError(
-            f"the agent {watcher.name} has returned, and monitors no more", outcome=watcher.outcome
-        )
-    limit = watcher.limits.monitors
-    if len(watcher.life.monitors) + watcher.mailbox.count(AgentExit) >= limit:
-        raise MailboxFullError(
-            f"{watcher.name} monitors {limit} agents already, or has not taken word of their ends",
-            hint="cancel some of its monitors, or raise RuntimeLimits.monitors",
-        )
-    made = Monitor(watcher, watched)
-    if watched.outcome is not None:
-        made.tell()
-    return made
+        self._message = message
+        self._mailbox.put_result(message)

@@ -1,63 +1,101 @@
 """What a supervisor does with its children: restarts, stops, ends.
 
 A supervisor owns no task and no nursery of its own: its agents live where they would live without
-it, in their home's nursery, and park there between two lives. What takes time (a back-off, stopping
+it, in their host's nursery, and park there between two lives. What takes time (a back-off, stopping
 a group) is a job, a task in the same nursery. A stronger order cancels the jobs in hand and begins
 its own: giving up is stronger than a restart, and the end is stronger than all. So the jobs may be
-cut off anywhere, and if the home itself ends, it ends the jobs and the children together.
+cut off anywhere, and if the host itself ends, it ends the jobs and the children together.
 """
 
 import logging
 from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVarTuple, Unpack
+from typing import Literal, TypeAlias, TypeVarTuple, Unpack
 
 import trio
 
 from greenroom.core import (
+    AgentNotRunningError,
     AgentState,
-    ConfigurationError,
     EndStatus,
     Restarted,
     SupervisionError,
     describe_error,
     log_error,
 )
+from greenroom.resilience import Backoff
+from greenroom.runtime.actor import Actor, Dependent, Kernel
+from greenroom.runtime.limits import RestartWindow
 from greenroom.runtime.outcome import SupervisorOutcome, error_chunk
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from greenroom.resilience import Backoff
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.supervisor import Home
-
-
-# -- its jobs: what takes time, each in a task of its home's nursery ---------------------------------
+# -- where its agents live -------------------------------------------------------------------------
 
 Ts = TypeVarTuple("Ts")
+
+
+class Host:
+    """Under whom a supervisor's agents live: the runtime, or the agent that has made the supervisor."""
+
+    def __init__(self, kernel: Kernel, owner: Actor | None) -> None:
+        """Take the runtime, or the present life of the agent that owns the supervisor.
+
+        Raises:
+            RuntimeClosedError: the runtime is not open.
+            AgentNotRunningError: the agent's function has returned.
+        """
+        self.kernel = kernel
+        self.owner = owner
+        self._life = owner.life if owner else None
+        self.nursery = kernel.open_nursery()
+        """Where everything of it runs."""
+        if self._life is not None:
+            if self._life.nursery is None:
+                raise AgentNotRunningError("the agent has returned, and supervises no more")
+            self.nursery = self._life.nursery
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not begun to end."""
+        return self.kernel.is_open if self._life is None else self._life.nursery is not None
+
+    def add(self, supervision: Dependent) -> None:
+        """Remember a supervisor that has none above it."""
+        self._supervisions[supervision] = None
+
+    def forget(self, supervision: Dependent, crash: SupervisionError | None) -> None:
+        """It has ended; where it gave up, the agent that owns it crashes."""
+        self._supervisions.pop(supervision, None)
+        if crash is not None and self._life is not None and self.is_open:
+            self._life.fail(crash)
+
+    @property
+    def _supervisions(self) -> dict[Dependent, None]:
+        return self.kernel.supervisions if self._life is None else self._life.supervisions
+
+
+# -- its jobs: what takes time, each in a task of its host's nursery ---------------------------------
 
 
 class Jobs:
     """Starts jobs, and calls all of them off together."""
 
-    def __init__(self, home: "Home", name: str) -> None:
+    def __init__(self, nursery: trio.Nursery, name: str) -> None:
         """Start with none; the name is that of their tasks."""
-        self._home = home
+        self._nursery = nursery
         self._name = name
         self._scopes: set[trio.CancelScope] = set()
 
-    def launch(self, job: "Callable[[Unpack[Ts]], Awaitable[None]]", *args: *Ts) -> None:
+    def launch(self, job: Callable[[Unpack[Ts]], Awaitable[None]], *args: *Ts) -> None:
         """Start a job; it can be called off before it has run at all."""
         scope = trio.CancelScope()
         self._scopes.add(scope)
-        self._home.nursery.start_soon(self._run, scope, job, args, name=self._name)
+        self._nursery.start_soon(self._run, scope, job, args, name=self._name)
 
     async def _run(
         self,
         scope: trio.CancelScope,
-        job: "Callable[[Unpack[Ts]], Awaitable[None]]",
+        job: Callable[[Unpack[Ts]], Awaitable[None]],
         args: tuple[*Ts],
     ) -> None:
         with scope:
@@ -84,8 +122,8 @@ Strategy: TypeAlias = Literal["one_for_one", "rest_for_one", "one_for_all"]
 class Member(ABC):
     """One child: it is alive, or parked between two lives, or gone.
 
-    Whoever parks it starts it again or gives it up. It waits in its home's nursery, so that the end
-    of the home ends it in any case.
+    Whoever parks it starts it again or gives it up. It waits in its host's nursery, so that the end
+    of the host ends it in any case.
     """
 
     def __init__(self, name: str, restart: Restart, parent: "Supervision | None") -> None:
@@ -100,6 +138,16 @@ class Member(ABC):
         self._begun = trio.Event()
 
     # -- what it tells --------------------------------------------------------------------------
+
+    @property
+    def supervisors(self) -> "list[Supervision]":
+        """The supervisors above it, the nearest first."""
+        line: list[Supervision] = []
+        above = self.parent
+        while above is not None:
+            line.append(above)
+            above = above.parent
+        return line
 
     @property
     @abstractmethod
@@ -191,18 +239,18 @@ class Supervision(Member):
 
     def __init__(
         self,
-        home: "Home",
+        host: Host,
         parent: "Supervision | None",
         *,
         name: str,
         restart: Restart,
         strategy: Strategy,
-        window: "RestartWindow",
-        backoff: "Backoff",
+        window: RestartWindow,
+        backoff: Backoff,
     ) -> None:
         """Made by `supervisor()` of a runtime, an agent or another supervisor."""
         super().__init__(name, restart, parent)
-        self.home = home
+        self.host = host
         self.strategy: Strategy = strategy
         self.window = window
         self.members: dict[Member, None] = {}
@@ -215,7 +263,7 @@ class Supervision(Member):
         self._crash: SupervisionError | None = None
         self._lives = 1
         self._was_asked = False
-        self._jobs = Jobs(home, f"supervisor {name}")
+        self._jobs = Jobs(host.nursery, f"supervisor {name}")
         # Children whose crash concerns a group, and the job that sees to one after the other.
         self._failed: set[Member] = set()
         self._is_grouping = False
@@ -403,16 +451,16 @@ class Supervision(Member):
             return
         self._was_asked = True
         self._begin_end()
-        if self.members and self.home.is_open:
+        if self.members and self.host.is_open:
             self._jobs.launch(self._end_members, grace)
         self._finish_if_empty()
 
-    def home_ended(self) -> None:
+    def host_ended(self) -> None:
         """The runtime or the agent that it belongs to has ended, and all of its agents with it."""
         self._begin_end()
         for member in tuple(self.members):
             if isinstance(member, Supervision):
-                member.home_ended()
+                member.host_ended()
         self._finish_if_empty()
 
     async def _end_members(self, grace: float) -> None:
@@ -449,61 +497,7 @@ class Supervision(Member):
         if self.parent is not None:
             self.parent.forget(self)
         else:
-            self.home.forget(self, self._crash)
-
-
-# -- the restarts of the last seconds: whether there may be one more, and which it is ----------------
-
-
-class RestartWindow:
-    """A sliding window in which at most `intensity` restarts fit.
-
-    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
-    restart that lies exactly `period` seconds back still counts.
-
-    Example:
-        >>> window = RestartWindow(intensity=2, period=5.0)
-        >>> window.add("a", now=0.0), window.add("b", now=1.0), window.add("a", now=2.0)
-        (1, 1, None)
-        >>> window.add("a", now=5.5)
-        1
-    """
-
-    def __init__(self, intensity: int, period: float) -> None:
-        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
-        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
-            raise ConfigurationError("a supervisor's intensity must be 0 or more")
-        if not period > 0:
-            raise ConfigurationError("a supervisor's period must be more than 0 seconds")
-        self.intensity = intensity
-        self.period = period
-        self._restarts: deque[tuple[float, object]] = deque()
-        self._by_child: Counter[object] = Counter()
-
-    def add(self, child: object, now: float) -> int | None:
-        """Count a restart of a child, and return which one it is of this child in the window.
-
-        None, and nothing is counted, where that would be more than the intensity.
-        """
-        if self.count(now) >= self.intensity:
-            return None
-        self._restarts.append((now, child))
-        self._by_child[child] += 1
-        return self._by_child[child]
-
-    def count(self, now: float) -> int:
-        """Return how many restarts lie in the window that ends now."""
-        while self._restarts and self._restarts[0][0] < now - self.period:
-            _, child = self._restarts.popleft()
-            self._by_child[child] -= 1
-            if not self._by_child[child]:
-                del self._by_child[child]
-        return len(self._restarts)
-
-    def clear(self) -> None:
-        """Forget every restart."""
-        self._restarts.clear()
-        self._by_child.clear()
+            self.host.forget(self, self._crash)
 
 
 # -- an agent as its supervisor sees it --------------------------------------------------------------
@@ -512,12 +506,17 @@ class RestartWindow:
 class SupervisedAgent(Member):
     """Parks an agent's task between two of its lives."""
 
-    def __init__(self, actor: "Actor", parent: "Supervision", restart: Restart) -> None:
+    def __init__(self, actor: Actor, parent: Supervision, restart: Restart) -> None:
         """Begin with the agent's first life."""
         super().__init__(actor.name, restart, parent)
         self.actor = actor
         self._supervision = parent
         self._go = trio.Event()
+
+    @property
+    def path(self) -> str:
+        """The names of the supervisors above it, the outermost first."""
+        return "/".join(each.name for each in reversed(self.supervisors))
 
     @property
     def restarts(self) -> int:
@@ -542,11 +541,10 @@ class SupervisedAgent(Member):
     def announce(self, delay: float, why: str) -> None:
         """Publish `Restarted`, after the `Error` of a crash."""
         actor = self.actor
-        name = "/".join(actor.lineage())
         if self.crash is None:
-            logger.warning("the agent %s starts again in %.3g s: %s", name, delay, why)
+            logger.warning("the agent %s starts again in %.3g s: %s", actor.path, delay, why)
         else:
-            log_error(logger, f"the agent {name} starts again in {delay:.3g} s", self.crash)
+            log_error(logger, f"the agent {actor.path} starts again in {delay:.3g} s", self.crash)
             self._tell_crash(self.crash)
         text = describe_error(self.crash) or why
         actor.publish(Restarted(actor.epoch + 1, text, delay))

@@ -1,36 +1,30 @@
 """Supervisors: what you hold of a group of agents that are started again when they crash."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVarTuple, Unpack, get_args
+from typing import Literal, TypeVarTuple, Unpack, get_args
 
 import trio
 
-from greenroom.core import AgentNotRunningError, ConfigurationError, SelfWaitError, SupervisionError
-from greenroom.resilience import Backoff
+from greenroom.core import ConfigurationError, SelfWaitError, SupervisionError
+from greenroom.resilience import Backoff, Budget
+from greenroom.runtime.actor import current_actor
+from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import check_grace
-from greenroom.runtime.introspection import SupervisorStatistics
-from greenroom.runtime.spawning import spawn_child, spawn_root
+from greenroom.runtime.limits import RestartWindow
+from greenroom.runtime.outcome import SupervisorOutcome
+from greenroom.runtime.spawning import AgentT, spawn_child, spawn_root
 from greenroom.runtime.supervision import (
+    Host,
     Member,
     Restart,
-    RestartWindow,
     Strategy,
     SupervisedAgent,
     Supervision,
 )
-from greenroom.runtime.task_tree import current_actor, require_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from greenroom.resilience import Budget
-    from greenroom.runtime.actor import Actor, Unattended
-    from greenroom.runtime.handle import AgentHandle
-    from greenroom.runtime.internals import AgentInternals
-    from greenroom.runtime.outcome import SupervisorOutcome
-    from greenroom.runtime.runtime import AgentRuntime
-    from greenroom.session import AgentSession
-
+from greenroom.runtime.task_tree import require_loop
+from greenroom.session import AgentSession
 
 Ts = TypeVarTuple("Ts")
 
@@ -54,6 +48,23 @@ class SupervisedChild:
     state: Literal["running", "restarting"]
     session_id: str = ""
     supervisor: "Supervisor | None" = None
+
+
+@dataclass(frozen=True)
+class SupervisorStatistics:
+    """A look into one supervisor.
+
+    Attributes:
+        children: children that have not ended for good, its own alone.
+        restarting: those of them that wait to be started again.
+        restarts: restarts ordered so far; one of a group counts once.
+        recent: those of them within the period that ends now.
+    """
+
+    children: int
+    restarting: int
+    restarts: int
+    recent: int
 
 
 class Supervisor:
@@ -91,14 +102,14 @@ class Supervisor:
 
     def spawn(
         self,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
+        session: AgentSession,
+        agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
         *args: *Ts,
         restart: Restart = "temporary",
-        unattended: "Unattended" = "ask",
+        unattended: Unattended = "ask",
         name: str | None = None,
-        budget: "Budget | None" = None,
-    ) -> "AgentHandle":
+        budget: Budget | None = None,
+    ) -> AgentHandle:
         """Start an agent as the last child, and return its handle at once.
 
         The handle, the session, the mailbox and the subscribers stay the same over all restarts;
@@ -127,9 +138,19 @@ class Supervisor:
         """
         self._refuse(restart)
         supervision = self._supervision
-        handle = supervision.home.spawn(
-            session, agent_fn, args, unattended=unattended, name=name, budget=budget
-        )
+        host = supervision.host
+        if host.owner is None:
+            handle = spawn_root(
+                host.kernel,
+                session,
+                agent_fn,
+                args,
+                unattended=unattended,
+                name=name,
+                budget=budget,
+            )
+        else:
+            handle = spawn_child(host.owner, session, agent_fn, args, name=name, budget=budget)
         member = SupervisedAgent(handle._actor, supervision, restart)
         handle._actor.member = member
         supervision.add(member)
@@ -157,7 +178,7 @@ class Supervisor:
         self._refuse(restart)
         parent = self._supervision
         below = make_supervisor(
-            parent.home,
+            parent.host,
             strategy,
             intensity=intensity,
             period=period,
@@ -196,7 +217,7 @@ class Supervisor:
 
     # -- the end --------------------------------------------------------------------------------
 
-    async def wait(self) -> "SupervisorOutcome":
+    async def wait(self) -> SupervisorOutcome:
         """Wait until it has ended and all of its agents with it, and return how.
 
         It ends by `shutdown`, by giving up, or with the runtime or agent that it belongs to; never
@@ -212,7 +233,7 @@ class Supervisor:
         assert outcome is not None  # set in the same step as the event
         return outcome
 
-    async def shutdown(self, grace: float = 5.0) -> "SupervisorOutcome":
+    async def shutdown(self, grace: float = 5.0) -> SupervisorOutcome:
         """End its children for good, the last started first, and return how it ended.
 
         Each has `grace` seconds for the turn in hand before it is cancelled. A second call joins
@@ -229,18 +250,19 @@ class Supervisor:
         return await self.wait()
 
     def _refuse_wait(self, what: str) -> None:
-        self._supervision.home.require_loop(what)
+        require_loop(self._supervision.host.kernel.token, what)
         caller = current_actor()
         while caller is not None:
-            if self._supervision in _supervisors_of(caller):
+            member = caller.member
+            if isinstance(member, Member) and self._supervision in member.supervisors:
                 raise SelfWaitError(
                     f"{what} of a supervisor would wait for the agent that calls it"
                 )
-            caller = caller.parent or caller.runtime._host
+            caller = caller.above
 
 
 def make_supervisor(
-    home: "Home",
+    host: Host,
     strategy: Strategy,
     *,
     intensity: int,
@@ -250,7 +272,7 @@ def make_supervisor(
     parent: Supervision | None = None,
     restart: Restart = "temporary",
 ) -> Supervisor:
-    """Make a supervisor in its home, below another one if there is one."""
+    """Make a supervisor under its host, below another one if there is one."""
     if strategy not in get_args(Strategy):
         raise ConfigurationError(
             f"{strategy!r} is none of 'one_for_one', 'rest_for_one' and 'one_for_all'"
@@ -260,7 +282,7 @@ def make_supervisor(
             f"backoff={backoff!r} is no back-off", hint="write backoff=Backoff(first=0.1)"
         )
     supervision = Supervision(
-        home,
+        host,
         parent,
         name=name,
         restart=restart,
@@ -269,7 +291,7 @@ def make_supervisor(
         backoff=backoff or Backoff(),
     )
     if parent is None:
-        home.add(supervision)
+        host.add(supervision)
     return Supervisor(supervision)
 
 
@@ -282,98 +304,6 @@ def _look_at(member: Member) -> SupervisedChild:
         restart=member.restart,
         restarts=member.restarts,
         state=state,
-        session_id=member.actor.session.session_id if isinstance(member, SupervisedAgent) else "",
+        session_id=member.actor.session_id if isinstance(member, SupervisedAgent) else "",
         supervisor=Supervisor(member) if isinstance(member, Supervision) else None,
     )
-
-
-def _supervisors_of(actor: "Actor") -> list[Supervision]:
-    """Return the supervisors above an agent, the nearest first."""
-    found: list[Supervision] = []
-    above = actor.member.parent if actor.member else None
-    while above is not None:
-        found.append(above)
-        above = above.parent
-    return found
-
-
-# -- where its agents live: under the runtime, or under the agent that made it -----------------------
-
-
-class Home:
-    """The nursery in which a supervisor's agents live and its jobs run, and who learns of its end."""
-
-    def __init__(self, runtime: "AgentRuntime", owner: "Actor | None") -> None:
-        """Take the runtime, or the present life of the agent that owns the supervisor.
-
-        Raises:
-            RuntimeClosedError: the runtime is not open.
-            AgentNotRunningError: the agent's function has returned.
-        """
-        self._runtime = runtime
-        self.owner = owner
-        self._life = owner.life if owner else None
-        self.nursery = runtime._open_nursery()
-        """Where everything of it runs."""
-        if self._life is not None:
-            if self._life.nursery is None:
-                raise AgentNotRunningError("the agent has returned, and supervises no more")
-            self.nursery = self._life.nursery
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not begun to end."""
-        if self._life is not None:
-            return self._life.nursery is not None
-        return self._runtime._open
-
-    def require_loop(self, what: str) -> None:
-        """Raise `EventLoopError` where the caller is in another thread or loop."""
-        require_loop(self._runtime, what)
-
-    def add(self, supervision: "Supervision") -> None:
-        """Remember a supervisor that nobody stands above."""
-        self._supervisions[supervision] = None
-
-    def forget(self, supervision: "Supervision", crash: "SupervisionError | None") -> None:
-        """It has ended; where it gave up, the agent that owns it crashes."""
-        self._supervisions.pop(supervision, None)
-        if crash is not None and self._life is not None and self.is_open:
-            self._life.fail(crash)
-
-    @property
-    def _supervisions(self) -> "dict[Supervision, None]":
-        return self._runtime._supervisions if self._life is None else self._life.supervisions
-
-    def spawn(
-        self,
-        session: "AgentSession",
-        agent_fn: "Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]]",
-        args: tuple[*Ts],
-        *,
-        unattended: "Unattended",
-        name: str | None,
-        budget: "Budget | None",
-    ) -> "AgentHandle":
-        """Start an agent here; `Supervisor.spawn` says what may be raised."""
-        if self.owner is None:
-            return spawn_root(
-                self._runtime,
-                session,
-                agent_fn,
-                args,
-                unattended=unattended,
-                name=name,
-                budget=budget,
-            )
-        return spawn_child(
-            self.owner,
-            session,
-            agent_fn,
-            args,
-            detached=False,
-            scope="turn",
-            report=True,
-            name=name,
-            budget=budget,
-        )

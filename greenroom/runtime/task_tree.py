@@ -1,85 +1,65 @@
-"""The tasks of agents: in whose task tree a piece of code runs, in which event loop, and which tasks are alive.
+"""The tasks of agents: whose task runs, in which event loop, and which of them are alive.
 
-Which agent calls is read off trio's task tree, since a task that an agent starts in a nursery of the
-application's is not part of that agent, although it inherits its context variables. The tree ends
-where a thread calls back: trio runs what a plain tool's thread passes to `trio.from_thread` in a system
-task, or in a task of its own. There, and only there, the context variable tells whose thread it is; so
-that it does, each new task is given the agent in whose tree it begins.
+Theory of operation
+===================
+
+A task belongs to the agent in whose task tree it runs, and the tree is trio's own: from the task up
+through the nurseries to one that `owned_by` has marked. A context variable would not do. A task that an
+agent starts in a nursery of the application's inherits the agent's variables, and is not part of it.
+
+There is one place where the tree does not tell: what the thread of a plain tool passes to
+`trio.from_thread` runs in a system task, below no agent. There, and only there, the context variable
+counts. So that it is right there, each new task is given the owner in whose tree it begins.
+
+trio's tree does not tell which tasks are alive either. Where code enters a nursery and never leaves it,
+trio closes another one in its place, or drops it together with the task that opened it; its tasks live on,
+and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends them, and the end of a
+life waits for the last one of its `TaskGroup`.
+
+Nothing here knows what an owner is.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import AgentContext, EventLoopError, Message, SelfWaitError
+from greenroom.core import EventLoopError
 
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.runtime import AgentRuntime
-
-
-_of_context: ContextVar["Actor | None"] = ContextVar("greenroom_actor", default=None)
-_of_task: "dict[trio.lowlevel.Task, Actor]" = {}
-"""The agents of this process, by the task that their task trees hang from."""
+_of_context: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
+_of_task: dict[trio.lowlevel.Task, object] = {}
+"""The owners of this process, by the task that their task trees hang from."""
 
 
 @contextmanager
-def running_as(actor: "Actor") -> Iterator[None]:
-    """Make the current task, and all that it starts, the agent's."""
+def owned_by(owner: object) -> Iterator[None]:
+    """Make the current task, and all that it starts, the owner's."""
     task = trio.lowlevel.current_task()
-    _of_task[task] = actor
-    _of_context.set(actor)
+    _of_task[task] = owner
+    _of_context.set(owner)
     try:
         yield
     finally:
         del _of_task[task]
 
 
-def correct_context(task: trio.lowlevel.Task) -> None:
-    """Let a new task not pass for that of the agent that has started it in a nursery of others."""
-    inherited = task.context.get(_of_context)
-    if inherited is not None and (actor := actor_of(task)) is not inherited:
-        task.context.run(_of_context.set, actor)
+def owner_of(task: trio.lowlevel.Task) -> object | None:
+    """Return the owner in whose task tree a task runs, or None outside of any."""
+    owner, is_system = _climb(task)
+    return task.context.get(_of_context) if is_system else owner
 
 
-def actor_of(task: trio.lowlevel.Task) -> "Actor | None":
-    """Return the agent in whose task tree a task runs, or None outside of any."""
-    actor, is_system = _climb(task)
-    return task.context.get(_of_context) if is_system else actor
+def current_owner() -> object | None:
+    """Return the owner in whose task tree the caller runs, or None outside of any.
 
-
-def current_actor() -> "Actor | None":
-    """Return the agent in whose task tree the caller runs, or None outside of any.
-
-    In a thread, outside of any event loop, it is the agent whose thread that is.
+    In a thread, outside of any event loop, it is the owner whose thread that is.
     """
     if not trio.lowlevel.in_trio_task():
         return _of_context.get()
-    actor, is_system = _climb(trio.lowlevel.current_task())
+    owner, is_system = _climb(trio.lowlevel.current_task())
     # Not the task's context: `from_thread.run_sync` runs in the thread's, but in a task of trio's.
-    return _of_context.get() if is_system else actor
-
-
-def calling_agent() -> AgentContext | None:
-    """Return the context of the agent in whose task tree or tool call the caller is, or None.
-
-    So code learns whether an agent has called it, without being handed anything. A task that a tool
-    has started in a nursery of the application's is not part of the agent.
-    """
-    actor = current_actor()
-    return None if actor is None else actor.context
-
-
-def calling_history() -> tuple[Message, ...]:
-    """Return the conversation so far of the agent that calls, see `calling_agent`; empty outside of any.
-
-    A tool learns from it who said what; the messages are not to be changed.
-    """
-    actor = current_actor()
-    return () if actor is None else actor.session.history
+    return _of_context.get() if is_system else owner
 
 
 def entered_from_thread() -> bool:
@@ -87,10 +67,23 @@ def entered_from_thread() -> bool:
     return trio.lowlevel.in_trio_task() and _climb(trio.lowlevel.current_task())[1]
 
 
-def _climb(task: trio.lowlevel.Task) -> "tuple[Actor | None, bool]":
-    """Return the agent that is found up the tree, and whether the way ends in trio's own nurseries."""
+def runs_below(task: trio.lowlevel.Task, top: trio.lowlevel.Task, depth: int) -> bool:
+    """Whether a task is `top`, or runs below a nursery that `top` opened when it had `depth` open."""
     each = task
-    while (actor := _of_task.get(each)) is None:
+    while each is not top:
+        nursery = each.parent_nursery
+        if nursery is None:
+            return False
+        each = nursery.parent_task
+        if each is top:
+            return nursery in each.child_nurseries[depth:]
+    return True
+
+
+def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
+    """Return the owner that is found up the tree, and whether the way ends in trio's own nurseries."""
+    each = task
+    while (owner := _of_task.get(each)) is None:
         nursery = each.parent_nursery
         if nursery is None:
             return None, False
@@ -98,34 +91,23 @@ def _climb(task: trio.lowlevel.Task) -> "tuple[Actor | None, bool]":
         if root.parent_nursery is None and nursery not in root.child_nurseries[-1:]:
             return None, True  # a system task; the innermost nursery is main's
         each = root
-    return actor, False
+    return owner, False
 
 
-def is_inside(actor: "Actor") -> bool:
-    """Whether the caller is part of an agent: runs in it, or in an agent below it."""
-    caller = current_actor()
-    while caller is not None and caller is not actor:
-        # A root may live in a runtime that another agent has opened: it is part of that one.
-        caller = caller.parent or caller.runtime._host
-    return caller is not None
+def _correct_context(task: trio.lowlevel.Task) -> None:
+    """Give a new task its own owner, where it has inherited that of the task that started it."""
+    inherited = task.context.get(_of_context)
+    if inherited is not None and (owner := owner_of(task)) is not inherited:
+        task.context.run(_of_context.set, owner)
 
 
-def refuse_self_wait(actor: "Actor", what: str) -> None:
-    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
-    if is_inside(actor):
-        raise SelfWaitError(
-            f"{what} would wait for the agent that calls it",
-            hint="use interrupt_nowait() or kill(), or call it from outside of the agent",
-        )
-
-
-def require_loop(runtime: "AgentRuntime", what: str) -> None:
-    """Raise `EventLoopError` where the caller is in another thread or loop than the runtime.
+def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
+    """Raise `EventLoopError` where the caller is in another thread or loop than the token's.
 
     Called before the first change: waking a task from a foreign thread breaks the event loop.
     """
     try:
-        is_ours = trio.lowlevel.current_trio_token() is runtime._token
+        is_ours = trio.lowlevel.current_trio_token() is token
     except RuntimeError:
         is_ours = False
     if not is_ours:
@@ -138,11 +120,7 @@ def require_loop(runtime: "AgentRuntime", what: str) -> None:
         )
 
 
-# -- the living tasks: all that an agent's function has started and that has not ended ---------------
-#
-# trio's own tree does not tell it. Where code leaves a nursery open, trio closes another one in its
-# place, or lets go of it together with the task that opened it; its tasks live on, and nobody waits for
-# them. So tasks are counted as trio starts and ends them.
+# -- which tasks are alive ----------------------------------------------------------------------------
 
 
 class LivingTasks(trio.abc.Instrument):
@@ -176,7 +154,7 @@ class LivingTasks(trio.abc.Instrument):
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """A task belongs to the agent, and to the group, of the one that has opened its nursery."""
-        correct_context(task)
+        _correct_context(task)
         nursery = task.parent_nursery
         group = self._groups.get(nursery.parent_task) if nursery is not None else None
         if group is not None:

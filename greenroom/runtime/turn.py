@@ -1,17 +1,33 @@
-"""One turn: from an input to the end of the agent's answer to it.
+"""Turns: from an input to the end of the agent's answer to it.
 
-A turn is a cancel scope with a clean end. Whatever happens inside (an end, an error, an interrupt,
-the end of the agent) it leaves a history in which every tool call is answered, saves it, and says
-how it ended. In order: the scope closes; subagents that the turn spawned are gone, unless it
-completed; open calls get their `ToolEnd`; the history is paired and saved; the state is idle;
-`Done` is published; what waits for the turn wakes. Only a turn that is suspended leaves calls open,
-those that have not started.
+Theory of operation
+===================
+
+A turn is in one of these states; its input's id is what ties it to whoever waits for its end:
+
+    queued ──taken──▶ taken ──entered──▶ open ──left──▶ ending ──▶ closed
+                        └──dropped (answered without a turn), or put back (the life broke off)
+
+*Queued* is the mailbox's. *Taken*: a task has the input and is about to open a turn, and an interrupt is
+meant for that one already. Which task opens it is for the agent to decide; the one that took the input may
+take another meanwhile (`is_handed_on`). At most one turn is *open*. Entering it has no checkpoint: the one
+step that may fail comes first, and a scope that is entered must reach its exit.
+
+A cancel may fall anywhere into the body, and nowhere else. However the body is left (an end, an error, an
+interrupt, the end of the agent), *ending* runs shielded, in this order: the subagents that the turn has
+spawned are gone, unless it completed; open calls get their `ToolEnd`; every call in the history has a
+result, and it is saved, within `flush_grace`; the state is idle; `Done` is published; whoever waits for the
+turn wakes. Only a turn that is suspended leaves calls unanswered, those that have not started.
+
+One of our typed errors ends the turn (failed) and goes no further; a cancel and any other error go on, to
+the function and beyond. A turn that was entered by hand and never left is closed by `abandon`, at the end of the life. A crash of the process leaves
+what was saved last: the input, and calls without a result, which the next load answers.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 import trio
 from msgspec import UNSET
@@ -21,9 +37,10 @@ from greenroom.core import (
     AgentState,
     ConversationInput,
     Done,
+    Hook,
     Message,
+    OutputChunk,
     Resume,
-    StopReason,
     TurnError,
     TurnStart,
     TurnStatus,
@@ -34,31 +51,57 @@ from greenroom.core import (
     type_name,
 )
 from greenroom.runtime.interruption import Interruption, InterruptMode
+from greenroom.runtime.limits import BudgetScope
+from greenroom.runtime.mailbox import Mailbox, as_message
 from greenroom.runtime.outcome import (
     TurnResult,
     error_chunk,
     is_cancelled,
     is_typed,
+    leave_scope,
     messages_of,
+    messages_since,
     must_propagate,
     split_failure,
+    stop_reason_of,
 )
-from greenroom.runtime.task_tree import require_loop
-from greenroom.session import WENT_ON
-
-if TYPE_CHECKING:
-    from greenroom.runtime.actor import Actor
-    from greenroom.runtime.budget import BudgetScope
+from greenroom.runtime.output import Output
+from greenroom.runtime.task_tree import runs_below
+from greenroom.session import WENT_ON, AgentSession
 
 logger = logging.getLogger("greenroom.runtime")
+
+
+class _Agent(Protocol):
+    """What a turn needs of its agent."""
+
+    @property
+    def session(self) -> AgentSession: ...
+    @property
+    def is_root(self) -> bool: ...
+    @property
+    def main_task(self) -> trio.lowlevel.Task | None: ...
+    def check_loop(self, what: str) -> None: ...
+    def refuse_if_ended(self) -> None: ...
+    def publish(self, chunk: OutputChunk) -> None: ...
+    def notify(self, hook: Hook, *details: object) -> None: ...
+    def set_state(self, state: AgentState) -> None: ...
+    def expect_questions(self) -> None: ...
+    def running(self, turn: "Turn") -> tuple[str, ...]: ...
+    def clip_cleanups(self, deadline: float, turn: "Turn") -> None: ...
+    async def end_subagents(self, turn: "Turn") -> None: ...
+    async def flush(self) -> None: ...
+    def begin_turn(self) -> BudgetScope | None: ...
+    def close_turn(self, status: TurnStatus) -> None: ...
 
 
 class Turn:
     """One turn of one agent; made when its input is taken, entered with `async with`."""
 
-    def __init__(self, actor: "Actor", message: ConversationInput) -> None:
+    def __init__(self, turns: "Turns", message: ConversationInput) -> None:
         """Made by the runtime when the agent takes the message."""
-        self._actor = actor
+        self._turns = turns
+        self._agent = agent = turns.agent
         self._scope = trio.CancelScope()
         self._timer: BudgetScope | None = None
         self._is_used = False
@@ -94,32 +137,32 @@ class Turn:
         """Tokens of the turn's model calls."""
         self.interruption = Interruption(
             self._scope,
-            running=lambda: actor.running(self),
-            clip_cleanups=lambda deadline: actor.cleanups.clip(deadline, of_turn=self),
+            running=lambda: agent.running(self),
+            clip_cleanups=lambda deadline: agent.clip_cleanups(deadline, self),
         )
 
     async def __aenter__(self) -> Self:
-        actor = self._actor
-        require_loop(actor.runtime, "a turn")
-        actor.refuse_if_ended()
-        if actor.turns.current is not None:
+        agent = self._agent
+        agent.check_loop("a turn")
+        agent.refuse_if_ended()
+        if self._turns.current is not None:
             raise TurnError(
                 "a turn is open already", hint="leave its `async with` block before the next one"
             )
         if self._is_used:
             raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
-        self._before = actor.session.history
+        self._before = agent.session.history
         # The one step that may fail comes first, and there is no checkpoint in here: a scope that
         # is entered must reach its exit.
         self._begin_conversation()
         self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
-        actor.turns.open(self)
-        actor.publish(TurnStart(self.message.id, self.message.sender))
-        actor.notify("before_turn", self.message)
-        actor.set_state(AgentState.processing())
-        self._timer = actor.budgets.first_to_end
+        self._turns.open(self)
+        self._timer = agent.begin_turn()
+        agent.publish(TurnStart(self.message.id, self.message.sender))
+        agent.notify("before_turn", self.message)
+        agent.set_state(AgentState.processing())
         if self._timer is not None:
             self._scope.deadline = self._timer.budget.deadline
         self._scope.__enter__()
@@ -128,11 +171,11 @@ class Turn:
 
     def _begin_conversation(self) -> None:
         """Go on with the calls that were left open, or answer them and append the message."""
-        session, message = self._actor.session, self.message
+        session, message = self._agent.session, self.message
         if not isinstance(message, Resume):
-            session.pair_tool_uses(WENT_ON)
+            session.conversation.pair_tool_uses(WENT_ON)
             if self.append:
-                session.add_message(_said(message))
+                session.add_message(as_message(message))
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
             raise TurnError(
                 "these calls are no longer open", hint="a Resume gets one turn, the first"
@@ -144,23 +187,20 @@ class Turn:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if self._actor.turns.current is not self:
+        if self._turns.current is not self:
             return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
         self._is_open = False
-        left = self._close_scope(kind, error, trace)
-        if left is None and self._timer is not None and self._is_out_of_time:
+        left = leave_scope(self._scope, error)
+        was_ended = self._is_left or self.interruption.took_effect
+        if left is None and self._scope.cancelled_caught and not was_ended and self._timer:
             left = self._timer.exceeded("seconds")
         status = self._status(left)
         self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
         failure, further = split_failure(left)
         if failure is not None:
             self._failures.append(failure)
-        try:
-            broken = await self._end(status, left)
-            further = broken if further is None else further
-        finally:
-            self.interruption.finish()
-            self._actor.notify("after_turn", self._done)
+        broken = await self._end(status, left)
+        further = broken if further is None else further
         if further is None:
             return True
         if further is error:
@@ -177,11 +217,7 @@ class Turn:
             )
         )
         self.interruption.body_is_over(is_completed=False)
-        try:
-            await self._end(TurnStatus.FAILED, None)
-        finally:
-            self.interruption.finish()
-            self._actor.notify("after_turn", self._done)
+        await self._end(TurnStatus.FAILED, None)
 
     def suspend(self) -> None:
         """Leave calls open that have not started, when the block is left: somebody answers later.
@@ -194,16 +230,9 @@ class Turn:
         Raises:
             TurnError: the turn is not open, or is a subagent's: whoever answers for its root is asked.
             EventLoopError: called from another thread.
-
-        Example:
-            ```python
-            if reply.tool_uses and not is_office_hour():
-                turn.suspend()
-                break
-            ```
         """
         self._check_open("suspend")
-        if self._actor.parent is not None:
+        if not self._agent.is_root:
             hint = "its questions go to whoever answers for its root"
             raise TurnError("a subagent's turn can't be suspended", hint=hint)
         self.is_suspended = True
@@ -215,7 +244,7 @@ class Turn:
         self._scope.cancel()
 
     def _check_open(self, method: str) -> None:
-        require_loop(self._actor.runtime, f"{method}()")
+        self._agent.check_loop(f"{method}()")
         if not self._is_open:
             raise TurnError(
                 f"{method} was called for a turn that is not open",
@@ -234,12 +263,6 @@ class Turn:
             TurnError: the turn is not open.
             InvalidJSONError: it is not a JSON value; what was set before still counts.
             EventLoopError: called from another thread.
-
-        Example:
-            ```python
-            async with agent.turn(message) as turn:
-                turn.set_result({"words": len(message.text.split())})
-            ```
         """
         self._check_open("set_result")
         self._value = serde.dumps(serde.plain(value, "the result of a turn"))
@@ -256,15 +279,7 @@ class Turn:
 
     def encloses(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task runs inside of the turn's block, so that the block waits for it."""
-        each = task
-        while each is not self._task:
-            nursery = each.parent_nursery
-            if nursery is None:
-                return False
-            each = nursery.parent_task
-            if each is self._task:
-                return nursery in each.child_nurseries[self._depth :]
-        return True
+        return self._task is not None and runs_below(task, self._task, self._depth)
 
     @property
     def is_steerable(self) -> bool:
@@ -276,52 +291,44 @@ class Turn:
 
         Never between a call and its result: then it waits for the next boundary.
         """
-        session = self._actor.session
+        session = self._agent.session
         if not self.is_steerable or any(message.tool_uses for message in session.history[-1:]):
             return
-        for message in self._actor.mailbox.take_all():
+        for message in self._turns.mailbox.take_all():
             self.inputs.append(message.id)
-            session.add_message(_said(message))
-
-    def _close_scope(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> BaseException | None:
-        try:
-            absorbed = self._scope.__exit__(kind, error, trace)
-        except BaseException as rest:  # noqa: BLE001 (handed on by the caller)
-            return rest
-        return None if absorbed else error
-
-    @property
-    def _is_out_of_time(self) -> bool:
-        """Whether it was the deadline that cancelled the body."""
-        return self._scope.cancelled_caught and not (self._is_left or self.interruption.took_effect)
+            session.add_message(as_message(message))
 
     def _status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
             return TurnStatus.INTERRUPTED
         if left is not None:
             return TurnStatus.FAILED
-        is_waiting = self.is_suspended and (self._is_left or self._actor.session.unstarted)
+        is_waiting = self.is_suspended and (self._is_left or self._agent.session.unstarted)
         return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
         """Clean up, save and publish; return what a broken store raised beside our own errors."""
+        try:
+            return await self._clean_up(status, left)
+        finally:
+            self.interruption.finish()
+            self._agent.notify("after_turn", self._done)
+
+    async def _clean_up(
+        self, status: TurnStatus, left: BaseException | None
+    ) -> BaseException | None:
         with trio.CancelScope(shield=True):
             refused = await self._settle(status)
             if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
                 status = TurnStatus.FAILED
                 self.interruption.body_is_over(is_completed=False)
-                await self._actor.children.end(of_turn=self)
+                await self._agent.end_subagents(self)
         broken = refused if refused is not None and not is_typed(refused) else None
         if refused is not None and broken is None:
             self._failures.append(refused)
         for failure in self._failures:
-            self._actor.publish(error_chunk(failure))
-        self._actor.set_state(AgentState.idle())
+            self._agent.publish(error_chunk(failure))
+        self._agent.set_state(AgentState.idle())
         self._publish_end(
             status,
             clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
@@ -330,15 +337,15 @@ class Turn:
         return broken
 
     async def _settle(self, status: TurnStatus) -> BaseException | None:
-        actor = self._actor
+        agent = self._agent
         if status is not TurnStatus.COMPLETED:
-            await actor.children.end(of_turn=self)
-        progress = actor.output.close_tools()
-        actor.session.keep_open |= (waits := status is TurnStatus.WAITING)
-        repaired = actor.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+            await agent.end_subagents(self)
+        progress = self._turns.output.close_tools()
+        agent.session.conversation.keep_open |= (waits := status is TurnStatus.WAITING)
+        repaired = agent.session.conversation.pair_tool_uses(outputs=progress, keep_unstarted=waits)
         self.interruption.repaired = repaired
         try:
-            await actor.flush()
+            await agent.flush()
         except BaseException as refused:
             if must_propagate(refused):
                 raise
@@ -348,15 +355,15 @@ class Turn:
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         if status is not TurnStatus.COMPLETED:
             self._value = None
-        new = _since(self._before, self._actor.session.history)
+        new = messages_since(self._before, self._agent.session.history)
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
-        self._actor.turns.compare_replies(len(asked), self.replies)
+        self._turns.compare_replies(len(asked), self.replies)
         last = replies[-1] if replies else None
         result = TurnResult(
             status=status,
             text=last.text if last else "",
-            stop_reason=_stop_reason(last, status),
+            stop_reason=stop_reason_of(last, status),
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
@@ -365,30 +372,8 @@ class Turn:
         self._done = Done(
             self.message.id, status, result.stop_reason, result.usage, result.error, self.value
         )
-        self._actor.publish(self._done)
-        self._actor.turns.close(self, result)
-
-
-def _said(message: ConversationInput) -> Message:
-    """Return what an input adds to the conversation."""
-    return Message.user(message.content, id=message.id, sender=message.sender)
-
-
-def _since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
-    """Return what was said since; a compaction or a rewind may have moved all of it meanwhile."""
-    count = len(before)
-    if count <= len(now) and (not count or now[count - 1] is before[-1]):
-        return now[count:]
-    known = {id(message) for message in before}
-    return [message for message in now if id(message) not in known]
-
-
-def _stop_reason(last: Message | None, status: TurnStatus) -> StopReason | None:
-    """Say why the last reply ended; where it broke off with an error, the error says it."""
-    if last is None:
-        return None
-    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
-    return None if broke_off else last.stop_reason
+        self._agent.publish(self._done)
+        self._turns.close(self, result)
 
 
 # -- the turns of one agent: which is open, which input each takes, and who waits for it -------------
@@ -402,9 +387,13 @@ class Turns:
     meanwhile the first may take the next. So turns and inputs belong together by the input's id.
     """
 
-    def __init__(self, actor: "Actor") -> None:
-        """Start with none."""
-        self._actor = actor
+    def __init__(self, agent: _Agent, output: Output, room: int) -> None:
+        """Start with none, and a mailbox with room for so many inputs."""
+        self.agent = agent
+        self.output = output
+        self._room = room
+        self.mailbox = Mailbox(room, self.take, self.resume)
+        """What was sent and not taken."""
         self.count = 0
         """How many have begun."""
         self.current: Turn | None = None
@@ -415,7 +404,7 @@ class Turns:
         self._taken: dict[str, Turn] = {}
         # Those whose messages were put back: an interrupt that was meant for one still is.
         self._put_back: dict[str, Turn] = {}
-        self._said_uncounted = False
+        self._has_warned = False  # of replies that no model call has counted
         self.may_resume = True
         """Whether this life has neither taken an input nor begun a turn."""
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
@@ -425,19 +414,19 @@ class Turns:
 
     def await_input(self) -> None:
         """The agent is about to wait for input."""
-        require_loop(self._actor.runtime, "receive()")
+        self.agent.check_loop("receive()")
         self._let_go()
         if self.current is None:
-            self._actor.set_state(AgentState.idle())
+            self.agent.set_state(AgentState.idle())
 
     def resume(self) -> Resume | None:
         """Return what was left open before this life, where nothing else is its first input."""
-        session = self._actor.session
-        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        session = self.agent.session
+        calls = session.unstarted if self.may_resume and session.conversation.keep_open else ()
         self.may_resume = False
         if not calls:
             return None
-        self._actor.approvals.expect(session.open_questions)
+        self.agent.expect_questions()
         return Resume(calls)
 
     def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
@@ -449,16 +438,16 @@ class Turns:
         if self.current is not None and self.current.encloses(task):
             self.current.inputs.append(message.id)
             return
-        if len(self._taken) >= self._actor.limits.mailbox:
+        if len(self._taken) >= self._room:
             self._drop(next(iter(self._taken.values())))
         again = self._put_back.pop(message.id, None)
-        turn = self._taken[message.id] = Turn(self._actor, message) if again is None else again
+        turn = self._taken[message.id] = Turn(self, message) if again is None else again
         turn.taker = task
 
     def make(self, message: ConversationInput, *, steer: bool, append: bool) -> Turn:
         """Return the turn of this message: the one that was taken, else a new one."""
         taken = self._taken.get(message.id)
-        turn = Turn(self._actor, message) if taken is None else taken
+        turn = Turn(self, message) if taken is None else taken
         turn.steer, turn.append = steer, append
         return turn
 
@@ -467,25 +456,31 @@ class Turns:
         self._taken.pop(turn.message.id, None)
         self.may_resume = False
         self._let_go()
-        self._actor.mailbox.forget_interrupt()
+        self.mailbox.forget_interrupt()
         self.current = turn
         self.count += 1
-        self._actor.context.current_turn = self.count
 
     def close(self, turn: Turn, result: TurnResult) -> None:
         """A turn has ended: wake what waits for its result."""
-        actor = self._actor
         self.current, self.last = None, turn
-        actor.output.partial.clear()
-        actor.approvals.expect(())
-        actor.children.turn_ended(result.status)
-        for tool_use_id in actor.client_results.drop():
-            logger.warning(
-                "%s: a result came for the call %s, for which nobody waited",
-                actor.signature,
-                tool_use_id,
-            )
+        self.agent.close_turn(result.status)
         self._wake(turn.inputs, result)
+
+    def end_step(self) -> None:
+        """A boundary between two steps: an interrupt that waited for it takes effect."""
+        if self.current is not None:
+            self.current.interruption.at_boundary()
+
+    def begin_step(self) -> None:
+        """Count a step of the open turn, and let input that waits join it."""
+        if self.current is not None:
+            self.current.steps += 1
+            self.current.take_steering()
+
+    def count_reply(self) -> None:
+        """A model call has ended, with a reply or with what came of it."""
+        if self.current is not None:
+            self.current.replies += 1
 
     def is_in_turn(self) -> bool:
         """Whether the caller runs inside of the open turn."""
@@ -497,7 +492,7 @@ class Turns:
         Nor is what another task has taken, though it may have ended since: it has passed that on.
         """
         task = trio.lowlevel.current_task()
-        is_alone = task is self._actor.task and not any(
+        is_alone = task is self.agent.main_task and not any(
             nursery.child_tasks for nursery in task.child_nurseries
         )
         for turn in tuple(self._taken.values()):
@@ -519,6 +514,10 @@ class Turns:
         about_to_begin = (turn for turn in self._taken.values() if not turn.is_handed_on)
         return self.current or next(about_to_begin, None)
 
+    def waits(self, input_id: str) -> bool:
+        """Whether an input is on its way into the mailbox, or waits there."""
+        return input_id in self.mailbox
+
     def find(self, input_id: str) -> Turn | None:
         """Return the turn that has taken an input, if it is open or yet to begin."""
         if self.current is not None and input_id in self.current.inputs:
@@ -535,7 +534,7 @@ class Turns:
         if turn is not None:
             turn.interruption.order(mode, grace)
             return turn
-        self._actor.mailbox.interrupt()
+        self.mailbox.interrupt()
         for handed_on in tuple(self._taken.values())[:1]:
             handed_on.interruption.order(mode, grace)
         return None
@@ -565,7 +564,7 @@ class Turns:
             # An interrupt that waits for a boundary finds none in what is over.
             turn.interruption.at_boundary()
             turn.is_handed_on = False
-            self._actor.mailbox.put_back(turn.message)
+            self.mailbox.put_back(turn.message)
         self._put_back, self._taken = self._taken, {}
 
     def end(self) -> None:
@@ -582,13 +581,13 @@ class Turns:
         self._wake(turn.inputs, None)
 
     def compare_replies(self, added: int, counted: int) -> None:
-        """Say once where replies were added that no model call has counted."""
-        if added > counted and not self._said_uncounted:
-            self._said_uncounted = True
+        """Warn once where replies were added that no model call has counted."""
+        if added > counted and not self._has_warned:
+            self._has_warned = True
             logger.warning(
                 "%s added %d replies, of which %d came out of `agent.model_call`: budgets, usage and"
                 " instruments know nothing of the others",
-                self._actor.signature,
+                self.agent,
                 added,
                 counted,
             )

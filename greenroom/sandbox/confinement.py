@@ -2,11 +2,9 @@
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -15,8 +13,8 @@ from greenroom.sandbox import enforce
 from greenroom.sandbox.cgroup import Cgroup
 from greenroom.sandbox.policy import Sandbox
 from greenroom.sandbox.process import Cleanup, no_cleanup, our_python
-from greenroom.sandbox.report import Mechanisms, check_required, in_place
-from greenroom.sandbox.resolved_policy import Ground, User
+from greenroom.sandbox.report import Mechanisms, check_required, report_in_place
+from greenroom.sandbox.resolved_policy import PolicyPaths, User
 from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 from greenroom.sandbox.temporary import Placeholders, TemporaryFolder
 from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_profile
@@ -31,142 +29,127 @@ _SIGNALLED = 128
 _BUBBLEWRAP_PROCESSES = 2
 """One that waits outside, one that collects the dead inside."""
 
+_FOR_ANOTHER_USER = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file__)
+"""What has to be read inside to become another user."""
+
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-class Unconfined:
-    """Holds a command to nothing, where no sandbox is wanted."""
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-        self.report: SandboxReport | None = None
-        self.environment: dict[str, str] = {}
-        self.prefix: list[str] = []
-
-    async def __aenter__(self) -> Self:
-        """Make nothing."""
-        return self
-
-    def exit_code(self, code: int | None) -> int | None:
-        """Return the exit code of the command."""
-        return code
-
-    async def __aexit__(self, *_: object) -> None:
-        """Remove nothing."""
-
-
+@dataclass(frozen=True)
 class Confinement:
-    """Holds one command to a policy; an async context manager, open for as long as it runs.
+    """How one command is held; made without arguments, it is held to nothing.
 
     Attributes:
-        report: what is held, and by what.
-        environment: variables that the command needs on top of its own.
         prefix: what to put before the command.
+        environment: variables that the command needs on top of its own.
+        report: what is held, and by what; None without a policy.
+        adds_to_signals: whether an exit code tells of a signal as shells do, by 128 and its number.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        mechanisms: Mechanisms,
-        report: SandboxReport,
-        workspace: Workspace,
-        *,
-        user: User | None = None,
-        shown: Sequence[str] = (),
-        ignores_termination: bool = False,
-        cleanup: Cleanup = no_cleanup,
-    ) -> None:
-        """Hold nothing yet.
-
-        Args:
-            sandbox: the policy.
-            mechanisms: by what it is held here.
-            report: what of it is held.
-            workspace: where the command works.
-            user: who runs the command, if not we.
-            shown: files and folders that it must be able to read, whatever is hidden.
-            ignores_termination: SIGTERM is for the command, not for what stands around it.
-            cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
-        """
-        self._sandbox = sandbox
-        self._mechanisms = mechanisms
-        self._workspace = workspace
-        self._user = user
-        self._shown = shown
-        self._ignores_termination = ignores_termination
-        self._cleanup = cleanup
-        self._held = ExitStack()
-        self.report = report
-        self.environment: dict[str, str] = {}
-        self.prefix: list[str] = []
-
-    async def __aenter__(self) -> Self:
-        """Make what it needs.
-
-        Raises:
-            ToolError: it can't be made.
-        """
-        try:
-            await in_thread(self._prepare)
-        except BaseException:
-            await self._release()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Remove what was made."""
-        await self._release()
+    prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    report: SandboxReport | None = None
+    adds_to_signals: bool = False
 
     def exit_code(self, code: int | None) -> int | None:
-        """Return the exit code of the command, negative where a signal killed it.
+        """Return the exit code of the command, negative where a signal killed it."""
+        if code is None or not self.adds_to_signals or code <= _SIGNALLED:
+            return code
+        return _SIGNALLED - code
 
-        Bubblewrap tells of a signal as a shell does, with 128 and its number.
-        """
-        by_shell = self._mechanisms.tier == "bubblewrap" and code is not None and code > _SIGNALLED
-        return _SIGNALLED - code if by_shell and code is not None else code
 
-    async def _release(self) -> None:
-        with self._cleanup(_CLEANUP_GRACE) as scope:
+@contextmanager
+def setup_errors() -> Iterator[None]:
+    """Turn what the system refuses into a `ToolError` that says at what."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"the sandbox could not be set up: {error}") from error
+
+
+@asynccontextmanager
+async def open_confinement(
+    sandbox: Sandbox,
+    mechanisms: Mechanisms,
+    report: SandboxReport,
+    workspace: Workspace,
+    *,
+    user: User | None = None,
+    shown: Sequence[str] = (),
+    ignores_termination: bool = False,
+    cleanup: Cleanup = no_cleanup,
+) -> AsyncIterator[Confinement]:
+    """Make what a command needs to be held to a policy, and remove it at the end.
+
+    Args:
+        sandbox: the policy.
+        mechanisms: by what it is held here.
+        report: what of it is held.
+        workspace: where the command works.
+        user: who runs the command, if not we.
+        shown: files and folders that it must be able to read, whatever is hidden.
+        ignores_termination: SIGTERM is for the command, not for what is around it.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
+
+    Raises:
+        ToolError: it can't be made.
+    """
+    with_user = tuple(shown) if user is None else (*shown, *_FOR_ANOTHER_USER)
+    maker = _Maker(sandbox, mechanisms, report, workspace, user, with_user, ignores_termination)
+    try:
+        yield await in_thread(maker.make)
+    finally:
+        with cleanup(_CLEANUP_GRACE) as scope:
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
                 # A folder that takes longer to remove goes on being removed.
-                await trio.to_thread.run_sync(self._held.close, abandon_on_cancel=True)
+                await trio.to_thread.run_sync(maker.made.close, abandon_on_cancel=True)
 
-    def _prepare(self) -> None:
-        try:
-            ground = Ground.of(self._sandbox, self._workspace, (*self._shown, *self._needed))
-            self.report = in_place(self.report, self._sandbox, ground)
-            check_required(self._sandbox, self.report)
+
+@dataclass
+class _Maker:
+    """Makes one confinement; `made` removes what that has put on the disk."""
+
+    sandbox: Sandbox
+    mechanisms: Mechanisms
+    report: SandboxReport
+    workspace: Workspace
+    user: User | None
+    shown: tuple[str, ...]
+    ignores_termination: bool
+    made: ExitStack = field(default_factory=ExitStack)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def make(self) -> Confinement:
+        with setup_errors():
+            ground = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
+            self.report = report_in_place(self.report, self.sandbox, ground)
+            check_required(self.sandbox, self.report)
             temporary = TemporaryFolder.make()
-            self._held.callback(temporary.remove)
+            self.made.callback(temporary.remove)
             cgroup = self._cgroup()
             around, specification = self._around(ground, temporary.path)
-            if self._user and self._mechanisms.tier != "bubblewrap":  # which has one of its own
-                temporary.give(self._user.uid, self._user.gid)
-        except OSError as error:
-            raise ToolError(f"the sandbox could not be set up: {error}") from error
+            if self.user and self.mechanisms.tier != "bubblewrap":  # which has one of its own
+                temporary.give(self.user.uid, self.user.gid)
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
-        self.prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
-        if self._user:
-            self.prefix += self._becoming(self._user, ground)
+        prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
+        if self.user:
+            prefix += self._become_user(self.user, ground)
+        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
+        return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
     def _cgroup(self) -> Cgroup:
-        limits, inside = self._sandbox.limits, self._mechanisms.tier == "bubblewrap"
+        limits, inside = self.sandbox.limits, self.mechanisms.tier == "bubblewrap"
         cgroup = Cgroup.make(
-            self._mechanisms.cgroups,
+            self.mechanisms.cgroups,
             memory_megabytes=limits.memory_megabytes,
             processes=limits.processes and limits.processes + _BUBBLEWRAP_PROCESSES * inside,
         )
-        self._held.callback(cgroup.remove)
+        self.made.callback(cgroup.remove)
         return cgroup
 
     def _limits(self, cgroup: Cgroup) -> dict[str, object]:
-        asked, counted = self._sandbox.limits, dict(self._mechanisms.cgroups.folders)
+        asked, counted = self.sandbox.limits, dict(self.mechanisms.cgroups.folders)
         limits = {
             "RLIMIT_CPU": asked.cpu_seconds,
             "RLIMIT_FSIZE": asked.file_megabytes and asked.file_megabytes * _MEGABYTE,
@@ -174,22 +157,22 @@ class Confinement:
         if "memory" not in counted:
             limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
         return {
-            "user": [self._user.uid, self._user.gid] if self._user else [],
+            "user": [self.user.uid, self.user.gid] if self.user else [],
             "cgroups": cgroup.members,
             "limits": {name: value for name, value in limits.items() if value},
             "more_processes": asked.processes or 0 if self._counts_processes else 0,
-            "ignores_termination": self._ignores_termination,
+            "ignores_termination": self.ignores_termination,
         }
 
     @property
     def _counts_processes(self) -> bool:
         """Whether processes are limited, and with all others of the user."""
-        together = "pids" in dict(self._mechanisms.cgroups.folders)
+        together = "pids" in dict(self.mechanisms.cgroups.folders)
         return "processes" in self.report.enforced and not together
 
-    def _around(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
-        """Return what stands between our program and the command, and what our program does."""
-        match self._mechanisms.tier:
+    def _around(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+        """Return what is between our program and the command, and what our program does."""
+        match self.mechanisms.tier:
             case "bubblewrap":
                 return self._bubblewrap(ground, temporary)
             case "landlock":
@@ -197,58 +180,54 @@ class Confinement:
             case "seatbelt":
                 profile = seatbelt_profile(ground, temporary, network=self._has_network)
                 self._set_temporary(temporary)
-                return [self._mechanisms.program, "-p", profile], {}
+                return [self.mechanisms.program, "-p", profile], {}
             case "limits":
                 self._set_temporary(temporary)
                 return [], {"filter": self._filter(())}
 
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        """What has to be read inside to become another user."""
-        ours = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file__)
-        return ours if self._user else ()
-
-    def _becoming(self, user: User, ground: Ground) -> list[str]:
-        folder = ground.cwd if self._mechanisms.tier == "bubblewrap" else ""
+    def _become_user(self, user: User, ground: PolicyPaths) -> list[str]:
+        folder = ground.cwd if self.mechanisms.tier == "bubblewrap" else ""
         return our_python(
             "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
         )
 
     @property
     def _has_network(self) -> bool:
-        return self._sandbox.network == "all"
+        return self.sandbox.network == "all"
 
     def _set_temporary(self, folder: str) -> None:
         self.environment = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
-        if self._user:
-            self.environment.update(self._user.environment(folder))
+        if self.user:
+            self.environment.update(self.user.environment(folder))
 
     def _filter(self, families: tuple[int, ...]) -> str:
         """Return the filter as digits; without the network, sockets are of these families alone."""
-        if not self._mechanisms.filtered:
+        if not self.mechanisms.filtered:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
-    def _bubblewrap(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _bubblewrap(
+        self, ground: PolicyPaths, temporary: str
+    ) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
-        self._held.callback(Placeholders.hold(ground.protected).release)
+        self.made.callback(Placeholders.hold(ground.protected).release)
         # Where none could be made nothing can, for want of the right.
         protected = tuple(filter(os.path.exists, ground.protected))
         self._set_temporary(TEMPORARY)
         command = bubblewrap_command(
-            self._mechanisms.program,
+            self.mechanisms.program,
             replace(ground, protected=protected),
             unreadable=unreadable,
             network=self._has_network,
-            filtered=self._mechanisms.filtered,
-            becomes_user=self._user is not None,
+            filtered=self.mechanisms.filtered,
+            becomes_user=self.user is not None,
         )
         # The network of its own has a loopback, which reaches nothing outside.
         filtered = self._filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": filtered}
 
-    def _landlock(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _landlock(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)
         rules = {
             "read": ["/", *ground.writable, *ground.shown],
@@ -259,7 +238,7 @@ class Confinement:
         return [], {
             "landlock": rules,
             "lists": not ground.hidden,
-            "scopes": self._mechanisms.scopes,
+            "scopes": self.mechanisms.scopes,
             "drops_capabilities": True,
             "filter": self._filter(()),
         }

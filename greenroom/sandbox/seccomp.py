@@ -26,23 +26,18 @@ _NEW_USER_NAMESPACE = 0x10000000
 _TYPING = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: what puts characters into a terminal's input."""
 
+
+def _numbers(table: str) -> frozenset[int]:
+    """Read the numbers of system calls; the names are for readers."""
+    return frozenset(int(entry.split()[1]) for entry in table.split(","))
+
+
 # Both know these by the same number.
-_COMMON = {
-    "io_uring_setup": 425,
-    "io_uring_enter": 426,
-    "io_uring_register": 427,
-    "open_tree": 428,
-    "move_mount": 429,
-    "fsopen": 430,
-    "fsconfig": 431,
-    "fsmount": 432,
-    "fspick": 433,
-    "pidfd_getfd": 438,
-    "process_madvise": 440,
-    "mount_setattr": 442,
-    "quotactl_fd": 443,
-    "open_tree_attr": 467,
-}
+_COMMON = _numbers("""
+    io_uring_setup 425, io_uring_enter 426, io_uring_register 427, open_tree 428,
+    move_mount 429, fsopen 430, fsconfig 431, fsmount 432, fspick 433, pidfd_getfd 438,
+    process_madvise 440, mount_setattr 442, quotactl_fd 443, open_tree_attr 467
+""")
 _CLONE3 = 435
 
 
@@ -55,7 +50,7 @@ class _Architecture:
     ioctl: int
     clone: int
     unshare: int
-    refused: dict[str, int]
+    refused: frozenset[int]
 
 
 _X86_64 = _Architecture(
@@ -64,47 +59,16 @@ _X86_64 = _Architecture(
     ioctl=16,
     clone=56,
     unshare=272,
-    refused={
-        "ptrace": 101,
-        "syslog": 103,
-        "uselib": 134,
-        "vhangup": 153,
-        "pivot_root": 155,
-        "adjtimex": 159,
-        "chroot": 161,
-        "acct": 163,
-        "settimeofday": 164,
-        "mount": 165,
-        "umount2": 166,
-        "swapon": 167,
-        "swapoff": 168,
-        "reboot": 169,
-        "sethostname": 170,
-        "setdomainname": 171,
-        "iopl": 172,
-        "ioperm": 173,
-        "init_module": 175,
-        "delete_module": 176,
-        "quotactl": 179,
-        "lookup_dcookie": 212,
-        "clock_settime": 227,
-        "kexec_load": 246,
-        "add_key": 248,
-        "request_key": 249,
-        "keyctl": 250,
-        "perf_event_open": 298,
-        "fanotify_init": 300,
-        "open_by_handle_at": 304,
-        "clock_adjtime": 305,
-        "setns": 308,
-        "process_vm_readv": 310,
-        "process_vm_writev": 311,
-        "kcmp": 312,
-        "finit_module": 313,
-        "kexec_file_load": 320,
-        "bpf": 321,
-        "userfaultfd": 323,
-    },
+    refused=_numbers("""
+        ptrace 101, syslog 103, uselib 134, vhangup 153, pivot_root 155, adjtimex 159,
+        chroot 161, acct 163, settimeofday 164, mount 165, umount2 166, swapon 167, swapoff 168,
+        reboot 169, sethostname 170, setdomainname 171, iopl 172, ioperm 173, init_module 175,
+        delete_module 176, quotactl 179, lookup_dcookie 212, clock_settime 227, kexec_load 246,
+        add_key 248, request_key 249, keyctl 250, perf_event_open 298, fanotify_init 300,
+        open_by_handle_at 304, clock_adjtime 305, setns 308, process_vm_readv 310,
+        process_vm_writev 311, kcmp 312, finit_module 313, kexec_file_load 320, bpf 321,
+        userfaultfd 323
+    """),
 )
 _AARCH64 = _Architecture(
     audit=0xC00000B7,
@@ -112,44 +76,16 @@ _AARCH64 = _Architecture(
     ioctl=29,
     clone=220,
     unshare=97,
-    refused={
-        "lookup_dcookie": 18,
-        "umount2": 39,
-        "mount": 40,
-        "pivot_root": 41,
-        "chroot": 51,
-        "vhangup": 58,
-        "quotactl": 60,
-        "acct": 89,
-        "kexec_load": 104,
-        "init_module": 105,
-        "delete_module": 106,
-        "clock_settime": 112,
-        "syslog": 116,
-        "ptrace": 117,
-        "reboot": 142,
-        "sethostname": 161,
-        "setdomainname": 162,
-        "settimeofday": 170,
-        "adjtimex": 171,
-        "add_key": 217,
-        "request_key": 218,
-        "keyctl": 219,
-        "swapon": 224,
-        "swapoff": 225,
-        "perf_event_open": 241,
-        "fanotify_init": 262,
-        "open_by_handle_at": 265,
-        "clock_adjtime": 266,
-        "setns": 268,
-        "process_vm_readv": 270,
-        "process_vm_writev": 271,
-        "kcmp": 272,
-        "finit_module": 273,
-        "bpf": 280,
-        "userfaultfd": 282,
-        "kexec_file_load": 294,
-    },
+    refused=_numbers("""
+        lookup_dcookie 18, umount2 39, mount 40, pivot_root 41, chroot 51, vhangup 58,
+        quotactl 60, acct 89, kexec_load 104, init_module 105, delete_module 106,
+        clock_settime 112, syslog 116, ptrace 117, reboot 142, sethostname 161,
+        setdomainname 162, settimeofday 170, adjtimex 171, add_key 217, request_key 218,
+        keyctl 219, swapon 224, swapoff 225, perf_event_open 241, fanotify_init 262,
+        open_by_handle_at 265, clock_adjtime 266, setns 268, process_vm_readv 270,
+        process_vm_writev 271, kcmp 272, finit_module 273, bpf 280, userfaultfd 282,
+        kexec_file_load 294
+    """),
 )
 _ARCHITECTURES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
@@ -168,7 +104,7 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
     known = _ARCHITECTURES.get(machine or platform.machine())
     if known is None:
         return None
-    refused = sorted({**known.refused, **_COMMON}.values())
+    refused = sorted(known.refused | _COMMON)
     steps = [
         _step(_LOAD, _ARCHITECTURE_AT),
         *_unless(_EQUAL, known.audit, _KILL),
@@ -178,10 +114,10 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
         *(step for number in refused for step in _when(_EQUAL, number, _FAIL | _EPERM)),
         # Its flags lie in memory, where a filter can't look; programs fall back to clone.
         *_when(_EQUAL, _CLONE3, _FAIL | _ENOSYS),
-        *_on(known.socket, _allowing(_EQUAL, families)),
-        *_on(known.ioctl, _refusing(1, _EQUAL, _TYPING)),
-        *_on(known.clone, _refusing(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
-        *_on(known.unshare, _refusing(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
+        *_on(known.socket, _allow_values(_EQUAL, families)),
+        *_on(known.ioctl, _refuse_values(1, _EQUAL, _TYPING)),
+        *_on(known.clone, _refuse_values(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
+        *_on(known.unshare, _refuse_values(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(steps)
@@ -204,13 +140,13 @@ def _on(number: int, then: list[bytes]) -> list[bytes]:
     return [_step(_EQUAL, number, 0, len(then)), *then]
 
 
-def _allowing(test: int, values: Iterable[int]) -> list[bytes]:
+def _allow_values(test: int, values: Iterable[int]) -> list[bytes]:
     """Allow a call whose first argument is one of these."""
     allowed = [step for value in values for step in _when(test, value, _ALLOW)]
     return [_step(_LOAD, _ARGUMENTS_AT), *allowed, _step(_RETURN, _FAIL | _EPERM)]
 
 
-def _refusing(argument: int, test: int, values: Iterable[int]) -> list[bytes]:
+def _refuse_values(argument: int, test: int, values: Iterable[int]) -> list[bytes]:
     """Refuse a call whose argument is one of these, or has one of these bits."""
     refused = [step for value in values for step in _when(test, value, _FAIL | _EPERM)]
     return [_step(_LOAD, _ARGUMENTS_AT + 8 * argument), *refused, _step(_RETURN, _ALLOW)]

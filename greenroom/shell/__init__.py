@@ -1,37 +1,45 @@
 """Reading commands: what a shell command would do, told before it runs.
 
-`analyse` takes a command apart into facts: the programs that run, with their words (`Command`), the
+`list_effects` takes a command apart into facts: the programs that run, with their words (`Command`), the
 files that redirections open (`PathUse`), the variables that are set (`Change`), and whatever can't be
 told beforehand (`Unknown`). It runs nothing, knows nothing of agents or rules, and can be used alone.
 
 Example:
-    >>> facts = analyse("cd src && make CC=cc > ../out", Place("/work", "/work"))
+    >>> facts = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))
     >>> [str(fact) for fact in facts]
     ['cd src', 'make CC=cc', 'write ../out']
 """
 
+from greenroom.shell.analyser import (
+    find_lookalikes as find_lookalikes,
+    list_effects as list_effects,
+    list_program_effects as list_program_effects,
+)
 from greenroom.shell.cautions import (
     changes_programs as changes_programs,
     is_display_setting as is_display_setting,
 )
 from greenroom.shell.disk import read_beginning as read_beginning
-from greenroom.shell.effects import analyse as analyse, execute as execute, posing as posing
-from greenroom.shell.facts import (
+from greenroom.shell.effects import (
     Change as Change,
     Command as Command,
     PathUse as PathUse,
     Place as Place,
-    ShellFact as ShellFact,
+    ShellEffect as ShellEffect,
     Stars as Stars,
     Unknown as Unknown,
 )
 from greenroom.shell.glob import (
+    Fits as Fits,
     Glob as Glob,
+    expand_braces as expand_braces,
     fold as fold,
     fold_path as fold_path,
+    match_names as match_names,
     read_glob as read_glob,
+    read_names as read_names,
 )
-from greenroom.shell.parser import split_settings as split_settings, split_words as split_words
+from greenroom.shell.parser import parse as parse
 from greenroom.shell.programs import (
     RUNNERS as RUNNERS,
     SHELLS as SHELLS,
@@ -39,12 +47,13 @@ from greenroom.shell.programs import (
     abbreviates as abbreviates,
     extent as extent,
     read_only_commands as read_only_commands,
-    usage_of as usage_of,
+    read_usage as read_usage,
 )
 from greenroom.shell.words import (
     UNKNOWN as UNKNOWN,
     Part as Part,
+    SimpleCommand as SimpleCommand,
     Word as Word,
     basename as basename,
-    words_of as words_of,
+    extract_words as extract_words,
 )

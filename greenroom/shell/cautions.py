@@ -5,12 +5,12 @@ A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that sa
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from greenroom.shell.facts import Command, ShellFact, Unknown
-from greenroom.shell.programs import Usage
-from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, words_of
+from greenroom.shell.effects import Command, ShellEffect, Unknown
+from greenroom.shell.programs import Usage, extent
+from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, extract_words
 
 # Variables: which settings change what runs, and which builtins set them.
 
@@ -65,7 +65,7 @@ def concerns_variables(node: Finding) -> bool:
     return isinstance(node, Assignment)
 
 
-def run_values(node: SimpleCommand | Assignment) -> Iterator[ShellFact]:
+def list_run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
     """Say what programs may run that find it in a variable, for the sake of denials."""
     given = [node] if isinstance(node, Assignment) else list(node.assignments)
     if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
@@ -76,7 +76,7 @@ def run_values(node: SimpleCommand | Assignment) -> Iterator[ShellFact]:
             continue
         if value.unknown:
             yield Unknown(reason=f"a program may run what is only known later: {value.text}")
-        if words := words_of(value.text):
+        if words := extract_words(value.text):
             yield Command(argv=tuple(map(Word, words)), guard=True, loose=True)
 
 
@@ -215,21 +215,33 @@ _SED = re.compile(
 _AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|@]")
 
 
-def cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
+def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why.
+
+    What a program writes depends on every word that it is given, so each has to be known, unless the
+    program only reads or prints.
 
     Example:
         >>> from greenroom.shell.words import Word
-        >>> from greenroom.shell.programs import usage_of
-        >>> cautions(usage_of([Word(each) for each in ("sort", "-ro", "file", "names")]))
+        >>> from greenroom.shell.programs import read_usage
+        >>> find_cautions(read_usage([Word(each) for each in ("sort", "-ro", "file", "names")]))
         ((1, '-ro lets sort write files or run programs'),)
     """
-    name = usage.program.name.partition(" ")[0] or basename(usage.argv[0].text)
-    found = dict[int, str]()
+    argv, found = usage.argv, dict[int, str]()
+    name = usage.program.name.partition(" ")[0] or basename(argv[0].text)
     for at, why in _found(usage, name):
-        text = usage.argv[at].text[:40]
-        found.setdefault(at, why or f"{text} lets {name} write files or run programs")
+        found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
+    if extent(usage) not in ("prints", "reads"):
+        for at, word in enumerate(argv):
+            if word.unknown and not _is_message(argv, at):
+                found.setdefault(at, f"{word.text[:40]} is only known at run time")
     return tuple(sorted(found.items()))
+
+
+def _is_message(words: Sequence[Word], at: int) -> bool:
+    """Tell whether a word is the message of a commit, in which nothing matters."""
+    before = words[at - 1].text
+    return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
 
 
 def _found(usage: Usage, name: str) -> Found:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from dataclasses import dataclass, field
 from itertools import islice
 
 from greenroom.shell.glob import fold, read_glob
@@ -10,6 +11,7 @@ MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they a
 MAX_LENGTH = 4096  # of a path that the system can look up
 
 
+@dataclass(eq=False)
 class Disk:
     """The links and the names in folders, at the time of one check.
 
@@ -21,14 +23,12 @@ class Disk:
             where paths lead.
     """
 
-    def __init__(self) -> None:
-        """Begin with nothing looked up."""
-        self.full = False
-        self._left = MAX_LOOKUPS
-        self._ends: dict[str, str] = {}
-        self._missing: set[str] = set()  # nothing lies in these
-        self._folders: dict[str, str] = {}
-        self._listed: dict[str, tuple[tuple[str, str], ...] | None] = {}
+    full: bool = False
+    _lookups: int = 0
+    _ends: dict[str, str] = field(default_factory=dict)
+    _missing: set[str] = field(default_factory=set)  # nothing lies in these
+    _folders: dict[str, str] = field(default_factory=dict)
+    _listed: dict[str, tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
 
     def real(self, path: str) -> str:
         """Follow every link of an absolute path, as `os.path.realpath` does.
@@ -51,11 +51,11 @@ class Disk:
         return at
 
     def _end(self, path: str) -> str:
-        """Follow the last name of a path whose other names are no links."""
+        """Follow the last name of a path whose other names are not links."""
         if path in self._ends:
             return self._ends[path]
-        self._left -= 1
-        if self._left < 0 or len(path) > MAX_LENGTH:
+        self._lookups += 1
+        if self._lookups > MAX_LOOKUPS or len(path) > MAX_LENGTH:
             self.full = True
             return path
         try:
@@ -63,7 +63,7 @@ class Disk:
         except FileNotFoundError:
             target = ""
             self._missing.add(path)
-        except OSError:  # which is no link
+        except OSError:  # it is not a link
             target = ""
         self._ends[path] = path  # what leads back here is a circle, and stands for itself
         if target:
@@ -90,8 +90,8 @@ class Disk:
             listed = [self._names(folder or "/") for folder in found]
             # The first one may be made by the command itself; `**` may be set to mean any depth.
             sure = sure and listed != [None] and name != "**"
-            self._left -= sum(len(names or ()) for names in listed)
-            if self._left < 0:
+            self._lookups += sum(len(names or ()) for names in listed)
+            if self._lookups > MAX_LOOKUPS:
                 self.full = True
                 return [], False
             hidden = glob.head.startswith(".")

@@ -1,12 +1,19 @@
-"""Patterns of names, such as `*.py`, matched in time that no pattern and no name can blow up."""
+"""Patterns: of names, such as `*.py`, and of paths, in which `**` is any depth and `{a,b}` either.
+
+No pattern and no name can blow up the time that they are matched in.
+"""
 
 import fnmatch
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import TypeAlias
 
 _WILD = re.compile(r"[*?\[\]]")
 _NEGATED = re.compile(r"\[\^(\]?[^\]]*\])|(\[\]?[^\]]*\])")
+_BRACE = re.compile("[{,}]")
 _CLASS = re.compile(r"\[[:=.]")
 MAX_NAME = 1024  # characters of a name that a disk can hold, and more
 
@@ -60,11 +67,108 @@ def read_glob(text: str) -> Glob:
     return Glob(text)
 
 
-def loosened(text: str, *, quoted: bool) -> str:
+Steps: TypeAlias = tuple[tuple[Glob, bool], ...]
+"""The names of a pattern, and whether each may come at any depth."""
+
+Fits: TypeAlias = Callable[[Glob, str], bool]
+_ANYTHING = Glob("*")
+
+
+@lru_cache(maxsize=1024)
+def read_names(names: tuple[str, ...]) -> Steps:
+    """Read the names of a pattern: join each `**` with the name behind it; a final one is any name at any depth."""
+    steps = [
+        (read_glob(name), before == "**") for before, name in pairwise(("", *names)) if name != "**"
+    ]
+    return (*steps, (_ANYTHING, True)) if names[-1:] == ("**",) else tuple(steps)
+
+
+def match_names(
+    wanted: Steps,
+    names: Sequence[str],
+    fits: Fits = Glob.fits,
+    *,
+    folder: bool,
+    deep: str | None = None,
+) -> bool:
+    """Match the names of a path with those of a pattern, in every way at once.
+
+    Args:
+        wanted: the names of the pattern, from `read_names`.
+        names: those of the path.
+        fits: whether one name is another one.
+        folder: whether the folder before a final `**` belongs to it.
+        deep: a name of the path that stands for any number of names, if it has such.
+
+    Example:
+        >>> wanted = read_names(("src", "**", "*.py"))
+        >>> [match_names(wanted, path.split("/"), folder=False) for path in ("src/a/b.py", "a.py")]
+        [True, False]
+    """
+    places = {0}
+    for name in names:
+        if name == deep:
+            for at, (glob, _) in enumerate(wanted):
+                if at in places and fits(glob, name):
+                    places.add(at + 1)
+            continue
+        before, places = places, set()
+        for at in before - {len(wanted)}:
+            glob, any_depth = wanted[at]
+            if any_depth:
+                places.add(at)
+            if fits(glob, name):
+                places.add(at + 1)
+        if not places:
+            return False
+    final = folder and wanted[-1:] == ((_ANYTHING, True),)
+    return len(wanted) in places or (final and len(wanted) - 1 in places)
+
+
+def expand_braces(text: str, *, most: int) -> list[str]:
+    """Write out `{a,b}`, nested ones as well; braces without a comma or a partner stand for themselves.
+
+    Raises:
+        ValueError: there are more than so many.
+
+    Example:
+        >>> expand_braces("{a,b{c,d}}.x{y}", most=3)
+        ['a.x{y}', 'bc.x{y}', 'bd.x{y}']
+    """
+    waiting, done = [text], list[str]()
+    while waiting:
+        current = waiting.pop()
+        edges = _find_braces(current)
+        if not edges:
+            done.append(current)
+            continue
+        choices = [current[left + 1 : right] for left, right in pairwise(edges)]
+        start, end = current[: edges[0]], current[edges[-1] + 1 :]
+        waiting += [f"{start}{choice}{end}" for choice in reversed(choices)]
+        if len(waiting) + len(done) > most:
+            raise ValueError(f"more than {most} alternatives")
+    return done
+
+
+def _find_braces(text: str) -> list[int]:
+    """Find the first braces that have a comma: the opening one, the commas, and the closing one."""
+    first, opened = list[int](), list[list[int]]()
+    for found in _BRACE.finditer(text):
+        if found[0] == "{":
+            opened.append([found.start()])
+        elif opened:
+            opened[-1].append(found.start())
+            if found[0] == "}":
+                edges = opened.pop()
+                first = min(first or edges, edges) if len(edges) > 2 else first
+    return first
+
+
+def loosen(text: str, *, quoted: bool) -> str:
     """Write a star for the sets of a name whose characters can't be told: classes, or quoted ones.
 
     Example:
-        >>> loosened("a/x[[:digit:]][ab].c", quoted=False), loosened("[a-c]x", quoted=True)
+        >>> loosen("a/x[[:digit:]][ab].c", quoted=False), loosen("[a-c]x", quoted=True)
         ('a/x*.c', '*x')
     """
     if not (_CLASS.search(text) or (quoted and "[" in text)):

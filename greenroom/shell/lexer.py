@@ -1,122 +1,27 @@
-"""A place in a shell text, and what is found while it moves on.
+"""Words of a shell text: plain ones, quotes, and what follows a dollar sign or a backtick.
 
-The parser is one object whose classes build on each other: `Cursor` (moving), `WordReader` (words with
-their quotes and expansions), `SimpleReader` (simple commands) and `Parser` (everything that holds
-commands). Each fails closed: what it does not understand ends the reading, and the text is asked about.
+The shell evaluates the *values* of the variables that arithmetic names, subscripts and the commands
+inside them included; so an expression is as safe as what its variables hold.
 """
 
-import os
 import re
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Protocol, Self
 
 from greenroom.shell.words import (
-    FOLDER,
     ODD_TILDE,
     Finding,
     Piece,
-    SimpleCommand,
     Unclear,
     Word,
     expand,
+    find_assigned,
+    find_printed,
+    find_value,
     holds_word,
     join,
 )
-
-# What is known of a value before the command runs.
-#
-# These are the values of loops over literals, `$HOME`, `$PWD` and `$(pwd)`, and a text that stands in
-# the command itself. Everything else that a word is filled with is unknown.
-
-HOME = "HOME"
-"""The variable that holds the user's own folder."""
-
-MAX_VALUES = 64  # of a loop's variable that are looked at one by one
-_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
-_BLANK = re.compile(r"[\s\\]")
-_PRINTS_NUMBERS = re.compile(
-    r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
-)
-_SETTERS = re.compile(
-    r"\b(?:IFS|read|mapfile|readarray|printf\s+-v|getopts|declare|typeset|local|export|readonly|let"
-    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s|\(\(|\$\[|%n"
-)
-_SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
-
-
-def find_assigned(command: str) -> frozenset[str] | None:
-    """Name the variables that a command may set, to be on the safe side; None for any.
-
-    Example:
-        >>> sorted(find_assigned("x=1; for f in a; do cp $f y=2; done") or ())
-        ['x', 'y']
-        >>> find_assigned("for f in a; do read f; done") is None
-        True
-    """
-    return None if _SETTERS.search(command) else frozenset(_SET.findall(command))
-
-
-def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
-    """List the values of a variable that goes through these words; none if they are not known."""
-    is_known = [not word.dynamic or (word.number and len(word.pieces) == 1) for word in words]
-    if len(words) > MAX_VALUES or not all(is_known):
-        return ()
-    texts = [word.text if word.quoted else os.path.expanduser(word.text) for word in words]
-    if any(text[:1] == "~" and not word.quoted for text, word in zip(texts, words, strict=True)):
-        return ()
-    return tuple(
-        Piece(text, word.static, word.dynamic, word.split, word.number)
-        for text, word in zip(texts, words, strict=True)
-    )
-
-
-def find_value(
-    name: str, piece: Piece, values: Mapping[str, tuple[Piece, ...]], folder_splits: bool
-) -> Piece:
-    """Put the value of a variable in the place of its name; outside of quotes it is taken apart."""
-    if name == FOLDER:
-        return _current_folder(piece, folder_splits)
-    choices = values.get(name, ())
-    if not piece.quoted and any(map(_is_taken_apart, choices)):
-        return piece
-    return choices[0] if choices and name == HOME else piece._replace(name=name, choices=choices)
-
-
-def _is_taken_apart(value: Piece) -> bool:
-    """Tell whether the shell makes something else of a value outside of quotes.
-
-    The names that a pattern stands for are taken at their word.
-    """
-    return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
-
-
-def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
-    """Put what the commands of a substitution print in its place, if that is known."""
-    first = nodes[0] if nodes else None
-    if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
-        return piece
-    command = " ".join(word.text for word in first.words)
-    if len(nodes) == 1:
-        if first == SimpleCommand(first.words) and command == "pwd":
-            return _current_folder(piece, folder_splits)
-        return piece._replace(number=_PRINTS_NUMBERS.fullmatch(command) is not None)
-    # "$(cat <<'END' …)" is how a long message is written.
-    last = nodes[-1]
-    if command == "cat" and len(nodes) == 2 and piece.quoted and isinstance(last, SimpleCommand):
-        one = [each.operator for each in first.redirections] in (["<<"], ["<<-"])
-        text = last.redirections[0].target
-        plain = first.redirections[0].target.quoted or "\\" not in text.text
-        if one and not last.words and text.static and plain:
-            return Piece(text.text.rstrip("\n"))
-    return piece
-
-
-def _current_folder(piece: Piece, splits: bool) -> Piece:
-    return piece if splits and not piece.quoted else piece._replace(name=FOLDER)
-
 
 # Python allows about a thousand frames; one level of nesting takes up to nine of them.
 MAX_DEPTH = 40
@@ -124,13 +29,34 @@ MAX_DEPTH = 40
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _BLANK_STARTS = frozenset(" \t\\#")
 _COMMENT = re.compile(r"#[^\n]*")
+_PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
+# Words without quotes, expansions, braces and patterns, which is most of them.
+_PLAIN_WORD = rf"(?!{ODD_TILDE})[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
+PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:[ \t]++(?!#){_PLAIN_WORD})*+", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
+_PARAMETER = re.compile(r"#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*?$!#-])")
+_OPERATOR = re.compile(r":[-+?]|[-+?]|##?|%%?|//?|\^\^?|,,?")
+_OFFSET = re.compile(r":[ ]?-?[0-9]+(?::[ ]?-?[0-9]+)?\}")  # any other is arithmetic
+_IN_QUOTES = re.compile(r'[^"\\$`]+')
+_IN_HERE_DOCUMENT = re.compile(r"[^\\$`]+")
+_IN_BRACES = re.compile(r"[^'\"\\$`}<>]+")
+_SINGLE = re.compile(r"'([^']*)'")
+_ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ODD_ESCAPE = re.compile(r"\\[^nt\\'\"]")
+_SIMPLE_ESCAPES = {"n": "\n", "t": "\t"}
+_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_NUMBER = re.compile(r"\$(?:[?#$]|\{#\w+\})|\$\(\(")  # `$!` may be nothing
+_IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
+_VARIABLES = re.compile(r"[A-Za-z_]")
+# Variables that the shell fills with text of the command itself.
+_FILLED = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
+MAX_PARENTHESES = 100
+_REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
 
 
 class ShellSyntaxError(Exception):
     """The text is not in the part of the language that is understood."""
-
-
-_REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
 
 
 @dataclass
@@ -151,6 +77,10 @@ class Findings:
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
 
+    def unclear(self, reason: str, *, change: bool = False) -> None:
+        """Note something that can't be told, or a change that is not a command."""
+        self.nodes.append(Unclear(reason, change))
+
     @cached_property
     def assigned(self) -> frozenset[str] | None:
         """The variables that the command may set by other ways than a loop; None for any."""
@@ -162,15 +92,31 @@ class Findings:
         return _REDEFINES.search(self.command) is not None
 
 
-class Cursor:
-    """A text, a place in it, and what was found so far."""
+class CommandReader(Protocol):
+    """What reads the commands inside of words."""
 
-    def __init__(self, text: str, at: int = 0, *, findings: Findings, depth: int = 0) -> None:
-        """Begin at a place; what is found is added to `findings`."""
+    def read_substitution(self, end: str) -> None:
+        """Read commands from the place of the lexer up to their end, which is moved over."""
+
+    def read_text(self, text: str) -> None:
+        """Read the commands of another text, as of backticks."""
+
+
+class Lexer:
+    """A text and a place in it, from which words are read; commands inside them are found as well.
+
+    It fails closed: what it does not understand ends the reading, and the text is asked about.
+    """
+
+    def __init__(
+        self, text: str, findings: Findings, commands: CommandReader, *, depth: int = 0
+    ) -> None:
+        """Begin at the beginning; what is found is added to `findings`."""
         self.text = text
-        self.at = at
+        self.at = 0
         self.depth = depth
         self.findings = findings
+        self._commands = commands
 
     def peek(self, length: int = 1) -> str:
         """Return the next characters; fewer at the end."""
@@ -202,14 +148,6 @@ class Cursor:
             self.take(_BLANKS)
             self.take(_COMMENT)
 
-    def unclear(self, reason: str, *, change: bool = False) -> None:
-        """Note something that can't be told, or a change that is no command."""
-        self.findings.nodes.append(Unclear(reason, change))
-
-    def apart(self, text: str) -> Self:
-        """Begin to read another text, with the same findings."""
-        return type(self)(text, findings=self.findings, depth=self.depth)
-
     def nested(self) -> Self:
         """Go one level deeper for the length of a `with` block.
 
@@ -227,44 +165,6 @@ class Cursor:
     def __exit__(self, *error: object) -> None:
         """Come back up."""
         self.depth -= 1
-
-
-# Words: text, quotes, and what stands behind a dollar sign or a backtick.
-#
-# The shell evaluates the *values* of the variables that arithmetic names, subscripts and the commands
-# inside them included; so an expression is as safe as what its variables hold.
-
-_PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-# Words without quotes, expansions, braces and patterns, which is most of them.
-_PLAIN_WORD = rf"(?!{ODD_TILDE})[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
-PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:[ \t]++(?!#){_PLAIN_WORD})*+", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
-_PARAMETER = re.compile(r"#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*?$!#-])")
-_OPERATOR = re.compile(r":[-+?]|[-+?]|##?|%%?|//?|\^\^?|,,?")
-_OFFSET = re.compile(r":[ ]?-?[0-9]+(?::[ ]?-?[0-9]+)?\}")  # any other is arithmetic
-_IN_QUOTES = re.compile(r'[^"\\$`]+')
-_IN_HERE_DOCUMENT = re.compile(r"[^\\$`]+")
-_IN_BRACES = re.compile(r"[^'\"\\$`}<>]+")
-_SINGLE = re.compile(r"'([^']*)'")
-_ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
-_ODD_ESCAPE = re.compile(r"\\[^nt\\'\"]")
-_SIMPLE_ESCAPES = {"n": "\n", "t": "\t"}
-_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
-_NUMBER = re.compile(r"\$(?:[?#$]|\{#\w+\})|\$\(\(")  # `$!` may be nothing
-_IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
-_VARIABLES = re.compile(r"[A-Za-z_]")
-# Variables that the shell fills with text of the command itself.
-_FILLED = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
-MAX_PARENTHESES = 100
-
-
-class WordReader(Cursor):
-    """Reads words; commands inside them are found like all others."""
-
-    @abstractmethod
-    def substitution(self, end: str) -> None:
-        """Read the commands of a substitution up to its end, which is moved over."""
 
     def words(self) -> list[Word] | None:
         """Read all plain words that come next, or one other; None if none begins here.
@@ -362,18 +262,18 @@ class WordReader(Cursor):
         if not body:
             raise self.error("a backtick is not closed")
         special = r"\\([$`\\\"])" if quoted else r"\\([$`\\])"
-        self.apart(re.sub(special, r"\1", body[1:-1])).substitution("")
+        self._commands.read_text(re.sub(special, r"\1", body[1:-1]))
 
     def _dollar(self, *, quoted: bool) -> Piece | None:
         """Read an expansion; the piece is None where its text is only known at run time."""
         if self.accept("$(("):
             self.sum("))")
         elif self.accept("$("):
-            self.substitution(")")
+            self._commands.read_substitution(")")
         elif self.accept("${"):
             self._parameter(quoted=quoted)
         elif self.accept("$["):
-            self.unclear("uses the old form of arithmetic, $[…]")
+            self.findings.unclear("uses the old form of arithmetic, $[…]")
             self.sum("]")
         elif not quoted and self.peek(2) == "$'":
             return self._ansi_c()
@@ -400,7 +300,7 @@ class WordReader(Cursor):
         if self.accept("}") or self.take(_OFFSET):
             return
         if not self.take(_OPERATOR):
-            self.unclear("uses an expansion that may set a variable or run something")
+            self.findings.unclear("uses an expansion that may set a variable or run something")
         self._until_brace(quoted=quoted)
 
     def _until_brace(self, *, quoted: bool) -> None:
@@ -427,7 +327,7 @@ class WordReader(Cursor):
             return False
         self.at += 2
         with self.nested():
-            self.substitution(")")
+            self._commands.read_substitution(")")
         return True
 
     def sum(self, closing: str) -> None:
@@ -446,13 +346,15 @@ class WordReader(Cursor):
                 piece = self.expansion(quoted=True)
                 self.findings.computes = True
                 if not (piece.number or piece.name):
-                    self.unclear("computes with text that is only known at run time")
+                    self.findings.unclear("computes with text that is only known at run time")
             else:
                 nesting += (char == "(") - (char == ")")
                 if not 0 <= nesting <= MAX_PARENTHESES or not char:
                     raise self.error("arithmetic is not closed")
                 if char not in "()":
-                    self.unclear(f"uses {char!r} in arithmetic, which may run what it names")
+                    self.findings.unclear(
+                        f"uses {char!r} in arithmetic, which may run what it names"
+                    )
                 self.at += 1
         if _FILLED.search(self.text, start, self.at):
-            self.unclear("computes with a variable that holds text of the command")
+            self.findings.unclear("computes with a variable that holds text of the command")

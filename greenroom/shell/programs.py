@@ -1,200 +1,21 @@
-"""A command as its program understands it: its options, its operands, and the command inside it."""
+"""A command as its program understands it: its options, its operands, and the command inside it.
+
+What is known of each program is a table, `programs.txt`. Of a program that is not in it nothing is known,
+so it may run whatever its words say.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
-from greenroom.shell.facts import Extent
+from greenroom.shell.effects import Extent
 from greenroom.shell.words import Part, Word, basename
-
-# What is known of programs: which of their options write files or run others, and which only read.
-#
-# An option is careful if it names a file that is written, for programs that else only read and print;
-# or a program, a plug-in or a file of commands that is run, and that neither the program nor the
-# project would run by itself. So `gcc -o out`, `pytest -p plugin` and `make -C sub` are not: a compiler
-# writes, a test runner runs the code of the project, and so does make, in each of its folders.
 
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
-
-# Names, and behind the colon what is known of all of them:
-#   !oF --output    careful options, short and long; other words as well
-#   ?oD --output?   careful unless they write to `-` or to /dev/null
-#   ~Lr ~--follow   not careful, but they lead beyond the files that are named
-#   =kt +-date,-grep    options whose value is only text (long ones lack their first dash)
-#   @f @-newer    options whose value is a file    %I    whose value is never apart
-#   ^1    no options behind so many operands    plain    no word of it can turn out to be careful
-#   &a &--all    the only options with which it reads    $-,list    the first operand, `-` for none, or an option
-#   wraps    it runs the command that begins with the first operand (wraps2: the second), behind options
-#   with = and &    transparent    that command is all that matters    joins    the words are one text
-#   fills    it adds words from its input    runs    it runs what its words say somewhere else, or later
-#   always    it is careful, whatever its words are    stores    it writes no file that it names
-#   reads    it only reads its operands    prints    they are only text    pattern    the first is
-_TEXT = """
-    # print their words
-    echo, true, false, :, basename, dirname: prints
-    tr, seq: prints
-    printf: prints !v ^1
-    test, [: prints
-    # read files
-    ls: reads =ITw
-    paste: reads =d
-    nproc: reads
-    cat, tac, rev, pwd, cd, which, type, whoami, id, uname, cmp, comm, realpath, readlink: reads
-    head, tail: reads =ncs
-    wc: reads ~--files0-from
-    stat: reads =c
-    df: reads =Btx
-    cut: reads =bcdf +-delimiter,-output-delimiter
-    nl: reads =bdfhilnsvw
-    column: reads =cCEHilnNoOprRsTW
-    fold: reads =w
-    md5sum, sha1sum, sha256sum, sha512sum: reads ~c ~--check
-    cksum: reads =al ~c ~--check
-    du: reads =Bdt @X ~L ~--dereference ~--files0-from
-    diff: reads =CDFILSUWx @X ~lr ~--paginate ~--recursive
-    grep, egrep, fgrep: reads pattern =ABCDdem @f ~R ~--dereference-recursive +-include,-exclude,-exclude-dir
-    rg: reads pattern --pre --hostname-bin =ABCEMTdegjmrt @f ~zL ~--search-zip ~--follow +-glob,-iglob,-type
-    jq: reads pattern plain @L +-arg,-indent
-    sort: reads !o =kSt @T --output --compress-program ~T ~--temporary-directory ~--files0-from
-    uniq: reads =fsw
-    tree: reads !oR ~l ~--fromfile
-    file: reads !Cm =FPe @f --compile --magic-file ~fszZ ~--files-from ~--uncompress ~--uncompress-noreport
-    date: reads !s =d @fr %I --set +-date
-    sed, gsed: reads pattern !if =el --in-place --file +-expression,-line-length
-    find: reads =D -delete -fprint -fprint0 -fprintf -fls ~-L ~-follow ~-files0-from
-    find: ~-exec ~-execdir ~-ok ~-okdir +name,iname,path,ipath,wholename,iwholename,regex,iregex,lname
-    find: +ilname,type,xtype,size,atime,mtime,ctime,amin,mmin,cmin,user,group,uid,gid,perm,links,inum
-    find: @-newer @-samefile +maxdepth,mindepth,regextype,printf,fstype,used
-    # read or write, as their options say
-    awk, gawk, mawk, nawk: !fiElodpDeW =Fv ^1 --file --include --exec --load --source --debug --profile
-    awk: --dump-variables --pretty-print +-assign,-field-separator
-    xxd: !r =clsogn
-    base64: !o =biw --output
-    shuf: !o =ein --output
-    iconv: !o =ft --output
-    tar: !IF =CTXbgKLNVf --to-command --checkpoint-action --use-compress-program --rsh-command
-    tar: --info-script --new-volume-script --transform --xform ~T ~--files-from
-    zip: !T =bnPtx --unzip-command -TT ~@
-    rsync: !e =fBTM --rsh --rsync-path --daemon ~--files-from
-    man: !PH =CELmMrRsSep --pager --html --preprocessor
-    curl: !OKTJc ?oD =AbdeEFHmPQrtuUwXyYxz --output? --dump-header? --config --upload-file --cookie-jar
-    curl: --trace --trace-ascii --stderr --libcurl --etag-save --hsts --alt-svc --output-dir
-    curl: --remote-name --remote-name-all --engine
-    wget: !Pea ?Oo =BTtwQARDIXUl --output-document? --output-file? --append-output --directory-prefix
-    wget: --execute --use-askpass --config --save-cookies --warc-file --rejected-log --hsts-file
-    split: --filter
-    fd, fdfind: runs !xX =etdEc --exec --exec-batch
-    # pagers and editors
-    less: !oOk =bhjpPtTxyzD --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content
-    vim, vi, nvim, view, ex, vimdiff, gvim: !cSsuUwW =TtVi --cmd --log --startuptime --remote-expr
-    # what is built and checked
-    make, gmake: !fE =CIjloW --file --makefile --eval
-    cargo: --config
-    go: -exec -toolexec -vettool -overlay --exec --toolexec
-    npm, pnpm: runs --script-shell --git --node-options --globalconfig --userconfig
-    node: !rep --require --import --eval --loader
-    pytest: --basetemp --pastebin
-    gcc, cc, c++, g++, clang, clang++, c99: !B =oDILl -wrapper -fplugin -specs --specs --config
-    # the system, and what is elsewhere
-    ssh: runs !FEI =BbcDeiJLlmOopQRSWw ^2
-    scp: !FSD =cilPoXJ
-    sftp: !FSDb =BcilPoRsXJ
-    docker, podman: runs =vewuplhmca +-volume,-mount --privileged --cap-add --device --security-opt --pid
-    docker: --userns --ipc --uts --cgroupns
-    # the shell's own
-    wait: !p
-    jobs: !x
-    ., source: always
-    hash: !p
-    enable: !f
-    mapfile, readarray: !C
-    # git, and its verbs
-    git: --output --ext-diff --textconv --open-files-in-pager --upload-pack --receive-pack
-    git: ~--pathspec-from-file --exec --template --config --no-index --upload-archive --show-signature
-    git: +-message,-author,-date,-grep,-since,-until,-after,-before
-    git clone: !cu =boj
-    git commit: stores =mFtcC
-    git merge: =mFsX
-    git log: reads =nSGLl @O
-    git show: reads =nSGLl @O
-    git diff: reads =SGl @O
-    git checkout: =bB
-    git switch: =cC
-    git rebase: !x =sXCS
-    git grep: reads pattern !O =emABC @f
-    git difftool: !x =t --extcmd
-    git archive: !o
-    git format-patch: !o =v
-    git bisect: run
-    git submodule: foreach
-    git cat-file: reads --filters ~--batch ~--batch-check ~--batch-command
-    git filter-branch, git mergetool, git config: always
-    git status, git rev-parse, git merge-base, git describe, git ls-files: reads plain
-    git blame, git annotate, git shortlog, git ls-tree, git show-ref, git rev-list, git name-rev: reads
-    git for-each-ref, git diff-tree, git diff-index, git diff-files, git count-objects: reads
-    git check-ignore, git version: reads
-    git remote: reads $-,get-url &v &--verbose
-    git stash: reads =m $list,show
-    git reflog: reads $-,show
-    git worktree: reads $list
-    git branch: reads stores $-,--list &arvi &--all &--remotes &--verbose &--list &--show-current &--sort
-    git branch: &--contains &--no-contains &--merged &--no-merged &--points-at &--format &--color
-    git branch: &--no-color &--column &--no-column &--ignore-case &--abbrev
-    git branch: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
-    git tag: reads stores =mFu $-,--list,-l &lni &--list &--contains &--no-contains &--merged &--no-merged &--sort
-    git tag: &--points-at &--format &--color &--no-color &--column &--no-column &--ignore-case %n
-    git tag: +-contains,-no-contains,-merged,-no-merged,-points-at,-sort,-format
-    git add, git fetch, git push: stores
-    git am, git apply, git bundle, git cherry, git cherry-pick, git clean, git fsck, git gc, git init, git mv:
-    git notes, git prune, git pull, git range-diff, git reset, git restore, git revert, git rm, git whatchanged:
-    # run the command in their words; not env -i, -u and -C, which change what `$HOME` and paths mean
-    timeout: wraps2 transparent ^1 &v =ks &--foreground &--preserve-status &--verbose
-    timeout: +-kill-after,-signal
-    nice: wraps transparent ^1 &0123456789 =n +-adjustment
-    nohup: wraps transparent ^1
-    stdbuf: wraps transparent ^1 =ioe +-input,-output,-error
-    command: wraps transparent ^1 &p
-    ionice: wraps transparent ^1 &t =cn &--ignore +-class,-classdata
-    setsid: wraps transparent ^1 &cfw &--ctty &--fork &--wait
-    env: wraps ^1 &0v &--null
-    time: wraps ^1 &apqvV =fo &--portability &--append &--verbose +-format,-output
-    sudo: wraps ^1 &AbEHKknPSVv =ugpCrtThDRUa &--non-interactive +-user,-group,-prompt,-chdir
-    doas: wraps ^1 &Ln =uC
-    xargs: wraps fills ^1 &0rtxpo =IEnPLsda &--null &--no-run-if-empty &--verbose &--exit
-    xargs: &--interactive &--open-tty &--replace &--max-lines
-    xargs: +-max-args,-max-procs,-delimiter,-arg-file,-max-chars
-    exec: wraps ^1 &cl =a
-    builtin, busybox: wraps ^1
-    watch: wraps joins ^1 &bcdegptx =n &--beep &--color &--differences +-interval
-    flock: wraps2 ^1 &sxneuoF =wE &--shared &--exclusive +-timeout,-conflict-exit-code
-    parallel: wraps joins fills ^1 &0kmXv =jnNIaSP &--keep-order +-jobs,-max-args
-    strace: wraps ^1 !o &cCdDfhiknqrtTvVwxyzZ =epPsSuaIOEXbU
-    npx, bunx, uvx, pipx, uv, poetry, pipenv, pdm, rye, hatch, conda, mamba, yarn, bun, bundle: runs
-    nix, nix-shell, kubectl, direnv, mise, asdf, mosh, vagrant, perf, gdb, screen, tmux, chpst: runs
-    softlimit, cgexec, lxc, machinectl, toolbox, distrobox, flatpak, chroot, unshare, nsenter: runs
-    setpriv, taskset, chrt, toybox, ltrace, runuser, pkexec, systemd-run, entr, unbuffer: runs
-    hyperfine, sem, gosu, su, sg, newgrp, script, at, batch, crontab: runs
-    # run something by a word or an option
-    bat, batcat: --pager
-    cmake: !E =DSBGUATCP
-    gh: alias extension
-    install: --strip-program
-    java: -agentpath -agentlib -javaagent
-    pip, pip3: --editor
-    pylint: --init-hook
-    tox: exec
-    # known to run nothing that their words say
-    alias, black, bzip2, chmod, chown, continue, cp, dc, dd:
-    declare, dig, ed, eslint, eval, exit, export, expr, flake8, getopts, gofmt, gradle:
-    gunzip, gzip, host, isort, jest, kill, killall, ld, let, ln:
-    local, mkdir, mktemp, more, mount, mv, mypy, netstat, ninja, nox, pgrep, ping:
-    pkill, popd, prettier, ps, pushd, python, python3, rake, read, readonly, return:
-    rm, rmdir, ruby, ruff, rustc, set, shift, shopt, sleep, ss, systemctl, tee, terraform:
-    touch, trap, tsc, typeset, ulimit, umask, unalias, unset, unzip, vitest, xz:
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +97,7 @@ _KINDS = frozenset(
 )
 
 
-def _read(text: str) -> dict[str, Program]:
+def _read_table(text: str) -> dict[str, Program]:
     """Read the table; further rows of one name belong together, and git's to its verbs."""
     programs: dict[str, Program] = {}
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
@@ -291,8 +112,8 @@ def _read(text: str) -> dict[str, Program]:
     return programs
 
 
-PROGRAMS = _read(_TEXT)
-"""Each program, and each verb of git as `git log`, by its names."""
+PROGRAMS = _read_table(Path(__file__).with_name("programs.txt").read_text(encoding="utf-8"))
+"""Each program, and each verb of git as `git log`, by its names; the file says how to read it."""
 
 
 def _list(*kinds: str) -> tuple[str, ...]:
@@ -325,6 +146,8 @@ _VERSIONS = {
     ),
 }
 
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
@@ -357,12 +180,12 @@ class Usage(NamedTuple):
         return start if all(word.static for word in self.argv[:start]) else None
 
 
-def usage_of(argv: Sequence[Word]) -> Usage:
+def read_usage(argv: Sequence[Word]) -> Usage:
     """Take a command apart as its program does.
 
     Example:
         >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in usage_of(words).parts:
+        >>> for part in read_usage(words).parts:
         ...     print(part.at, part.option, part.value)
         1 -n None
         1 -k 2
@@ -449,7 +272,7 @@ def extent(usage: Usage) -> Extent:
     """Say what a command without cautions does with what its words name.
 
     Example:
-        >>> [extent(usage_of([Word(each) for each in line.split()])) for line in (
+        >>> [extent(read_usage([Word(each) for each in line.split()])) for line in (
         ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
         ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
     """
@@ -478,7 +301,7 @@ def _is_listing(usage: Usage) -> bool:
     return any("$" in each for each in (marks, *(part.marks for part in options)))
 
 
-def evaluated(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+def find_run_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     """Find the words of the text that a command runs as commands; None if it runs none.
 
     There are no words where it comes from the standard input.
@@ -527,3 +350,34 @@ def _file(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
     """
     is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
     return () if is_stdin else None
+
+
+def is_transparent(usage: Usage) -> bool:
+    """Tell whether a command only runs another one, which alone has to be allowed."""
+    argv, start = usage.argv, usage.inner
+    if start is None or start >= len(argv) or "/" in argv[0].text:
+        return False
+    plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
+    return usage.program.is_("transparent") or plain_env
+
+
+def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Say where the commands of find begin, and where each of them ends.
+
+    Example:
+        >>> list(find_actions([Word(each) for each in "find . -exec rm {} ; -exec ls +".split()]))
+        [(3, 5), (7, 9)]
+    """
+    at = 1
+    while at < len(argv):
+        if argv[at].text in _ACTIONS:
+            begin = at + 1
+            at = next((i for i in range(begin, len(argv)) if _ends_action(argv, i)), len(argv))
+            yield begin, at
+        at += 1
+
+
+def _ends_action(argv: Sequence[Word], at: int) -> bool:
+    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
+    text = argv[at].text
+    return text == ";" or (text == "+" and argv[at - 1].text == "{}")

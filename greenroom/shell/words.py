@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -13,6 +13,9 @@ UNKNOWN = "\0"
 
 FOLDER = "PWD"
 """The variable that holds the current folder."""
+
+HOME = "HOME"
+"""The variable that holds the user's own folder."""
 
 _QUOTES = re.compile(r"[\"'\\]")
 _ATTACHED = re.compile(r"(?<!\S)-c([\w./]+)")  # as in `su -c'rm x'`
@@ -49,7 +52,7 @@ class Word(NamedTuple):
         dynamic: part of it is only known at run time.
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
-        quoted: part of it was quoted, so it is no keyword and no tilde path.
+        quoted: part of it was quoted, so it is neither a keyword nor a tilde path.
         pieces: the parts of a dynamic word.
     """
 
@@ -130,11 +133,11 @@ def basename(program: str) -> str:
     return program.rpartition("/")[2]
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def extract_words(text: str) -> tuple[str, ...]:
     """Split a text that may be run into words, whatever stands between them.
 
     Example:
-        >>> words_of("ls;$(r'm' -rf x)")
+        >>> extract_words("ls;$(r'm' -rf x)")
         ('ls', 'rm', '-rf', 'x')
     """
     text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
@@ -288,7 +291,7 @@ class SimpleCommand(NamedTuple):
 
 
 class Unclear(NamedTuple):
-    """Something whose effect can't be told; `change` marks what is understood but is no command.
+    """Something whose effect can't be told; `change` marks what is understood but is not a command.
 
     A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
     anything else is never allowed without asking.
@@ -313,3 +316,89 @@ class Script:
 
     found: tuple[Finding, ...]
     computes: bool = False
+
+
+# What is known of a value before the command runs: those of loops over literals, `$HOME`, `$PWD` and
+# `$(pwd)`, and a text that stands in the command itself. Everything else that fills a word is unknown.
+MAX_VALUES = 64  # of a loop's variable that are looked at one by one
+_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
+_BLANK = re.compile(r"[\s\\]")
+_PRINTS_NUMBERS = re.compile(
+    r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
+)
+_SETTERS = re.compile(
+    r"\b(?:IFS|read|mapfile|readarray|printf\s+-v|getopts|declare|typeset|local|export|readonly|let"
+    r"|unset|eval|source|alias|set)\b|(?:^|[\s;&|({])\.\s|\(\(|\$\[|%n"
+)
+_SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
+
+
+def find_assigned(command: str) -> frozenset[str] | None:
+    """Name the variables that a command may set, to be on the safe side; None for any.
+
+    Example:
+        >>> sorted(find_assigned("x=1; for f in a; do cp $f y=2; done") or ())
+        ['x', 'y']
+        >>> find_assigned("for f in a; do read f; done") is None
+        True
+    """
+    return None if _SETTERS.search(command) else frozenset(_SET.findall(command))
+
+
+def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
+    """List the values of a variable that goes through these words; none if they are not known."""
+    is_known = [not word.dynamic or (word.number and len(word.pieces) == 1) for word in words]
+    if len(words) > MAX_VALUES or not all(is_known):
+        return ()
+    texts = [word.text if word.quoted else os.path.expanduser(word.text) for word in words]
+    if any(text[:1] == "~" and not word.quoted for text, word in zip(texts, words, strict=True)):
+        return ()
+    return tuple(
+        Piece(text, word.static, word.dynamic, word.split, word.number)
+        for text, word in zip(texts, words, strict=True)
+    )
+
+
+def find_value(
+    name: str, piece: Piece, values: Mapping[str, tuple[Piece, ...]], folder_splits: bool
+) -> Piece:
+    """Put the value of a variable in the place of its name; outside of quotes it is taken apart."""
+    if name == FOLDER:
+        return _current_folder(piece, folder_splits)
+    choices = values.get(name, ())
+    if not piece.quoted and any(map(_is_taken_apart, choices)):
+        return piece
+    return choices[0] if choices and name == HOME else piece._replace(name=name, choices=choices)
+
+
+def _is_taken_apart(value: Piece) -> bool:
+    """Tell whether the shell makes something else of a value outside of quotes.
+
+    The names that a pattern stands for are taken at their word.
+    """
+    return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
+
+
+def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
+    """Put what the commands of a substitution print in its place, if that is known."""
+    first = nodes[0] if nodes else None
+    if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
+        return piece
+    command = " ".join(word.text for word in first.words)
+    if len(nodes) == 1:
+        if first == SimpleCommand(first.words) and command == "pwd":
+            return _current_folder(piece, folder_splits)
+        return piece._replace(number=_PRINTS_NUMBERS.fullmatch(command) is not None)
+    # "$(cat <<'END' …)" is how a long message is written.
+    last = nodes[-1]
+    if command == "cat" and len(nodes) == 2 and piece.quoted and isinstance(last, SimpleCommand):
+        one = [each.operator for each in first.redirections] in (["<<"], ["<<-"])
+        text = last.redirections[0].target
+        plain = first.redirections[0].target.quoted or "\\" not in text.text
+        if one and not last.words and text.static and plain:
+            return Piece(text.text.rstrip("\n"))
+    return piece
+
+
+def _current_folder(piece: Piece, splits: bool) -> Piece:
+    return piece if splits and not piece.quoted else piece._replace(name=FOLDER)

@@ -8,14 +8,14 @@ one session, as in any plan, and whoever takes it over goes on in that conversat
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isawaitable
 
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, Runnable
+from greenroom.agents import Agent, RunContext, Runnable, find_circle
 from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
 from greenroom.planning import (
     ErrorClass,
@@ -63,7 +63,7 @@ class Crew:
         self._failures: Counter[str] = Counter()
         self._doing: dict[str, str] = {}
         self._failed: set[tuple[str, str]] = set()
-        self._freed = trio.Event()
+        self._waiting: list[_Task] = []
 
     # -- a planner ------------------------------------------------------------------------------
 
@@ -101,10 +101,16 @@ class Crew:
         subtask = self._subtasks[agent.lineage[-1]]
         able = self._able(subtask.capability)
         if not able:
-            await self._refuse(agent, subtask)
+            await self._refuse(agent, f"nobody can do {subtask.capability!r}")
+            return
+        able = [each for each in able if not (way := find_circle(each.run))]
+        if not able:
+            await self._refuse(
+                agent, f"who can do {subtask.capability!r} waits for this very answer ({way})"
+            )
             return
         fresh = [each for each in able if (subtask.id, each.name) not in self._failed]
-        async with self._taken(fresh or able, subtask.goal) as worker:
+        async with self._assign(fresh or able, subtask.goal) as worker:
             self._doing[subtask.id] = worker.name
             data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
@@ -116,14 +122,19 @@ class Crew:
         Raises:
             ToolError: nobody can help, all who could are busy, or the one who was asked has failed.
         """
-        able = [each for each in self._able(capability) if each not in seat.chain]
+        chain = " → ".join(each.name for each in seat.chain)
+        able = list[Worker]()
+        for each in self._able(capability):
+            if way := find_circle(each.run):
+                chain = way
+            elif each not in seat.chain:
+                able.append(each)
         if not able:
-            chain = " → ".join(each.name for each in seat.chain)
             raise ToolError(
                 f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._listed()
             )
         with trio.move_on_after(self._help_wait) as wait:
-            async with self._taken(able, question) as worker:
+            async with self._assign(able, question) as worker:
                 wait.deadline = float("inf")
                 run = partial(self._run, worker=worker, chain=(*seat.chain, worker))
                 result = await ask_member(seat.agent, run, question, name=worker.name)
@@ -155,10 +166,10 @@ class Crew:
             )
             note(msgspec.to_builtins(stint))
 
-    async def _refuse(self, agent: AgentInternals, subtask: Subtask) -> None:
+    async def _refuse(self, agent: AgentInternals, why: str) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
-                raise PlanError(f"nobody can do {subtask.capability!r}", hint=self._listed())
+                raise PlanError(why, hint=self._listed())
 
     def _listed(self) -> str:
         return describe_workers(self._workers)
@@ -171,23 +182,53 @@ class Crew:
         return able or [each for each in self._workers if not each.capabilities]
 
     @asynccontextmanager
-    async def _taken(self, able: Sequence[Worker], goal: str) -> AsyncIterator[Worker]:
-        """Wait until one of these has room for another task, the best one first, and keep it busy."""
-        while not (free := [each for each in able if self._running[each.name] < self._limit]):
-            await self._freed.wait()
-        worker = min(free, key=partial(self._rank, goal=goal.casefold()))
-        self._running[worker.name] += 1
+    async def _assign(self, able: Sequence[Worker], goal: str) -> AsyncIterator[Worker]:
+        """Keep the best of these busy that has room for another task; tasks that wait are served in turn."""
+        task = _Task(able, self._choose(able, goal))
+        if task.worker is None:
+            self._waiting.append(task)
+        else:
+            self._running[task.worker.name] += 1
         try:
-            yield worker
+            if task.worker is None:
+                await task.is_served.wait()
+            assert task.worker is not None
+            yield task.worker
         finally:
+            self._release(task)
+
+    def _choose(self, able: Sequence[Worker], goal: str) -> Worker | None:
+        """Return the best of those that have room, if any; no task that came before waits for these."""
+        free = [each for each in able if self._running[each.name] < self._limit]
+        return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
+
+    def _release(self, task: "_Task") -> None:
+        """Hand the place of a task on to the one that has waited longest for this worker."""
+        worker = task.worker
+        if worker is None:
+            self._waiting.remove(task)
+            return
+        following = next((each for each in self._waiting if worker in each.able), None)
+        if following is None:
             self._running[worker.name] -= 1
-            self._freed.set()
-            self._freed = trio.Event()
+        else:
+            self._waiting.remove(following)
+            following.worker = worker
+            following.is_served.set()
 
     def _rank(self, worker: Worker, goal: str) -> tuple[int, int]:
         """Put those first of whom the goal names most capabilities, then those that failed least."""
         named = sum(each.casefold() in goal for each in worker.capabilities)
         return -named, self._failures[worker.name]
+
+
+@dataclass(eq=False)
+class _Task:
+    """A task that has a worker, or waits for one."""
+
+    able: Sequence[Worker]
+    worker: Worker | None
+    is_served: trio.Event = field(default_factory=trio.Event)
 
 
 @dataclass(frozen=True)
@@ -230,13 +271,13 @@ def with_help(worker: Worker) -> Worker:
         return worker
     given = agent.tools
     if not callable(given):
-        return replace(worker, run=replace(agent, tools=[*given, ask_for_help]))
+        return replace(worker, run=agent.replace_tools([*given, ask_for_help]))
 
     async def tools(context: RunContext[object]) -> list[object]:
         found = given(context)
         return [*(await found if isawaitable(found) else found), ask_for_help]
 
-    return replace(worker, run=replace(agent, tools=tools))
+    return replace(worker, run=agent.replace_tools(tools))
 
 
 def describe_workers(workers: Sequence[Worker]) -> str:

@@ -263,8 +263,7 @@ class Workflow(Generic[StateT]):
             approve=approve,
             answers=answers,
         ) as stream:
-            async for _ in stream:
-                pass
+            await stream._run.finish()
         return stream.result
 
     @asynccontextmanager

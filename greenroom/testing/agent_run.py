@@ -26,7 +26,7 @@ from greenroom.runtime import (
     RuntimeLimits,
     TurnResult,
 )
-from greenroom.session import AgentSession, MemoryStore, SessionStore
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.testing.approver import ScriptedApprover
 
 Ts = TypeVarTuple("Ts")
@@ -169,7 +169,7 @@ async def run_agent_async(
     told: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
-    async with AgentRuntime(store or MemoryStore(), limits or _GENEROUS, workspace) as runtime:
+    async with AgentRuntime(store or InMemoryStore(), limits or _GENEROUS, workspace) as runtime:
         talk = _Conversation(runtime.spawn(session, agent_fn, *args), told)
         with trio.move_on_after(_patience(timeout)) as patience:
             await talk.hold(person)

@@ -42,11 +42,10 @@ from greenroom.tools.protocol import (
 )
 from greenroom.tools.registry import (
     Call as Call,
-    Gate as Gate,
     RegisteredTool as RegisteredTool,
     ToolRegistry as ToolRegistry,
-    ToolRegistryStatistics as ToolRegistryStatistics,
     run_batch as run_batch,
+    run_each as run_each,
 )
 from greenroom.tools.schema import portable as portable
 from greenroom.tools.validation import InputValidator as InputValidator

@@ -1,13 +1,12 @@
 """The files of a workspace: how one path is, what it held, and how it is put back.
 
-`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function here
-blocks: call them in a thread of trio's.
+`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function
+here blocks: call them in a thread of trio's.
 """
 
 import hashlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,16 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from greenroom.core import FileState, ToolError
-from greenroom.tools.builtin.atomic_file import open_parent, read_pieces
+from greenroom.fs import (
+    NotRegularError,
+    durable,
+    open_parent,
+    open_regular_in,
+    replace_in,
+    sync_open_folder,
+    write_new,
+)
+from greenroom.tools.builtin.file_access import read_pieces
 
 MAX_FILE_BYTES = 10_000_000
 """What is longer is neither kept nor compared by its content."""
@@ -86,11 +94,12 @@ def _look_in(folder: int, name: str) -> Look:
 
 
 def _read(folder: int, name: str, unread: FileState) -> Look:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(name, flags, dir_fd=folder), "rb") as file:
+    try:
+        file = open_regular_in(folder, name)
+    except NotRegularError:
+        return Look(FileState("other", problem="it changes all the time"))
+    with file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return Look(FileState("other", problem="it changes all the time"))
         content = read_pieces(file, MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         return Look(_with(unread, "it grew while it was read"), stamp_of(status))
@@ -100,12 +109,12 @@ def _read(folder: int, name: str, unread: FileState) -> Look:
 
 def _link(target: str) -> FileState:
     if not is_unicode(target):
-        return FileState("other", problem="it is a link to a name that is no Unicode")
+        return FileState("other", problem="it is a link to a name that is not Unicode")
     return FileState("link", target=target)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a name can stand in JSON: one that is no UTF-8 on the disk can't."""
+    """Whether a name can be in JSON: one that is not UTF-8 on the disk can't."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -172,7 +181,7 @@ class Packs:
         """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
 
         If the block raises, there is no new pack. One without a content is not written. Packs that
-        somebody else has added or removed are noticed here.
+        another process has added or removed are noticed here.
 
         Raises:
             OSError: the disk refused; the packs are as they were.
@@ -205,8 +214,8 @@ class Packs:
             index.update(pack.places)
             self._sizes[pack.name] = pack.size
             if flush:
-                _sync_folder(os.path.dirname(self._folder))
-                _sync_folder(self._folder)
+                durable.sync_folder(os.path.dirname(self._folder))
+                durable.sync_folder(self._folder)
 
     def trim(self) -> None:
         """Let the oldest packs go, until those that stay have 256 MB at the most.
@@ -277,20 +286,12 @@ def _is_pack(entry: "os.DirEntry[str]") -> bool:
 
 
 def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:
-    """List what a pack holds, up to what is no pack's line."""
+    """List what a pack holds, up to what is not a pack's line."""
     with open(path, "rb") as file:
         while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
             digest, size = found[1].decode(), int(found[2])
             yield digest, _Place(name, file.tell(), size)
             file.seek(size, os.SEEK_CUR)
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 # ---- Putting one path back as it was: all or nothing.
@@ -311,38 +312,12 @@ def put_back(path: Path, present: FileState, wanted: FileState, content: bytes =
     with open_parent(path, make=wanted.kind != "absent") as folder:
         if wanted.kind == "absent":
             os.unlink(path.name, dir_fd=folder)
-        else:
-            _replace(folder, path.name, wanted, content)
-        _sync(folder)
-
-
-def _replace(folder: int, name: str, wanted: FileState, content: bytes) -> None:
-    temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
-    try:
-        if wanted.kind == "link":
-            os.symlink(wanted.target, temporary, dir_fd=folder)
-        else:
-            _write(folder, temporary, content, wanted.mode)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.rmdir(name, dir_fd=folder)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-
-
-def _write(folder: int, name: str, content: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-
-
-def _sync(folder: int) -> None:
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+            sync_open_folder(folder)
+            return
+        with replace_in(folder, path.name) as temporary:
+            if wanted.kind == "link":
+                os.symlink(wanted.target, temporary, dir_fd=folder)
+            else:
+                write_new(folder, temporary, content, 0o600, lambda fd: os.fchmod(fd, wanted.mode))
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.rmdir(path.name, dir_fd=folder)

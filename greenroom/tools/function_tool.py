@@ -1,10 +1,21 @@
-"""Tools out of what is at hand: `@tool` makes one of a typed function, `as_tool` of what is nearly one."""
+"""`@tool` makes a tool of a typed function, `as_tool` of what is nearly a tool."""
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import (
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from greenroom.core import (
     AgentContext,
@@ -20,7 +31,7 @@ from greenroom.core import (
 from greenroom.sandbox import Sandbox
 from greenroom.tools.execution import run_blocking
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
-from greenroom.tools.isolation.worker_pool import files_of, run_isolated
+from greenroom.tools.isolation.worker_pool import list_files, run_isolated
 from greenroom.tools.protocol import (
     DEFAULT_TIMEOUT,
     OPTIONAL_MEMBERS,
@@ -84,9 +95,9 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the function can't be a tool.
         """
-        _check(function)
+        _check_function(function)
         functools.update_wrapper(self, function)
-        self._function = function
+        self._find_execute = function
         self._effects = effects
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
         self.name = name or function.__name__
@@ -95,31 +106,63 @@ class FunctionTool(Generic[P, R]):
         self.description = docstring.description or self.name.replace("_", " ")
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
-        _check_timeout(self.name, timeout)
         self.timeout = timeout
         self.requires_permission = requires_permission
         self.concurrent = concurrent
         self.isolation = isolation
-        self._limits = limits or ProcessLimits()
+        self._limits = limits
         self.sandbox = sandbox
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
         self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
-        ToolFlags.of(self)
-        _check_isolation(self.name, isolation, limits or sandbox, self._is_async)
-        _check_runs_on(self.name, runs_on, isolation)
-        if self.credentials and isolation == "process":
-            raise ToolError(
-                f"tool {self.name}: a credential does not reach a process of its own",
-                hint="make it an async function, or leave isolation='process' out",
-            )
+        self._check_options()
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
         )
 
+    def _check_options(self) -> None:
+        """Refuse options that are unknown or contradict each other."""
+        ToolFlags.of(self)
+        place = f"tool {self.name}:"
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
+            raise ToolError(
+                f"{place} the timeout is {self.timeout!r}", hint="give seconds, more than 0"
+            )
+        if self.isolation not in ("thread", "process"):
+            raise ToolError(
+                f"{place} isolation is {self.isolation!r}", hint="give 'thread' or 'process'"
+            )
+        if self.runs_on not in ("runtime", "client"):
+            raise ToolError(
+                f"{place} runs_on is {self.runs_on!r}", hint="give 'runtime' or 'client'"
+            )
+        if self.isolation == "process":
+            self._check_process(place)
+        elif self._limits or self.sandbox:
+            raise ToolError(
+                f"{place} limits and a sandbox hold in a process of its own",
+                hint="add isolation='process'",
+            )
+
+    def _check_process(self, place: str) -> None:
+        """Refuse what can't run in a process of its own."""
+        hint = "leave isolation='process' out"
+        if self._is_async:
+            raise ToolError(
+                f"{place} an async function runs in this process, where a cancel stops it",
+                hint=f"{hint}, or make it a plain function",
+            )
+        if self.runs_on == "client":
+            raise ToolError(f"{place} the client runs it, so it has no process here", hint=hint)
+        if self.credentials:
+            raise ToolError(
+                f"{place} a credential does not reach a process of its own",
+                hint=f"make it an async function, or {hint}",
+            )
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
-        return self._function(*args, **kwargs)
+        return self._find_execute(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -129,13 +172,13 @@ class FunctionTool(Generic[P, R]):
         return plain_info(self.name, input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
-        """State what the call would do, as far as the decorator was told how."""
+        """State what the call would do, as far as the decorator was given a function for it."""
         return self._effects(input, context) if self._effects else ()
 
     @property
     def sandbox_files(self) -> Sequence[str]:
         """Files that a call must be able to read in its sandbox."""
-        return files_of(self._reference) if self._reference else ()
+        return list_files(self._reference) if self._reference else ()
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Turn the input into typed arguments, call the function, and wrap what it returns.
@@ -146,9 +189,14 @@ class FunctionTool(Generic[P, R]):
         if self.runs_on == "client":
             return await context.client_result()
         if self._reference:
-            self._reference.check(self._function, self)
+            self._reference.check(self._find_execute, self)
             return await run_isolated(
-                self._reference, self.name, input, context, self._limits, self.sandbox
+                self._reference,
+                self.name,
+                input,
+                context,
+                self._limits or ProcessLimits(),
+                self.sandbox,
             )
         call = functools.partial(self._call, input)
         outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
@@ -173,47 +221,34 @@ class FunctionTool(Generic[P, R]):
         return to_result(self.name, outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
-        return cast("_Function", self._function)(**self._arguments.bind(input, context))
+        return cast("_Function", self._find_execute)(**self._arguments.bind(input, context))
+
+
+class ToolOptions(TypedDict, total=False):
+    """The options of `@tool`; `tool` says what each means."""
+
+    name: str | None
+    category: str
+    timeout: float
+    requires_permission: bool
+    concurrent: bool
+    effects: EffectsFunction | None
+    isolation: Isolation
+    limits: ProcessLimits | None
+    sandbox: Sandbox | None
+    runs_on: RunsOn
+    credentials: Sequence[Credential]
+    read_only: bool | None
+    idempotent: bool | None
+    destructive: bool | None
 
 
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(
-    function: Callable[P, R] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    category: str = "other",
-    timeout: float = DEFAULT_TIMEOUT,
-    requires_permission: bool = True,
-    concurrent: bool = False,
-    effects: EffectsFunction | None = None,
-    isolation: Isolation = "thread",
-    limits: ProcessLimits | None = None,
-    sandbox: Sandbox | None = None,
-    runs_on: RunsOn = "runtime",
-    credentials: Sequence[Credential] = (),
-    read_only: bool | None = None,
-    idempotent: bool | None = None,
-    destructive: bool | None = None,
+    function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
@@ -225,19 +260,20 @@ def tool(
     The model's input is turned into the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
 
-    An async function runs as it is. A plain one runs in a thread, which nobody can stop: after a
+    An async function runs as it is. A plain one runs in a thread, which can't be stopped: after a
     time-out or an interrupt it is left behind and reported to `context.abandoned`. It may call
     `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
     end early it can call `trio.from_thread.check_cancelled`.
 
     With `isolation="process"` a plain function runs in a process of its own, which is killed with all
     that it has started after a time-out or an interrupt, and when it goes beyond its `limits`. The
-    function has to stand at the top of a module, so that the process can import it. Its arguments are
+    function has to be at the top of a module, so that the process can import it. Its arguments are
     made there, by the same rules, and its result and what it prints and reports come back; of the
     context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
 
     Args:
         function: the function, where the decorator is written without brackets.
+        options: any of these, by name.
         name: the name that the model calls; by default the function's.
         category: the kind that permission rules speak of, such as `read` or `network`.
         timeout: seconds that one call may take.
@@ -250,7 +286,7 @@ def tool(
         runs_on: "client" for a function that is only described here: it is never called, and its body may be
             `...`. Whoever holds the handle sees the `ToolStart`, and hands the result in with
             `handle.send_tool_result` before the timeout.
-        credentials: what the person has to give before a call runs; see `greenroom.Credential`.
+        credentials: what the person has to give before a call runs; see `greenroom.core.Credential`.
         read_only: a call changes nothing; so it is with the category "read", unless this is False.
         idempotent: a call that is made again with the same input changes nothing more.
         destructive: a call may delete or overwrite what can't be brought back; who is asked about it is
@@ -263,7 +299,7 @@ def tool(
     Example:
         >>> @tool(category="read")
         ... async def greet(name: str, times: int = 1) -> str:
-        ...     \"\"\"Greet somebody.
+        ...     \"\"\"Greet a person.
         ...
         ...     Args:
         ...         name: who is greeted.
@@ -274,70 +310,18 @@ def tool(
     """
 
     def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
-        return FunctionTool(
-            decorated,
-            name=name,
-            category=category,
-            timeout=timeout,
-            requires_permission=requires_permission,
-            concurrent=concurrent,
-            effects=effects,
-            isolation=isolation,
-            limits=limits,
-            sandbox=sandbox,
-            runs_on=runs_on,
-            credentials=credentials,
-            read_only=read_only,
-            idempotent=idempotent,
-            destructive=destructive,
-        )
+        return FunctionTool(decorated, **options)
 
     return decorate if function is None else decorate(function)
 
 
-def _check(function: object) -> None:
+def _check_function(function: object) -> None:
     if not inspect.isroutine(function):
-        raise ToolError(f"{function!r} is no function", hint="@tool decorates functions")
+        raise ToolError(f"{function!r} is not a function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
-        )
-
-
-def _check_timeout(name: str, timeout: float) -> None:
-    if not isinstance(timeout, int | float) or not timeout > 0:
-        raise ToolError(
-            f"tool {name}: the timeout is {timeout!r}", hint="give seconds, more than 0"
-        )
-
-
-def _check_isolation(
-    name: str, isolation: str, bounds: ProcessLimits | Sandbox | None, is_async: bool
-) -> None:
-    if isolation not in ("thread", "process"):
-        raise ToolError(
-            f"tool {name}: isolation is {isolation!r}", hint="give 'thread' or 'process'"
-        )
-    if isolation == "process" and is_async:
-        raise ToolError(
-            f"tool {name}: an async function runs in this process, where a cancel stops it",
-            hint="leave isolation='process' out, or make it a plain function",
-        )
-    if isolation == "thread" and bounds is not None:
-        raise ToolError(
-            f"tool {name}: limits and a sandbox hold in a process of its own",
-            hint="add isolation='process'",
-        )
-
-
-def _check_runs_on(name: str, runs_on: str, isolation: str) -> None:
-    if runs_on not in ("runtime", "client"):
-        raise ToolError(f"tool {name}: runs_on is {runs_on!r}", hint="give 'runtime' or 'client'")
-    if runs_on == "client" and isolation == "process":
-        raise ToolError(
-            f"tool {name}: the client runs it, so it has no process here",
-            hint="leave isolation='process' out",
         )
 
 
@@ -413,7 +397,7 @@ class _AdaptedTool:
     def __init__(self, thing: object) -> None:
         """Read what the object says of itself."""
         self.name = _text(thing, "name")
-        self._execute = _function(thing, self.name)
+        self._execute = _find_execute(thing, self.name)
         schema, self.parameters = _schema(thing, self.name)
         self.description = (
             _text(thing, "description")
@@ -424,7 +408,7 @@ class _AdaptedTool:
         for member in OPTIONAL_MEMBERS:
             if hasattr(thing, member):
                 setattr(self, member, getattr(thing, member))
-        self._bind = _convention(self._execute, self.name, self.parameters)
+        self._bind = _find_convention(self._execute, self.name, self.parameters)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -442,7 +426,7 @@ class _AdaptedTool:
             outcome = await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
-        return _translated(outcome) or to_result(self.name, outcome)
+        return _read_result(outcome) or to_result(self.name, outcome)
 
 
 def _text(thing: object, member: str) -> str:
@@ -450,7 +434,7 @@ def _text(thing: object, member: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _function(thing: object, name: str) -> _Execute:
+def _find_execute(thing: object, name: str) -> _Execute:
     found: object = getattr(thing, "execute", None)
     if not name or not callable(found):
         what = "execute that can be called" if name else "name"
@@ -458,7 +442,7 @@ def _function(thing: object, name: str) -> _Execute:
         if callable(getattr(thing, "as_tool", None)):
             hint = "pass what its as_tool() returns"
         raise ToolError(
-            f"{name or type(thing).__name__} is no tool: it has no {what}",
+            f"{name or type(thing).__name__} is not a tool: it has no {what}",
             hint=hint,
         )
     return cast("_Execute", found)
@@ -472,11 +456,11 @@ def _schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
         if isinstance(inner, Mapping):
             return found, inner
     raise ToolError(
-        f"{name} is no tool: it has no JSON Schema", hint=f"give it one as {', '.join(_SCHEMAS)}"
+        f"{name} is not a tool: it has no JSON Schema", hint=f"give it one as {', '.join(_SCHEMAS)}"
     )
 
 
-def _convention(
+def _find_convention(
     execute: _Execute, name: str, schema: Mapping[str, object]
 ) -> Callable[[dict[str, object], AgentContext], object]:
     """Find out from its signature how a function wants to be given its input."""
@@ -507,8 +491,8 @@ def _convention(
     )
 
 
-def _translated(value: object) -> ToolResult | None:
-    """Read a result of another type, so that a failure stays one; None where it is no such thing."""
+def _read_result(value: object) -> ToolResult | None:
+    """Read a result of another type, so that a failure stays one; None where it is not one."""
     content: object = getattr(value, "content", None)
     is_result = hasattr(value, "status") or hasattr(value, "is_error")
     if isinstance(value, ToolResult) or not isinstance(content, str) or not is_result:

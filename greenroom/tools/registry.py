@@ -2,10 +2,10 @@
 
 import logging
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from functools import partial
+from typing import TypeAlias, TypeVar, cast
 
 import trio
 
@@ -35,6 +35,7 @@ _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST = 64  # what the strictest API takes
 _log = logging.getLogger("greenroom.tools")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class RegisteredTool:
         name = tool.name
         if not isinstance(name, str) or not _is_name(name):
             raise ToolError(
-                f"{str(name)[:80]!r} is no name for a tool",
+                f"{str(name)[:80]!r} is not a name for a tool",
                 hint="use 1 to 64 letters, digits, '_' and '-'; dots between them count as two",
             )
         parameters = _parameters(tool)
@@ -179,12 +180,12 @@ def _check_members(tool: object) -> None:
     if missing:
         hint = "decorate the function with @tool" if callable(tool) else "pass as_tool(…) of it"
         label = getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__)
-        raise ToolError(f"{label} is no tool: it has no {', no '.join(missing)}", hint=hint)
+        raise ToolError(f"{label} is not a tool: it has no {', no '.join(missing)}", hint=hint)
     for member in ("info", "execute"):
         if not callable(getattr(tool, member)):
-            raise ToolError(f"{tool!r} is no tool: its {member} can't be called")
+            raise ToolError(f"{tool!r} is not a tool: its {member} can't be called")
     if not isinstance(getattr(tool, "parameters", None), Mapping):
-        raise ToolError(f"{tool!r} is no tool: its parameters are no JSON Schema object")
+        raise ToolError(f"{tool!r} is not a tool: its parameters are not a JSON Schema object")
 
 
 def _parameters(tool: Tool) -> dict[str, object]:
@@ -192,14 +193,14 @@ def _parameters(tool: Tool) -> dict[str, object]:
     try:
         copy = serde.loads(serde.dumps(dict(tool.parameters)))
     except serde.InvalidJSONError as error:
-        raise ToolError(f"tool {tool.name}: its schema is no JSON: {error}") from error
+        raise ToolError(f"tool {tool.name}: its schema is not JSON: {error}") from error
     return cast("dict[str, object]", copy)
 
 
 def _text(tool: Tool, member: str) -> str:
     value: object = getattr(tool, member)
     if not isinstance(value, str):
-        raise ToolError(f"tool {tool.name}: its {member} is no text")
+        raise ToolError(f"tool {tool.name}: its {member} is not text")
     return value
 
 
@@ -229,19 +230,6 @@ def _timeout(tool: Tool) -> float:
             f"tool {tool.name}: its timeout is {value!r}", hint="give seconds, more than 0"
         )
     return float(value)
-
-
-@dataclass(frozen=True)
-class ToolRegistryStatistics:
-    """A look at one registry.
-
-    Attributes:
-        tools: tools that can be called, those of the registry below included.
-        categories: how many of them stand in each category.
-    """
-
-    tools: int
-    categories: Mapping[str, int]
 
 
 class ToolRegistry:
@@ -314,11 +302,6 @@ class ToolRegistry:
     def _all(self) -> dict[str, RegisteredTool]:
         return self._tools
 
-    def statistics(self) -> ToolRegistryStatistics:
-        """Return how many tools there are, by category."""
-        tools = self._all().values()
-        return ToolRegistryStatistics(len(tools), Counter(tool.category for tool in tools))
-
     def get_category(self, name: str) -> str | None:
         """Return the category of the tool of this name, or None where there is none."""
         found = self.get(name)
@@ -365,7 +348,7 @@ class ToolRegistry:
 
 
 class _Extended(ToolRegistry):
-    """A registry that stands on another one; of two tools of one name, its own wins."""
+    """A registry on top of another one; of two tools of one name, its own wins."""
 
     def __init__(self, below: ToolRegistry, tools: Iterable[Tool]) -> None:
         self._below = below
@@ -379,37 +362,44 @@ Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
 
 
-class Gate(Protocol):
-    """What calls go through: a registry, or something of the caller's that stands before one."""
+async def run_each(runs: Sequence[Callable[[], Awaitable[_T]]], limit: int) -> list[_T]:
+    """Run these side by side, at most `limit` at a time and begun in order; return their results in it.
 
-    def get(self, name: str) -> RegisteredTool | None:
-        """Return the tool of this name, or None."""
+    At least one runs at a time. An exception of one stops all.
+    """
+    results: dict[int, _T] = {}
+    waiting = iter(enumerate(runs))
 
-    async def execute(
-        self,
-        name: str,
-        input: dict[str, object],  # noqa: A002
-        context: AgentContext,
-    ) -> ToolResult:
-        """Run one call; what fails is a result."""
+    async def work() -> None:
+        for index, run in waiting:
+            results[index] = await run()
+
+    workers = min(limit, len(runs))
+    if workers > 1:
+        async with trio.open_nursery() as nursery:
+            for _ in range(workers):
+                nursery.start_soon(work)
+    else:
+        await work()
+    return [results[index] for index in range(len(runs))]
 
 
 async def run_batch(
     calls: Sequence[Call],
-    gate: Gate,
+    tools: ToolRegistry,
     limit: int = 5,
     on_result: Callable[[int, ToolResult], None] | None = None,
 ) -> list[ToolResult]:
-    """Run the calls of one reply; the results stand in the calls' order.
+    """Run the calls of one reply; the results are in the calls' order.
 
     They run side by side, at most `limit` at a time and begun in order, when every one of their
     tools is marked concurrent; otherwise one after the other. A failed call stops no other.
 
     Args:
         calls: name, input and context of each call.
-        gate: what each goes through; usually the registry.
+        tools: what each goes through.
         limit: how many run at a time; at least one does.
-        on_result: told the index and the result of each call as soon as it has ended; so on a
+        on_result: called with the index and the result of each call as soon as it has ended; so on a
             cancel, the caller knows of every call that had ended.
 
     Example:
@@ -422,20 +412,15 @@ async def run_batch(
         >>> [result.text for result in trio.run(run_batch, calls, ToolRegistry([double]))]
         ['2', '4']
     """
-    results: dict[int, ToolResult] = {}
-    waiting = iter(enumerate(calls))
 
-    async def work() -> None:
-        for index, (name, arguments, context) in waiting:
-            results[index] = await gate.execute(name, arguments, context)
-            if on_result:
-                on_result(index, results[index])
+    async def run(index: int) -> ToolResult:
+        result = await tools.execute(*calls[index])
+        if on_result:
+            on_result(index, result)
+        return result
 
-    tools = [gate.get(name) for name, _, _ in calls]
-    if all(tool is not None and tool.concurrent for tool in tools):
-        async with trio.open_nursery() as nursery:
-            for _ in range(max(1, min(limit, len(calls)))):
-                nursery.start_soon(work)
-    else:
-        await work()
-    return [results[index] for index in range(len(calls))]
+    found = [tools.get(name) for name, _, _ in calls]
+    concurrent = all(tool is not None and tool.concurrent for tool in found)
+    return await run_each(
+        [partial(run, index) for index in range(len(calls))], limit if concurrent else 1
+    )

@@ -11,13 +11,13 @@ from greenroom import (
     Answer,
     ConfigurationError,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     RuleDecision,
     SQLiteStore,
-    TurnError,
 )
+from greenroom.core import TurnError
 from greenroom.testing import ScriptedProvider, call
 
 RULES = [PermissionRule.ask_for_tool("deploy"), PermissionRule.allow_tool("look")]
@@ -57,7 +57,7 @@ class Shop:
 async def shop(request, tmp_path):
     match request.param:
         case "memory":
-            yield Shop(MemoryStore())
+            yield Shop(InMemoryStore())
         case "files":
             yield Shop(FileStore(tmp_path / "sessions"))
         case "sqlite":

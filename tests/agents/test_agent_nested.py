@@ -1,5 +1,6 @@
 """An `Agent` that is run inside of another agent is a subagent of it: budget, interrupt, rules."""
 
+import dataclasses
 import itertools
 from functools import partial
 
@@ -10,11 +11,10 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     BudgetExceededError,
     ConfigurationError,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     RunContext,
@@ -27,6 +27,7 @@ from greenroom import (
     coder,
     tool,
 )
+from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60
@@ -132,7 +133,7 @@ async def test_the_budget_of_an_agent_of_ones_own_holds(way):
                 with agent.budget(model_calls=2):
                     await run_tools(agent, uses, registry, PermissionManager(mode="bypass"))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         await runtime.spawn(AgentSession.new("mine"), mine).ask("Go")
     assert len(helper.llm.requests) == 2
 
@@ -166,7 +167,7 @@ async def test_its_questions_show_the_lineage_and_go_to_whoever_answers(way, app
         return approves
 
     helper = inner(call("Write", file_path="x.txt", content="x"), "Written.", tools=builtin_tools())
-    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
         result, _ = await run(outer(way(helper, [])), runtime=runtime, approve=approve)
     assert [(each.tool_name, each.lineage) for each in asked] == [("Write", ("outer", "inner"))]
     assert (tmp_path / "x.txt").exists() is approves
@@ -213,7 +214,7 @@ async def test_the_stricter_of_both_holds_but_for_consent(
         permissions=None if inside is None else PermissionManager(inside),
     )
     rules = None if outside is None else PermissionManager(outside)
-    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
         await run(outer(way(helper, results), permissions=rules), runtime=runtime)
     assert [denial.tool for denial in results[0].denials] == ([] if runs else [tool_name])
 
@@ -242,7 +243,7 @@ async def test_the_rules_of_a_loop_of_ones_own_hold_too():
     registry = ToolRegistry([tool(in_async_tool(helper, results))])
     rules = PermissionManager([OK("delegate"), D("look")])
     parts = ScriptedProvider(call("delegate"), "Done."), registry, rules
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, unattended="deny")
         await handle.ask("Go")
     assert [denial.tool for denial in results[0].denials] == ["look"]
@@ -253,7 +254,7 @@ async def test_a_spawned_agent_is_held_to_them_as_well():
 
     async def delegate() -> str:
         """Spawn it by hand."""
-        from greenroom import spawn_subagent
+        from greenroom.runtime import spawn_subagent
 
         handle = spawn_subagent(AgentSession.new("inner"), helper, report=False)
         await handle.ask("Go")
@@ -321,7 +322,7 @@ async def test_the_agent_of_a_plain_tool_ends_with_a_call_that_has_timed_out():
 @pytest.mark.parametrize(
     "options",
     [
-        {"store": MemoryStore()},
+        {"store": InMemoryStore()},
         {"approve": "later"},
         {"answers": {}, "session": "x"},
         {"runtime": AgentRuntime()},
@@ -413,6 +414,43 @@ async def test_a_circle_of_agents_is_refused_with_its_chain():
     )
     result, _ = await run(first)
     assert "(first → second → first)" in result.messages[2].tool_results[0].text
+
+
+def asks_down(name):
+    """A model that calls a tool, and answers with what that has come to."""
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call(name, prompt="?")
+
+    return ScriptedProvider(*[model] * 50)
+
+
+async def test_an_agent_that_is_a_tool_of_its_own_is_refused_with_the_chain():
+    agent = Agent(
+        asks_down("me"), tools=lambda _: [agent.as_tool()], name="me", description="Asks."
+    )
+    result, _ = await run(agent)
+    assert result.output == "me can't be asked: it waits for this very answer (me → me)"
+
+
+async def test_with_other_tools_it_is_the_same_agent_where_agents_wait_for_each_other():
+    agent = Agent(asks_down("me"), name="me", description="Asks.")
+    copy = agent.replace_tools([agent.as_tool()]).replace_tools([agent.as_tool()])
+    result, _ = await run(copy)
+    assert result.output == "me can't be asked: it waits for this very answer (me → me)"
+
+
+async def test_copies_of_an_agent_that_ask_each_other_end_with_the_chain():
+    agent = Agent(
+        asks_down("me"),
+        tools=lambda _: [dataclasses.replace(agent).as_tool()],
+        name="me",
+        description="Asks.",
+    )
+    result, _ = await run(agent)
+    assert "8 agents run inside of each other: me → me" in result.output
+    assert len(agent.llm.requests) == 8 * 2
 
 
 async def test_an_agent_that_runs_itself_comes_to_an_end():

@@ -15,13 +15,12 @@ from greenroom import (
     ConfigurationError,
     FileStore,
     Guard,
-    GuardError,
-    MemoryStore,
-    ModelOutputError,
+    InMemoryStore,
     Reject,
     Rewrite,
     tool,
 )
+from greenroom.core import GuardError, ModelOutputError
 from greenroom.llm import ANSWER_TOOL, NamedTool
 from greenroom.testing import ScriptedProvider, call
 
@@ -178,7 +177,7 @@ async def test_calls_beside_the_answer_are_not_run():
 async def test_the_conversation_goes_on_behind_it():
     llm = ScriptedProvider(answer(), answer(name="Nice", people=340_000))
     agent = Agent(llm, output_type=City)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("cities"), agent)
         assert (await handle.ask("One?")).value == LYON
         assert (await handle.ask("Another?")).value["name"] == "Nice"

@@ -17,9 +17,7 @@ from greenroom import (
     Custom,
     FileStore,
     Guard,
-    GuardError,
-    MemoryStore,
-    ModelStreamError,
+    InMemoryStore,
     Reject,
     Rewrite,
     RunContext,
@@ -28,11 +26,18 @@ from greenroom import (
     TextDelta,
     ThinkingBlock,
     ToolUseBlock,
-    resilient,
 )
 from greenroom.agents.guards import GuardedStream, Guards
-from greenroom.core import Message, StopReason, serde
-from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd, events_of
+from greenroom.core import GuardError, Message, ModelStreamError, StopReason, serde
+from greenroom.llm import (
+    ANSWER_TOOL,
+    BlockDelta,
+    BlockEnd,
+    ModelStream,
+    StreamEnd,
+    events_of,
+    resilient,
+)
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRET = "sk-1234567890"
@@ -478,7 +483,7 @@ async def test_a_guard_may_ask_another_agent():
         return Reject("the judge says so") if (await judge.run(text)).output == "yes" else None
 
     agent = Agent(ScriptedProvider("One.", "Two."), guards=[Guard(ask)])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         assert (await agent.run("Go", runtime=runtime)).output == "One."
         second = await agent.run("Go", runtime=runtime)
     assert "the judge says so" in str(second.error)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
 from greenroom.cli import ConsoleRenderer, prompt_application, terminal as plain_terminal
 from greenroom.cli.run_rules import load_rules
 from greenroom.core import PermissionRequest, TextComplete
@@ -59,7 +59,7 @@ async def lead(agent, commands):
 
 
 async def main():
-    async with AgentRuntime(store=MemoryStore(), workspace=Path.cwd()) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=Path.cwd()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, sys.argv[1:], name="lead")
         await handle.send_input("go")
         await ConsoleRenderer(handle).run()

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from greenroom.core import PermissionPart, PermissionRecord, clock
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, delete_session
 
 RULES = {
     "version": 1,
@@ -334,8 +334,8 @@ def talk(shelf):
 async def keep(store, session_id, kept):
     session = await AgentSession.load(session_id, store=store)
     if session_id == "s-1":
-        session.add_child_session("s-child")
-    session.add_decision(kept)
+        session.description.add_child("s-child")
+    session.conversation.add_decision(kept)
     await session.save()
 
 
@@ -375,7 +375,7 @@ def test_a_session_without_decisions_says_so(run, shelf):
 
 
 def test_a_subagent_s_session_that_is_gone_is_told(run, talk):
-    trio.run(lambda: AgentSession.delete("s-child", store=talk.store))
+    trio.run(lambda: delete_session("s-child", store=talk.store))
     done = run("permissions", "log", "s-1", *talk.here)
     assert done.code == 1
     assert "s-child" in done.err

@@ -27,7 +27,7 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 ESC, CTRL_C, CTRL_D = KeyName.ESCAPE, KeyName.CTRL_C, KeyName.CTRL_D
 
@@ -109,7 +109,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(agent, limits=None, **options):
-    async with AgentRuntime(MemoryStore(), limits) as runtime:
+    async with AgentRuntime(InMemoryStore(), limits) as runtime:
         handle = runtime.spawn(AgentSession.new("actor"), agent)
         terminal = HandTerminal()
         it = Stage(handle, terminal)
@@ -474,7 +474,7 @@ async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_sc
     autojump_clock,
 ):
     terminal = HandTerminal()
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         handle = runtime.spawn(AgentSession.new("actor"), sleeper)
         nursery.start_soon(ConsoleRenderer(handle, terminal=terminal.open).run)
         await terminal.say("one")

@@ -24,11 +24,10 @@ STATEFUL = [
     ("greenroom.runtime", "Supervisor"),
     ("greenroom.session", "AgentSession"),
     ("greenroom.session", "FileStore"),
-    ("greenroom.session", "MemoryStore"),
+    ("greenroom.session", "InMemoryStore"),
     ("greenroom.session", "SQLiteStore"),
     ("greenroom.teams", "Blackboard"),
     ("greenroom.teams", "Topic"),
-    ("greenroom.tools", "ToolRegistry"),
     ("greenroom.tools", "WorkerPool"),
 ]
 PACKAGES = {package for package, _ in STATEFUL}

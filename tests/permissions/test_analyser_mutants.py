@@ -14,9 +14,9 @@ import pytest
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
 from greenroom.permissions.patterns import Expression, HostPattern
-from greenroom.shell.effects import CommandReader
-from greenroom.shell.facts import Command, Unknown
-from greenroom.shell.lexer import Cursor, WordReader
+from greenroom.shell.analyser import Analyser
+from greenroom.shell.effects import Command, Unknown
+from greenroom.shell.lexer import Findings, Lexer
 from greenroom.shell.parser import Parser
 from greenroom.shell.programs import WRAPPERS
 from greenroom.shell.words import Piece, Word
@@ -55,7 +55,7 @@ def forgetting(owner, name):
 
 def clear_about(*reasons):
     """Make the parser say nothing where it says that something is unclear for one of these reasons."""
-    unclear = Cursor.unclear
+    unclear = Findings.unclear
 
     def hides(self, reason, *, change=False):
         if not any(each in reason for each in reasons):
@@ -69,7 +69,8 @@ def unnamed_programs_are_nothing(self, words, **options):
 
 
 def swallow_the_rest(self, document):
-    rest, self.at = self.text[self.at :], len(self.text)
+    lexer = self.lexer
+    rest, lexer.at = lexer.text[lexer.at :], len(lexer.text)
     return rest
 
 
@@ -82,12 +83,12 @@ def known_only(facts, *texts):
     ]
 
 
-def empty_is_fine(analyse):
-    return lambda text, place: known_only(analyse(text, place), "nothing to run") or ()
+def empty_is_fine(list_effects):
+    return lambda text, place: known_only(list_effects(text, place), "nothing to run") or ()
 
 
-_COMMAND = CommandReader.command
-_ANALYSE = import_module(f"{PACKAGE}.shell.effects").analyse
+_COMMAND = Analyser.read_command
+_ANALYSE = import_module(f"{PACKAGE}.shell.analyser").list_effects
 _NOTHING = import_module(f"{PACKAGE}.permissions.evaluator")._NOTHING
 _REACH = import_module(f"{PACKAGE}.permissions.matching")._reach
 _COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
@@ -95,7 +96,7 @@ _COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
 # What is taken away, how, and the groups of cases that are asked.
 MUTANTS = {
     "invisible characters are asked about": (
-        [("shell.effects.hidden_characters", lambda _: "")],
+        [("shell.analyser.name_hidden_characters", lambda _: "")],
         ["quote", "url"],
     ),
     "a comment ends with its line": (
@@ -109,25 +110,25 @@ MUTANTS = {
     "a continued word is one word": (
         [
             (
-                "shell.lexer.WordReader._escape",
+                "shell.lexer.Lexer._escape",
                 lambda self, special="": setattr(self, "at", self.at + 2) or Piece(" "),
             )
         ],
         ["quote", "chain"],
     ),
     "substitutions are commands": (
-        [("shell.parser.Parser.substitution", forgetting(Parser, "substitution"))],
+        [("shell.parser.Parser.read_substitution", forgetting(Parser, "read_substitution"))],
         ["subst"],
     ),
     "backticks are commands": (
-        [("shell.lexer.WordReader._backticks", forgetting(WordReader, "_backticks"))],
+        [("shell.lexer.Lexer._backticks", forgetting(Lexer, "_backticks"))],
         ["subst"],
     ),
     "process substitutions are commands": (
         [
             (
-                "shell.lexer.WordReader.process_substitution",
-                forgetting(WordReader, "process_substitution"),
+                "shell.lexer.Lexer.process_substitution",
+                forgetting(Lexer, "process_substitution"),
             )
         ],
         ["subst"],
@@ -135,32 +136,32 @@ MUTANTS = {
     "defaults of parameters are read": (
         [
             (
-                "shell.lexer.WordReader._until_brace",
-                forgetting(WordReader, "_until_brace"),
+                "shell.lexer.Lexer._until_brace",
+                forgetting(Lexer, "_until_brace"),
             )
         ],
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.lexer.WordReader._expanded", forgetting(WordReader, "_expanded"))],
+        [("shell.lexer.Lexer._expanded", forgetting(Lexer, "_expanded"))],
         ["subst"],
     ),
     "here-documents expand": (
         [
             (
-                "shell.lexer.WordReader.here_document",
-                forgetting(WordReader, "here_document"),
+                "shell.lexer.Lexer.here_document",
+                forgetting(Lexer, "here_document"),
             )
         ],
         ["subst"],
     ),
     "a here-document ends at its delimiter": (
-        [("shell.parser.SimpleReader._body", swallow_the_rest)],
+        [("shell.parser.Parser._body", swallow_the_rest)],
         ["chain"],
     ),
-    "arithmetic reads variables": ([("shell.effects.may_hold_code", no)], ["subst"]),
+    "arithmetic reads variables": ([("shell.analyser.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
-        [("shell.lexer.Cursor.unclear", clear_about("only known at run time"))],
+        [("shell.lexer.Findings.unclear", clear_about("only known at run time"))],
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
@@ -168,26 +169,26 @@ MUTANTS = {
         ["subst"],
     ),
     "subscripts in arithmetic": (
-        [("shell.lexer.Cursor.unclear", clear_about("in arithmetic, which may run"))],
+        [("shell.lexer.Findings.unclear", clear_about("in arithmetic, which may run"))],
         ["subst"],
     ),
-    "builtins that compute": ([("shell.effects.computes", no)], ["subst"]),
+    "builtins that compute": ([("shell.analyser.computes", no)], ["subst"]),
     "conditions that evaluate": (
         [("shell.parser._EVALUATING", frozenset())],
         ["subst"],
     ),
-    "redirections are writes": ([("shell.effects.redirection_facts", nothing)], ["redir"]),
+    "redirections are writes": ([("shell.analyser.list_opened", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
-        [("shell.effects._DESCRIPTOR", re.compile("(?!)"))],
+        [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
         ["redir", "benign"],
     ),
-    "sockets are no files": ([("shell.effects._SOCKET", re.compile("(?!)"))], ["redir"]),
-    "assignments are changes": ([("shell.effects.is_display_setting", yes)], ["env"]),
+    "sockets are no files": ([("shell.redirections._SOCKET", re.compile("(?!)"))], ["redir"]),
+    "assignments are changes": ([("shell.analyser.is_display_setting", yes)], ["env"]),
     "only display variables are none": (
-        [("shell.effects.is_display_setting", no)],
+        [("shell.analyser.is_display_setting", no)],
         ["env", "benign"],
     ),
-    "loops set variables": ([("shell.effects.changes_programs", no)], ["env"]),
+    "loops set variables": ([("shell.analyser.changes_programs", no)], ["env"]),
     "builtins set variables": (
         [
             ("shell.cautions.changes_programs", no),
@@ -196,7 +197,7 @@ MUTANTS = {
         ["env", "subst"],
     ),
     "functions are changes": (
-        [("shell.lexer.Cursor.unclear", clear_about("defines the function"))],
+        [("shell.lexer.Findings.unclear", clear_about("defines the function"))],
         ["env"],
     ),
     "bodies of functions are judged": (
@@ -209,19 +210,19 @@ MUTANTS = {
         ["env"],
     ),
     "arithmetic is unclear": (
-        [("shell.lexer.Cursor.unclear", clear_about("arithmetic"))],
+        [("shell.lexer.Findings.unclear", clear_about("arithmetic"))],
         ["env", "subst", "wrap"],
     ),
     "expansions that set or run are unclear": (
-        [("shell.lexer.Cursor.unclear", clear_about("an expansion that may"))],
+        [("shell.lexer.Findings.unclear", clear_about("an expansion that may"))],
         ["subst"],
     ),
     "what can't be read is asked about": (
-        [("shell.lexer.Cursor.unclear", clear_about("can't be read"))],
+        [("shell.lexer.Findings.unclear", clear_about("can't be read"))],
         ["subst"],
     ),
     "programs have names": (
-        [("shell.effects.CommandReader.command", unnamed_programs_are_nothing)],
+        [("shell.analyser.Analyser.read_command", unnamed_programs_are_nothing)],
         ["dynamic"],
     ),
     "braces without a partner are not known": (
@@ -233,22 +234,25 @@ MUTANTS = {
         ["path"],
     ),
     "a glob is no name": ([("shell.words._is_pattern", no)], ["dynamic", "quote"]),
-    "texts for shells are commands": ([("shell.effects.evaluated", lambda argv: None)], ["wrap"]),
+    "texts for shells are commands": (
+        [("shell.analyser.find_run_text", lambda argv: None)],
+        ["wrap"],
+    ),
     "shells that read a file or their input": (
         [("shell.programs._file", lambda argv, at: None)],
         ["wrap", "dynamic"],
     ),
-    "wrappers run their operands": ([("shell.effects.CommandReader._wrapped", nothing)], ["wrap"]),
+    "wrappers run their operands": ([("shell.analyser.Analyser._wrapped", nothing)], ["wrap"]),
     "only plain wrappers are transparent": (
         [
             (
-                "shell.effects._is_transparent",
+                "shell.analyser.is_transparent",
                 lambda usage: usage.argv[0].text in WRAPPERS,
             )
         ],
         ["wrap"],
     ),
-    "find runs its actions": ([("shell.effects.find_actions", nothing)], ["wrap"]),
+    "find runs its actions": ([("shell.analyser.find_actions", nothing)], ["wrap"]),
     "options that write or run": (
         [("shell.programs.Program.marks", lambda self, option: "")],
         ["flags"],
@@ -270,7 +274,7 @@ MUTANTS = {
     "a prefix ends at a word": (
         [
             (
-                "permissions.matching.begins",
+                "permissions.matching.begins_with",
                 lambda argv, prefix: (
                     len(argv) >= len(prefix)
                     and all(w.text.startswith(p) for w, p in zip(argv, prefix, strict=False))
@@ -291,7 +295,7 @@ MUTANTS = {
     "an allowance is about known words": (
         [
             (
-                "permissions.matching.begins",
+                "permissions.matching.begins_with",
                 lambda argv, prefix: [w.text for w in argv[: len(prefix)]] == list(prefix),
             )
         ],
@@ -302,11 +306,11 @@ MUTANTS = {
         ["quote"],
     ),
     "a denial means every spelling of an option": (
-        [("permissions.matching.gives", lambda word, option: word == option)],
+        [("permissions.matching.turns_on", lambda word, option: word == option)],
         ["flags"],
     ),
     "a program that runs its words": (
-        [("permissions.matching.stands_in", no), ("shell.effects.RUNNERS", frozenset())],
+        [("permissions.matching.occurs_in", no), ("shell.analyser.RUNNERS", frozenset())],
         ["wrap"],
     ),
     "words that are not known may be options": (
@@ -314,7 +318,10 @@ MUTANTS = {
         ["flags"],
     ),
     "words that are not known may be files that are written": (
-        [("shell.effects.extent", lambda words: "reads")],
+        [
+            ("shell.analyser.extent", lambda usage: "reads"),
+            ("shell.cautions.extent", lambda usage: "reads"),
+        ],
         ["benign"],
     ),
     "words that are not known may be denied": (
@@ -325,7 +332,7 @@ MUTANTS = {
         ["path"],
     ),
     "the values of loops are known": (
-        [("shell.lexer.MAX_VALUES", 0)],
+        [("shell.words.MAX_VALUES", 0)],
         ["dynamic", "benign", "path"],
     ),
     "what sets variables ends what is known of loops": (
@@ -333,24 +340,24 @@ MUTANTS = {
         ["path"],
     ),
     "the current folder is known": (
-        [("shell.lexer._current_folder", lambda piece, splits: piece)],
+        [("shell.words._current_folder", lambda piece, splits: piece)],
         ["path"],
     ),
-    "builtins change what later words mean": ([("shell.effects.redefines", no)], ["dynamic"]),
-    "values of variables are run": ([("shell.effects.run_values", nothing)], ["env"]),
+    "builtins change what later words mean": ([("shell.analyser.redefines", no)], ["dynamic"]),
+    "values of variables are run": ([("shell.analyser.list_run_values", nothing)], ["env"]),
     "a file is run that was just written": (
-        [("shell.effects._written", nothing)],
+        [("shell.analyser.files_written", nothing)],
         ["dynamic"],
     ),
     "operands are in a folder": (
-        [("shell.effects._moved", lambda place, words: place)],
+        [("shell.analyser._change_folder", lambda place, words: place)],
         ["path"],
     ),
     "what is left out is not read": (
         [("permissions.call._LEFT_OUT", re.compile("(?!)"))],
         ["path"],
     ),
-    "operands are files": ([("permissions.evaluator.operands", nothing)], ["path"]),
+    "operands are files": ([("permissions.evaluator.find_operands", nothing)], ["path"]),
     "a glob stands for files": ([("permissions.patterns.PathPattern.overlaps", no)], ["path"]),
     "denied paths have no case": (
         [
@@ -361,7 +368,7 @@ MUTANTS = {
         ],
         ["path"],
     ),
-    "paths are made absolute": ([("shell.facts._normal", lambda path: path)], ["path"]),
+    "paths are made absolute": ([("shell.effects._normal", lambda path: path)], ["path"]),
     "a denied host has every spelling": (
         [("permissions.patterns.HostPattern.touches", HostPattern.matches)],
         ["url"],
@@ -398,7 +405,7 @@ MUTANTS = {
     ),
     "nothing is not allowed": (
         [
-            ("permissions.call.analyse", empty_is_fine(_ANALYSE)),
+            ("permissions.call.list_effects", empty_is_fine(_ANALYSE)),
             ("permissions.call.Whole", lambda tool: Command(argv=(Word(tool),), guard=True)),
             ("permissions.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
             (

@@ -14,8 +14,8 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.shell.effects import analyse
-from greenroom.shell.facts import Place
+from greenroom.shell.analyser import list_effects
+from greenroom.shell.effects import Place
 from tests.permissions import generated
 from tests.permissions.bash_oracle import outcomes
 from tests.permissions.generated import TECHNIQUES, each_once, edited, generate, scrambled
@@ -135,7 +135,7 @@ def test_words_with_braces_are_what_bash_makes_of_them():
     bash = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     compared = 0
     for word, line in zip(words, bash.stdout.splitlines(), strict=True):
-        (command,) = analyse(f"ls {word}", Place("/srv/project", "/srv/project"))
+        (command,) = list_effects(f"ls {word}", Place("/srv/project", "/srv/project"))
         if all(each.static for each in command.argv):
             ours = [each.text for each in command.argv[1:]] or [""]
             assert ours == line.split("|")[:-1], word

@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import Anchors, Host, PathPattern
-from greenroom.shell.effects import analyse
-from greenroom.shell.facts import Place
+from greenroom.shell.analyser import list_effects
+from greenroom.shell.effects import Place
 from greenroom.shell.parser import parse
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -119,7 +119,7 @@ def test_what_is_made_to_be_slow_or_deep_is_asked_about(command):
 
 def test_a_caller_deep_in_its_own_stack_gets_a_question_not_an_error():
     def descend(levels):
-        return descend(levels - 1) if levels else analyse("$(" * 39 + "ls" + ")" * 39, PLACE)
+        return descend(levels - 1) if levels else list_effects("$(" * 39 + "ls" + ")" * 39, PLACE)
 
     depth, frame = 0, sys._getframe()
     while frame is not None:
@@ -138,7 +138,7 @@ shell = st.lists(
 
 @given(shell)
 def test_no_text_makes_the_parser_raise_and_nothing_is_found_outside_it(text):
-    for fact in analyse(text, PLACE):
+    for fact in list_effects(text, PLACE):
         assert str(fact) or text
     assert parse(text) == parse(text)
 

@@ -6,15 +6,8 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom import (
-    AgentRuntime,
-    AgentSession,
-    MemoryStore,
-    ModelQuotaError,
-    PlanError,
-    ToolRegistry,
-    as_tool,
-)
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
+from greenroom.core import ModelQuotaError, PlanError
 from greenroom.planning import (
     ErrorClass,
     Failure,
@@ -28,6 +21,7 @@ from greenroom.planning import (
 )
 from greenroom.planning.model_planner import describe_errors, describe_results
 from greenroom.testing import Reply, ScriptedProvider
+from greenroom.tools import as_tool
 from tests.planning.planned import Planned, worker
 
 
@@ -183,7 +177,7 @@ async def test_a_planner_inside_of_an_agent_is_under_its_budgets(autojump_clock)
                 with agent.budget(model_calls=0):
                     await execute_plan(agent, plan, worker, planner=ModelPlanner(llm))
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("limited"), limited).ask("Go.")
     assert "budget" in result.error
     assert llm.requests == []

@@ -10,18 +10,18 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     Done,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRequest,
     PermissionRule,
     ToolEnd,
     ToolStart,
-    TurnStatus,
     UsageReport,
 )
+from greenroom.core import TurnStatus
 from greenroom.planning import TextTools
+from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import calculator
 from tests.planning.replies import dumps
@@ -107,7 +107,7 @@ def native(number, reply):
 
 async def run(task, llm):
     """Run a task; return what there was of it, without ids."""
-    store, chunks = MemoryStore(), []
+    store, chunks = InMemoryStore(), []
     budget = task.tool_calls and Budget(tool_calls=task.tool_calls)
     agent = Agent(llm, tools=[weather, translate, fail, wait, calculator], **task.options)
     for number in range(task.inputs):

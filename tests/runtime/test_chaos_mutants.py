@@ -10,16 +10,16 @@ from greenroom.core import SubAgentResult, failure as core_failure
 from greenroom.runtime import calls, lifecycle
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.approvals import Approvals
-from greenroom.runtime.budget import Budgets
 from greenroom.runtime.calls import ToolSlot
 from greenroom.runtime.interruption import Cleanups
+from greenroom.runtime.limits import Budgets
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output import Output, OutputRing
 from greenroom.runtime.subagents import Children, Monitor, Report
 from greenroom.runtime.supervision import RestartWindow
 from greenroom.runtime.task_tree import TaskGroup
 from greenroom.runtime.turn import Turns
-from greenroom.session import AgentSession
+from greenroom.session import Conversation
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
 
@@ -34,20 +34,20 @@ async def wait_for_nothing(*_, **__):
     pass
 
 
-async def call_in_the_same_task(actor, function, args):
+async def call_in_the_same_task(actor, call):
     """Call the function where the runtime's own scopes are open."""
     try:
-        actor.task = trio.lowlevel.current_task()
-        actor.life.value = await function(lifecycle.AgentInternals(actor), *args)
+        actor.main_task = trio.lowlevel.current_task()
+        actor.life.value = await call()
     except BaseException as error:
         return error
     actor.life.returned = True
     return None
 
 
-def tell_twice(monitor):
-    _TELL(monitor)
-    monitor._watcher.mailbox.put_result(monitor._message)
+def tell_twice(monitor, message):
+    _TELL(monitor, message)
+    monitor._mailbox.put_result(message)
 
 
 def one_restart_more(window, child, now):
@@ -80,7 +80,7 @@ MUTANTS = {
     "errors are described by themselves": (lifecycle, "describe_error", describe_by_itself),
     "errors are not cut": (core_failure, "clip", lambda text, _: text),
     # books
-    "calls stay unanswered": (AgentSession, "pair_tool_uses", nothing),
+    "calls stay unanswered": (Conversation, "pair_tool_uses", nothing),
     "tools stay open": (Output, "close_tools", lambda *_: {}),
     "chunks do not reach the parent": (
         Output,

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import InvalidJSONError, Message, SubAgentResult, TextBlock, TurnStart
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -89,9 +89,9 @@ async def test_what_comes_of_a_subagent_is_said_by_the_runtime(runtime, seen):
         ({"sender": "memory"}, ValueError, "it marks what is quoted"),
         ({"metadata": {"x": object()}}, InvalidJSONError, "the input's metadata can't be stored"),
         ({"metadata": {1: 2}}, InvalidJSONError, "the input's metadata can't be stored"),
-        ({"id": ""}, ValueError, "'' is no id of an input"),
-        ({"id": "a\nb"}, ValueError, "is no id of an input"),
-        ({"id": "x" * 129}, ValueError, "is no id of an input: use 1 to 128"),
+        ({"id": ""}, ValueError, "'' can't be the id of an input"),
+        ({"id": "a\nb"}, ValueError, "can't be the id of an input"),
+        ({"id": "x" * 129}, ValueError, "can't be the id of an input: use 1 to 128"),
     ],
 )
 async def test_what_can_not_be_is_refused_where_it_is_sent(handle, seen, options, error, words):
@@ -131,7 +131,7 @@ async def test_an_id_names_one_input_wherever_that_is():
             async with agent.turn(message):
                 seen.append(message.text)
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
         handle = runtime.spawn(new(), slow)
 
         def send_again(id_):

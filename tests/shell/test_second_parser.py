@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.shell.effects import analyse
-from greenroom.shell.facts import Command, Place
+from greenroom.shell.analyser import list_effects
+from greenroom.shell.effects import Command, Place
 from tests.permissions.generated import each_once, generate
 
 SHFMT = shutil.which("shfmt", path=f"{Path(sys.executable).parent}:/usr/bin")
@@ -86,7 +86,7 @@ def test_every_command_that_shfmt_sees_is_seen():
         if tree is None or NOT_READ.search(text):
             continue
         compared += 1
-        facts = analyse(text, PLACE)
+        facts = list_effects(text, PLACE)
         ours = {fact.argv[0].text for fact in facts if isinstance(fact, Command)}
         unseen = {name for name in seen_by_shfmt(tree) - ours if not set("*?[") & set(name)}
         if unseen:

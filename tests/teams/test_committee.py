@@ -9,17 +9,12 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    MemoryStore,
+    InMemoryStore,
     RuntimeLimits,
-    TurnStatus,
 )
+from greenroom.core import TurnStatus
 from greenroom.teams import Opinion, Resolution, by_authority, committee, most_confident
-from greenroom.testing import (
-    Reply,
-    Scenario,
-    ScriptedProvider,
-    cancel_at_every_checkpoint,
-)
+from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 
 
 def member(name, answer, confidence=None):
@@ -30,7 +25,7 @@ def member(name, answer, confidence=None):
 
 
 async def ask(jury, limits=None):
-    async with AgentRuntime(MemoryStore(), limits) as runtime:
+    async with AgentRuntime(InMemoryStore(), limits) as runtime:
         handle = runtime.spawn(AgentSession.new("jury"), jury)
         result = await handle.ask("Tabs or spaces?")
         await handle.shutdown()
@@ -110,7 +105,7 @@ def test_a_committee_may_be_cancelled_at_any_checkpoint():
 
 async def test_an_interrupt_ends_the_members(autojump_clock):
     hangs = Agent(ScriptedProvider(Reply("I", hangs=True)), name="hangs")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("jury"), committee([member("ada", "tabs"), hangs]))
         handle.send_input_nowait("Tabs or spaces?")
         await trio.sleep(1)

@@ -9,15 +9,14 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     ConfigurationError,
-    MemoryStore,
-    ModelOverloadedError,
+    InMemoryStore,
     RunContext,
     RuntimeLimits,
-    TurnStatus,
 )
+from greenroom.core import ModelOverloadedError, TurnStatus
 from greenroom.planning import PLAN_STEP, Plan, Subtask
+from greenroom.resilience import Budget
 from greenroom.teams import TeamResult, committee, orchestrator
 from greenroom.testing import (
     Reply,
@@ -41,7 +40,7 @@ def says(text):
 
 async def ask(team, goal="Go.", *, store=None, session=None):
     """Give a team a goal, with nobody to ask; return the result of its turn."""
-    async with AgentRuntime(store or MemoryStore()) as runtime:
+    async with AgentRuntime(store or InMemoryStore()) as runtime:
         handle = runtime.spawn(session or AgentSession.new("team"), team, unattended="deny")
         result = await handle.ask(goal)
         await handle.shutdown()
@@ -197,7 +196,7 @@ async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hang
 
 async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     weather = Weather(1)
-    plan, session, store = weather.plan(12), AgentSession.new("team"), MemoryStore()
+    plan, session, store = weather.plan(12), AgentSession.new("team"), InMemoryStore()
     team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4.5)
     result = await ask(team, session=session, store=store)
     assert result.status is TurnStatus.FAILED
@@ -214,7 +213,7 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
 
 
 async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autojump_clock):
-    session, store = AgentSession.new("team"), MemoryStore()
+    session, store = AgentSession.new("team"), InMemoryStore()
     session.add_record(PLAN_STEP, {"move": "nonsense"})
     weather = Weather(1)
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(2), patience=10)
@@ -229,7 +228,7 @@ async def test_a_budget_holds_for_the_whole_team(autojump_clock):
     weather = Weather(1)
     weather.kind = lambda name: "works"  # without patience, who hangs is waited for
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(12))
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         budget = Budget(model_calls=8)
         handle = runtime.spawn(AgentSession.new("team"), team, budget=budget)
         result = await handle.ask("Go.")
@@ -242,7 +241,7 @@ async def test_a_budget_holds_for_the_whole_team(autojump_clock):
 async def test_an_interrupt_leaves_nothing_running(autojump_clock):
     weather = Weather(3)
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(10), patience=10)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         handle.send_input_nowait("Go.")
         for _ in range(3):
@@ -270,7 +269,7 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
     weather.kind = lambda name: "works"
     plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(20)])
     team = orchestrator(weather.workers(), says("Done."), planner=plan)
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=5)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=5)) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("Go.")
         await handle.shutdown()
@@ -406,7 +405,7 @@ async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
 
 async def test_two_goals_of_a_conversation_have_reports_of_their_own(autojump_clock):
     team = orchestrator([Agent(says("Yes."))], says("?"), planner=Plan("", [Subtask("a", "A")]))
-    session, store = AgentSession.new("team"), MemoryStore()
+    session, store = AgentSession.new("team"), InMemoryStore()
     await run(team, "One", session=session, store=store)
     session = await AgentSession.load(session.session_id, store=store)
     told = await run(team, "Two", session=session, store=store)
@@ -444,3 +443,96 @@ def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
         )
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+
+
+@pytest.mark.parametrize("round", range(3))
+async def test_tasks_that_wait_for_one_worker_are_served_in_turn(autojump_clock, round):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append(message.text)
+                await trio.sleep(1)
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    asking = [
+        Agent(
+            ScriptedProvider(*[call("ask_for_help", capability="law", question=name)] * 4, "Done."),
+            name=name,
+            capabilities=[name],
+        )
+        for name in "abcde"
+    ]
+    plan = Plan("", [Subtask(name, name, capability=name) for name in "abcde"])
+    await run(orchestrator([*asking, lawyer], says("Done."), planner=plan))
+    assert sorted(asked[:5]) == list("abcde")
+    assert asked == asked[:5] * 4
+
+
+async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_clock):
+    asked = []
+
+    async def lawyer(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                asked.append((trio.current_time(), message.text))
+                await trio.sleep(70)  # longer than one who asks for help waits
+                turn.set_result("Yes.")
+
+    lawyer.capabilities = ["law"]
+    coder, agents = helped("law", "law", also=[lawyer])
+    plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
+    begun = trio.current_time()
+    await run(orchestrator(agents, says("Done."), planner=plan))
+    assert ["busy" in text for text in answers(coder)] == [True, False]
+    assert [at - begun for at, _ in asked] == [0, 70]
+
+
+def asks(name):
+    """A model that calls a tool once, and says what that has come to."""
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call(name, prompt="?")
+
+    return ScriptedProvider(*[model] * 20)
+
+
+async def test_a_worker_that_its_own_helper_asks_back_is_refused_with_the_chain():
+    coder = Agent(asks("helper"), tools=lambda _: [helper.as_tool()], name="coder", description="!")
+    helper = Agent(
+        asks("coder"), tools=lambda _: [coder.as_tool()], name="helper", description="Helps."
+    )
+    other = Agent(says("?"), name="other", capabilities=["law"])
+    told = await run(orchestrator([coder, other], says("?"), planner=Plan("", [Subtask("a", "A")])))
+    assert told.answer == (
+        "coder can't be asked: it waits for this very answer"
+        " (orchestrator → coder → helper → coder)"
+    )
+
+
+async def test_a_worker_that_who_helps_it_asks_back_is_refused_with_the_chain():
+    coder, agents = helped("law")
+    lawyer = Agent(
+        asks("coder"),
+        tools=lambda _: [coder.as_tool(description="Codes.")],
+        name="lawyer",
+        capabilities=["law"],
+    )
+    await run(orchestrator([*agents, lawyer], says("?"), planner=CODE))
+    assert "(orchestrator → coder → lawyer → coder)" in answers(coder)[0]
+
+
+async def test_a_worker_that_waits_for_its_team_gets_none_of_its_work():
+    boss = Agent(
+        asks("team"),
+        tools=lambda _: [team.as_tool()],
+        name="boss",
+        capabilities=["code"],
+    )
+    other = Agent(says("?"), name="other", capabilities=["law"])
+    team = orchestrator([boss, other], says("?"), planner=CODE, name="team", description="Works.")
+    result = await boss.run("Go.")
+    assert "waits for this very answer (boss → team → boss)" in result.text

@@ -9,7 +9,7 @@ from greenroom.core import ContentBlock
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore, SessionStore
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.testing.approver import ScriptedApprover
 from greenroom.testing.script import ScriptedProvider, Step, call
 from greenroom.tools import Tool, ToolRegistry
@@ -58,7 +58,7 @@ class Scenario:
         self.person = person or _Inputs(told).tell
         self.approver = approver or ScriptedApprover()
         self.probe = _contents(probe) if probe is not None else told or [_PROBE]
-        self.store = store or MemoryStore()
+        self.store = store or InMemoryStore()
         self.limits = limits or RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
         self.workspace = workspace
 

@@ -50,7 +50,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     for message in _CONVERSATION:
         session.add_message(message)
     session.set_model("anthropic", "claude-sonnet-4-5")
-    session.add_child_session(new_id("s"))
+    session.description.add_child(new_id("s"))
     session.set_metadata("custom_key", {"a": [1, None, "ü"]})
     with _own_clock():  # a line that is stored a second later makes the session newer
         await session.save()
@@ -58,7 +58,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     same(loaded.history, _CONVERSATION)
     same([each.id for each in loaded.history], [each.id for each in _CONVERSATION])
-    same(loaded.record, session.record)
+    same(loaded.description.record, session.description.record)
     same(loaded.repair, None)
     assert loaded.is_saved, "loading changes nothing"
 
@@ -86,7 +86,7 @@ async def the_stored_description_is_the_last(case: StoreUnderTest) -> None:
         session.set_model("offline", "offline")
         await session.save()
     stored = await store.read(session.session_id)
-    same(stored.metadata, session.record)
+    same(stored.metadata, session.description.record)
     same(stored.metadata and stored.metadata.metadata, {"title": "second"})
 
 
@@ -110,8 +110,8 @@ async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
     session = await saved(store, "one")
     newer = {"hologram": {"points": [1.5, None]}, "mood": "good"}
     writer = await store.acquire(session.session_id)
-    await writer.write_metadata(msgspec.structs.replace(session.record, unknown=newer))
-    await writer.write_metadata(session.record)
+    await writer.write_metadata(msgspec.structs.replace(session.description.record, unknown=newer))
+    await writer.write_metadata(session.description.record)
     await writer.release()
     for each in (store, await case.open()):
         stored = await each.read(session.session_id)
@@ -200,8 +200,8 @@ async def the_list_shows_the_last_changed_first(case: StoreUnderTest) -> None:
         await sessions[1].save()
     ids = [sessions[place].session_id for place in (1, 2, 0)]
     listed = [each for each in await (await case.open()).list_all() if each.session_id in ids]
-    same(listed, [sessions[place].record for place in (1, 2, 0)])
-    same((await AgentSession.load(ids[0], store=store)).record, listed[0])
+    same(listed, [sessions[place].description.record for place in (1, 2, 0)])
+    same((await AgentSession.load(ids[0], store=store)).description.record, listed[0])
 
 
 async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:

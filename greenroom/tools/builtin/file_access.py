@@ -1,4 +1,4 @@
-"""What file tools share: where they may go, what the agent has seen, and one change at a time to a file."""
+"""What file tools share: where they may go, what the agent has seen, one change at a time."""
 
 import hashlib
 import io
@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import trio
+
 from greenroom.core import AgentContext, ToolError
+from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
-from greenroom.tools.builtin.atomic_file import read_pieces
 from greenroom.tools.execution import SpillFolder
 
+_PIECE = 1 << 20
+
 in_thread = FileThreads("file tools", 8).run
-"""Does the work of file tools, apart from function tools, whose calls may keep their threads for good."""
+"""Does the work of file tools, apart from function tools, which may keep threads for good."""
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
@@ -26,8 +30,8 @@ def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     Where long results lie may be read, not written.
 
     Raises:
-        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it stands)
-            and is not allowed; or it is no path.
+        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it is)
+            and is not allowed; or it is not a path.
     """
     try:
         real = Path(os.path.realpath(context.workspace.absolute(path)))
@@ -80,8 +84,23 @@ def os_errors(action: str, path: str) -> Iterator[None]:
     """Turn what the system refuses into a `ToolError` that says what was tried, where, and why."""
     try:
         yield
+    except NotRegularError as error:
+        raise ToolError(f"{path} {error}") from error
     except OSError as error:
         raise ToolError(f"can't {action} {path}: {error.strerror or error}") from error
+
+
+def read_pieces(file: BinaryIO, limit: int) -> bytes:
+    """Read up to `limit` bytes in a thread of trio's; a cancel ends it at the next piece.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    content = bytearray()
+    while piece := file.read(min(_PIECE, limit - len(content))):
+        trio.from_thread.check_cancelled()
+        content += piece
+    return bytes(content)
 
 
 # ---- Stamps: what an agent has seen of a file, so that it changes nothing that it has not seen.
@@ -165,7 +184,7 @@ class FileStamps:
             raise ToolError(f"{label} was not read yet", hint="Read it first, then change it")
         if not seen.same_content(present):
             raise ToolError(
-                f"{label} was changed by somebody else since it was read",
+                f"{label} has changed since it was read",
                 hint="Read it again, then change it",
             )
 

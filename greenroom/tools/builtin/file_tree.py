@@ -1,7 +1,5 @@
-"""Which files there are below a folder, as git would see them, and which of them a pattern describes."""
+"""The files below a folder, as git would see them, and those of them that a pattern describes."""
 
-import fnmatch
-import functools
 import itertools
 import os
 import re
@@ -9,9 +7,11 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from greenroom.core import ToolError
-from greenroom.tools.builtin.atomic_file import open_regular
+from greenroom.fs import open_regular
+from greenroom.shell import Glob, read_glob
 
 # ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
 
@@ -24,7 +24,7 @@ _MAX_ALTERNATIVES = 1_000
 class GlobPattern:
     """A pattern for paths relative to a folder, written with `/`.
 
-    `*` and `?` stay within one name; `**` as a whole part stands for any number of folders, also
+    `*` and `?` stay within one name; `**` as a whole part means any number of folders, also
     none; `{a,b}` for either. A leading dot is nothing special. Case matters.
 
     Example:
@@ -37,10 +37,10 @@ class GlobPattern:
         """Compile the pattern.
 
         Raises:
-            ToolError: its braces stand for more than 1,000 patterns.
+            ToolError: its braces mean more than 1,000 patterns.
         """
         self._alternatives = [
-            [compile_part(part) for part in one.split("/") if part not in {"", "."}]
+            [read_part(part) for part in one.split("/") if part not in {"", "."}]
             for one in expand_braces(pattern)
         ]
 
@@ -50,19 +50,19 @@ class GlobPattern:
         return any(match_parts(parts, names) for parts in self._alternatives)
 
 
-def match_parts(parts: Sequence["re.Pattern[str] | None"], names: Sequence[str]) -> bool:
-    """Match names one to one with parts; None stands for any number of names.
+def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
+    """Match names one to one with parts; None means any number of names.
 
     Only the last None ever has to take more names, so the work is at most parts times names.
     """
     part = name = 0
     retry: tuple[int, int] | None = None
     while name < len(names):
-        wanted = parts[part] if part < len(parts) else _NOTHING
+        wanted: Glob | Literal[False] | None = parts[part] if part < len(parts) else False
         if wanted is None:
             retry = (part, name)
             part += 1
-        elif wanted.match(names[name]):
+        elif wanted and wanted.fits(names[name]):
             part += 1
             name += 1
         elif retry:
@@ -94,7 +94,7 @@ def expand_braces(pattern: str) -> list[str]:
             start, end, choices = braces
             found = [one[:start] + choice + one[end:] for choice in choices] + found
         if len(found) + len(done) > _MAX_ALTERNATIVES:
-            raise ToolError(f"{pattern[:200]!r} stands for more than {_MAX_ALTERNATIVES} patterns")
+            raise ToolError(f"{pattern[:200]!r} means more than {_MAX_ALTERNATIVES} patterns")
     return done
 
 
@@ -117,18 +117,12 @@ def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
     return first[0], first[-1] + 1, choices
 
 
-_NOTHING = re.compile(r"(?!)")
-
-
-@functools.lru_cache(maxsize=1_024)
-def compile_part(part: str) -> re.Pattern[str] | None:
-    """Compile what stands between two slashes; None for `**`."""
+def read_part(part: str) -> Glob | None:
+    """Read what is between two slashes; None for `**`."""
     if part == "**":
         return None
-    plain = part.replace("[^", "[!")
-    # fnmatch has no escapes, but takes a bracketed character literally.
-    escaped = re.sub(r"\\([*?\[])", r"[\1]", plain).replace("\\", "")
-    return re.compile(fnmatch.translate(escaped))
+    # A glob has no escapes, but takes a bracketed character literally.
+    return read_glob(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
 
 
 # ---- .gitignore, as gitignore(5) describes it.
@@ -138,7 +132,7 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class _Rule:
-    parts: tuple[re.Pattern[str] | None, ...]
+    parts: tuple[Glob | None, ...]
     folders_only: bool
     keeps: bool
 
@@ -157,19 +151,19 @@ class _Rule:
         names = [name for name in text.split("/") if name]
         if not names:
             return None
-        parts = [compile_part(name) for name in names]
+        parts = [read_part(name) for name in names]
         if not anchored:
             parts.insert(0, None)
         elif parts[-1] is None:
             # "a/**" is all that lies in a, not a itself.
-            parts.append(compile_part("*"))
+            parts.append(read_part("*"))
         return cls(tuple(parts), folders_only, keeps)
 
     def matches(self, names: list[str], *, is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
             return False
         if len(self.parts) == 2 and self.parts[0] is None and self.parts[1] is not None:
-            return self.parts[1].match(names[-1]) is not None
+            return self.parts[1].fits(names[-1])
         return match_parts(self.parts, names)
 
 
@@ -204,9 +198,9 @@ class IgnoreRules:
             folder: the same, relative to where these rules begin, with a final slash.
         """
         try:
-            with open_regular(real / ".gitignore", ".gitignore") as file:
+            with open_regular(real / ".gitignore") as file:
                 data = file.read(_MAX_BYTES)
-        except (OSError, ToolError):
+        except OSError:
             return self
         lines = data.decode("utf-8", "surrogateescape").splitlines()
         return IgnoreRules.parse(lines, folder, self)

@@ -23,7 +23,7 @@ from greenroom.runtime import (
     subagents,
     turn,
 )
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, Conversation
 from greenroom.session.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
@@ -54,7 +54,7 @@ async def nothing(*args, **kwargs):
 
 @breaks("history_is_paired", "the_session_is_stored")
 def calls_are_not_paired(patch):
-    patch.setattr(AgentSession, "pair_tool_uses", lambda *args, **kwargs: ())
+    patch.setattr(Conversation, "pair_tool_uses", lambda *args, **kwargs: ())
     # A call that stays open is answered when the next reply comes, else.
     patch.setattr(Pairs, "add", lambda self, messages, message, started: messages.append(message))
 
@@ -168,7 +168,7 @@ def a_task_is_leaked_into_the_runtime(patch):
     enter = turn.Turn.__aenter__
 
     async def leak(self):
-        self._actor.runtime._nursery.start_soon(trio.sleep_forever)
+        self._agent.kernel.nursery.start_soon(trio.sleep_forever)
         return await enter(self)
 
     patch.setattr(turn.Turn, "__aenter__", leak)
@@ -211,7 +211,7 @@ def an_interrupt_ends_the_agent(patch):
     interrupt = turn.Turns.interrupt
 
     def interrupt_all(self, mode, grace):
-        self._actor.scope.cancel()
+        self.agent.scope.cancel()
         return interrupt(self, mode, grace)
 
     patch.setattr(turn.Turns, "interrupt", interrupt_all)

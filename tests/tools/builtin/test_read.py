@@ -89,8 +89,8 @@ def test_stray_bytes_are_shown_replaced_with_a_note(call, root: Path) -> None:
     (root / "a.txt").write_bytes(b"caf\xe9\nplain\n")
     text = call(Read(), file_path="a.txt").text
     assert lines_of(text) == ["caf\ufffd", "plain"]
-    assert "no UTF-8" in text
-    assert "no UTF-8" not in call(Read(), file_path="a.txt", offset=2).text
+    assert "not UTF-8" in text
+    assert "not UTF-8" not in call(Read(), file_path="a.txt", offset=2).text
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_folder_says_so(call, root: Path) -> None:
 
 def test_a_pipe_and_a_socket_block_nobody(call, root: Path, monkeypatch) -> None:
     os.mkfifo(root / "pipe")
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         call(Read(), file_path="pipe")
     monkeypatch.chdir(root)
     with socket.socket(socket.AF_UNIX) as server:

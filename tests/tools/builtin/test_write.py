@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import AgentContext, ToolError, WritePath
+from greenroom.fs import real_file
 from greenroom.tools import Read, Write
-from greenroom.tools.builtin import atomic_file, edit as write, file_access as file_stamps
+from greenroom.tools.builtin import edit as write, file_access as file_stamps
 from greenroom.tools.builtin.file_access import FileStamps, Stamp
 
 
@@ -54,7 +55,7 @@ def test_a_file_that_changed_since_is_not_overwritten(call, root: Path) -> None:
     (root / "a.txt").write_text("new")
     # The same size and the same time: only the content tells.
     os.utime(root / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="has changed since it was read"):
         call(Write(), file_path="a.txt", content="mine")
 
 
@@ -81,7 +82,7 @@ def test_a_link_in_the_workspace_stays_a_link(call, root: Path) -> None:
         ("folder", "x", "is a folder"),
         ("file/below.txt", "x", "can't write file/below.txt: (Not a directory|File exists)"),
         ("x" * 300, "x", "File name too long"),
-        ("a.txt", "\ud800", "no valid Unicode"),
+        ("a.txt", "\ud800", "not valid Unicode"),
     ],
 )
 def test_what_can_not_be_written_is_told(
@@ -112,7 +113,7 @@ def test_a_failing_disk_leaves_the_old_file_and_no_other(
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic_file.os, step, fail)
+    monkeypatch.setattr(real_file.os, step, fail)
     with pytest.raises(ToolError, match="No space left"):
         call(Write(), file_path="a.txt", content="new")
     monkeypatch.undo()
@@ -135,7 +136,7 @@ def test_the_owner_is_kept_where_that_is_permitted(
     status = list(root.stat())
     status[stat.ST_MODE], status[stat.ST_UID], status[stat.ST_GID] = 0o104755, 12345, 12345
     with (root / "a.txt").open("w") as file:
-        atomic_file._keep_attributes(file.fileno(), os.stat_result(status))
+        real_file._keep_attributes(file.fileno(), os.stat_result(status))
     # Without the owner, the set-user-id bit would give away our own rights.
     assert stat.S_IMODE((root / "a.txt").stat().st_mode) == (0o4755 if permitted else 0o755)
     assert given == ([(12345, 12345)] if permitted else [])
@@ -155,15 +156,15 @@ def test_what_root_makes_in_the_folder_of_another_user_belongs_to_that_user(
 
 def test_only_a_new_folder_that_is_empty_is_given_away(root: Path, monkeypatch) -> None:
     given: list[int] = []
-    monkeypatch.setattr(atomic_file, "_give_to_owner", lambda _, new: given.append(new))
+    monkeypatch.setattr(real_file, "_give_to_owner", lambda _, new: given.append(new))
     for name in ("empty", "full/below"):
         (root / name).mkdir(parents=True)
     (root / "link").symlink_to("empty")
-    with atomic_file.open_parent(root / "x") as folder:
+    with real_file.open_parent(root / "x") as folder:
         for name in ("full", "link", "gone"):
-            atomic_file._give_new_folder(folder, name)
+            real_file._give_new_folder(folder, name)
         assert not given
-        atomic_file._give_new_folder(folder, "empty")
+        real_file._give_new_folder(folder, "empty")
     assert len(given) == (os.getuid() == 0)
 
 
@@ -203,7 +204,7 @@ def test_a_file_that_somebody_makes_meanwhile_is_spared(call, root: Path, monkey
     def interfere(*_: object) -> None:
         (root / "a.txt").write_text("theirs")
 
-    monkeypatch.setattr(atomic_file.os, "fsync", interfere)
+    monkeypatch.setattr(real_file.os, "fsync", interfere)
     with pytest.raises(ToolError, match="not read yet"):
         call(Write(), file_path="a.txt", content="mine")
     assert (root / "a.txt").read_text() == "theirs"

@@ -1,7 +1,8 @@
-"""Reading and replacing whole files safely.
+"""Reading and replacing whole files by their real paths.
 
-Paths are real ones. Each folder on the way is opened through no symbolic link, so a link that took a
-folder's place since the path was resolved leads nowhere.
+Each folder on the way is opened through no symbolic link, so a link that took a folder's place
+since the path was resolved leads nowhere. What is replaced is the old file or the new one at every
+moment.
 """
 
 import os
@@ -12,42 +13,39 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-import trio
-
-from greenroom.core import ToolError
-
-_PIECE = 1 << 20
 # Where the system can, a folder is only passed through, which needs no right to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_regular(path: Path, label: str) -> BinaryIO:
+class NotRegularError(OSError):
+    """What is at a path is not a file that can be read: a folder, pipe, socket or device; it says which."""
+
+
+def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read, and nothing that could block (a pipe) or never end (a device).
 
     Raises:
-        ToolError: it is a folder or a special file.
+        NotRegularError: it is a folder or a special file.
         OSError: it can't be opened.
     """
     with open_parent(path) as folder:
-        return _open_in(folder, path.name, label)
+        return open_regular_in(folder, path.name)
 
 
-def read_pieces(file: BinaryIO, limit: int) -> bytes:
-    """Read up to `limit` bytes in a thread of trio's; a cancel ends it at the next piece.
+def open_regular_in(folder: int, name: str) -> BinaryIO:
+    """Open a regular file in an open folder, as `open_regular` does."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(name, flags, dir_fd=folder)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file (a pipe, socket or device)"
+    raise NotRegularError(f"is {kind}")
 
-    Raises:
-        OSError: it can't be read.
-    """
-    content = bytearray()
-    while piece := file.read(min(_PIECE, limit - len(content))):
-        trio.from_thread.check_cancelled()
-        content += piece
-    return bytes(content)
 
-
-def replace_file(
-    path: Path, content: bytes, label: str, check: Callable[[BinaryIO], object]
-) -> os.stat_result:
+def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]) -> os.stat_result:
     """Put `content` in place of the file, or make it with its folders; all of it or nothing.
 
     The content is written to a new file in the same folder and synced, then takes the name. Mode
@@ -58,32 +56,72 @@ def replace_file(
     Args:
         path: the file.
         content: all that it shall hold.
-        label: the path, for an error.
-        check: is given the file that stands there at the last moment, if any; it raises to spare it.
+        check: is given the file that is there at the last moment, if any; it raises to spare it.
 
     Returns:
         The status of the new file.
 
     Raises:
-        ToolError: what stands there is no regular file.
+        NotRegularError: what is there is not a regular file.
         OSError: the disk refused; the old file is as it was.
     """
-    temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
     with open_parent(path, make=True) as folder:
         previous = _status(folder, path.name)
         if previous and not os.access(path.name, os.W_OK, dir_fd=folder):
             raise PermissionError(13, "it is read-only", str(path))
-        try:
-            status = _write_new(folder, temporary, content, previous)
-            with suppress(FileNotFoundError), _open_in(folder, path.name, label) as present:
+
+        def finish(fd: int) -> None:
+            if previous:
+                _keep_attributes(fd, previous)
+            else:
+                _give_to_owner(folder, fd)
+
+        with replace_in(folder, path.name) as temporary:
+            # Without a previous file, the system applies the umask to this mode.
+            mode = 0o600 if previous else 0o666
+            status = write_new(folder, temporary, content, mode, finish)
+            with suppress(FileNotFoundError), open_regular_in(folder, path.name) as present:
                 check(present)
-            os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
-        _sync_folder(folder)
     return status
+
+
+@contextmanager
+def replace_in(folder: int, name: str) -> Iterator[str]:
+    """Give the name under which to make something in an open folder; at the end it takes its place.
+
+    Where the block raises, it is removed, and what has the name stays.
+    """
+    temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
+    try:
+        yield temporary
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    sync_open_folder(folder)
+
+
+def write_new(
+    folder: int, name: str, content: bytes, mode: int, finish: Callable[[int], object]
+) -> os.stat_result:
+    """Make a file in an open folder, and sync it; `finish` may change it before. Return its status."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
+        file.write(content)
+        file.flush()
+        finish(file.fileno())
+        os.fsync(file.fileno())
+        return os.fstat(file.fileno())
+
+
+def sync_open_folder(folder: int) -> None:
+    """Sync a folder that was opened to be passed through."""
+    fd = os.open(".", _LISTED_FOLDER, dir_fd=folder)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 @contextmanager
@@ -114,9 +152,8 @@ def _open_folder(folder: int, name: str, *, make: bool) -> int:
 
 def _give_new_folder(folder: int, name: str) -> None:
     """Give away a folder that was just made, unless its owner has put something else in its place."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):  # it was moved away, or replaced by a link: nothing is to be given
-        new = os.open(name, flags, dir_fd=folder)
+        new = os.open(name, _LISTED_FOLDER, dir_fd=folder)
         try:
             if os.fstat(new).st_uid == 0 and not os.listdir(new):
                 _give_to_owner(folder, new)
@@ -132,39 +169,11 @@ def _give_to_owner(folder: int, new: int) -> None:
             os.fchown(new, owner.st_uid, owner.st_gid)
 
 
-def _open_in(folder: int, name: str, label: str) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    fd = os.open(name, flags, dir_fd=folder)
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return os.fdopen(fd, "rb")
-    os.close(fd)
-    kind = "a folder" if stat.S_ISDIR(mode) else "no regular file (a pipe, socket or device)"
-    raise ToolError(f"{label} is {kind}")
-
-
 def _status(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-
-
-def _write_new(
-    folder: int, name: str, content: bytes, previous: os.stat_result | None
-) -> os.stat_result:
-    # Without a previous file, the system applies the umask to this mode.
-    mode = 0o600 if previous else 0o666
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
-        file.write(content)
-        file.flush()
-        if previous:
-            _keep_attributes(file.fileno(), previous)
-        else:
-            _give_to_owner(folder, file.fileno())
-        os.fsync(file.fileno())
-        return os.fstat(file.fileno())
 
 
 def _keep_attributes(fd: int, previous: os.stat_result) -> None:
@@ -173,15 +182,7 @@ def _keep_attributes(fd: int, previous: os.stat_result) -> None:
         try:
             os.fchown(fd, previous.st_uid, previous.st_gid)
         except PermissionError:
-            # Only root may give a file away; then it belongs to whoever wrote it, as in an editor.
+            # Only root may give a file away; then it belongs to who wrote it, as in an editor.
             os.fchmod(fd, stat.S_IMODE(previous.st_mode) & 0o777)
             return
     os.fchmod(fd, stat.S_IMODE(previous.st_mode))
-
-
-def _sync_folder(folder: int) -> None:
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

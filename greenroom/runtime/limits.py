@@ -1,0 +1,310 @@
+"""What an agent may use (the limits of its runtime, and budgets), and how often it may be restarted."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+import trio
+
+from greenroom.core import BudgetExceededError, ConfigurationError, Usage
+from greenroom.resilience import Budget, Limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeLimits:
+    """How much one agent may hold before something waits, is refused, or is forgotten.
+
+    Attributes:
+        mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
+            of other agents always finds room: `subagents` and `monitors` bound it.
+        ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
+            reader that still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
+        ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
+        subagents: subagents of one agent that are alive, or whose result it has not taken.
+        monitors: agents that one agent monitors, or of whose end it has not taken word.
+        pending: permission requests, and results of client-run tools, held at once by one agent.
+        partial_text: characters of an unfinished reply that `partial_text()` can still give.
+        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
+            an agent that has returned.
+        permission_timeout: seconds until an unanswered permission request counts as denied, or
+            None to wait for as long as anyone may answer.
+        watchdog: seconds that one call may hold up the event loop before the log names it; None for
+            no watchdog. Runtimes in one event loop share one, and the lowest of theirs holds.
+
+    Raises:
+        ConfigurationError: a bound is below 1, or a time below 0 or not a number.
+    """
+
+    mailbox: int = 64
+    ring_chunks: int = 4096
+    ring_bytes: int = 4 * 1024 * 1024
+    subagents: int = 64
+    monitors: int = 1024
+    pending: int = 64
+    partial_text: int = 100_000
+    flush_grace: float = 5.0
+    permission_timeout: float | None = None
+    watchdog: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse bounds under which nothing could work."""
+        for name in (
+            "mailbox",
+            "ring_chunks",
+            "ring_bytes",
+            "subagents",
+            "monitors",
+            "pending",
+            "partial_text",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"RuntimeLimits.{name} must be 1 or more")
+        if not all(seconds >= 0 for seconds in (self.flush_grace, self.permission_timeout or 0.0)):
+            raise ConfigurationError("times in RuntimeLimits must be numbers from 0")
+        if self.watchdog is not None and not 0 < self.watchdog < float("inf"):
+            raise ConfigurationError(
+                "RuntimeLimits.watchdog must be above 0", hint="None turns the watchdog off"
+            )
+
+
+# -- a budget, and whose it is ----------------------------------------------------------------------
+
+
+class BudgetScope:
+    """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.
+
+    Subagents that are spawned in the block stay under it as long as they live.
+    """
+
+    def __init__(self, budgets: "Budgets", budget: Budget) -> None:
+        """Made by `AgentInternals.budget`, and by `spawn` for an agent's own."""
+        self.budgets = budgets
+        """All that count for the agent that has set it."""
+        self.budget = budget
+        self._scope = trio.CancelScope()
+
+    @property
+    def owner(self) -> str:
+        """The names of the agents from the root down to the one that has set it."""
+        return self.budgets.owner
+
+    def exceeded(self, *limits: Limit) -> BudgetExceededError:
+        """Say which limit is reached, and whose it is."""
+        return BudgetExceededError(
+            f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
+        )
+
+    def __enter__(self) -> Budget:
+        self._scope.__enter__()  # first: it refuses to be entered again
+        self.budget.start()
+        self._scope.deadline = self.budget.deadline
+        self.budgets.open(self)
+        return self.budget
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.budgets.close(self)
+        absorbed = bool(self._scope.__exit__(kind, error, trace))
+        if self._scope.cancelled_caught:
+            raise self.exceeded("seconds") from None
+        return absorbed
+
+
+# -- all that count for one agent: those it was spawned under, its own, those of open blocks ---------
+
+_TOKENS: tuple[Limit, ...] = ("tokens", "input_tokens", "output_tokens")
+_MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_TOKENS, "cost")
+_TOOL_CALL: tuple[Limit, ...] = ("seconds", "tool_calls")
+"""What must be left for a call to begin. What a reply has asked for may still run when it was the
+last one."""
+
+
+class OpenCall(Protocol):
+    """A tool call that runs, and may hold a place of a budget."""
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+
+
+class Budgets:
+    """What counts for an agent, outermost first; each is asked and counted once."""
+
+    def __init__(
+        self, owner: str, above: Iterable[BudgetScope] = (), own: Budget | None = None
+    ) -> None:
+        """Take over the budgets under which the agent `owner` is spawned, and bind its own to it."""
+        self.owner = owner
+        """The names of the agents from the root down to this one."""
+        self._scopes = list(above)
+        if own is not None and own not in self.counters:
+            own.start()
+            self.open(BudgetScope(self, own))
+        # How many of them count in all lives of the agent.
+        self._lasting = len(self._scopes)
+        self.open_calls: set[OpenCall] = set()
+        """The tool calls that run."""
+
+    def __iter__(self) -> Iterator[BudgetScope]:
+        return iter(tuple(self._scopes))
+
+    @property
+    def own(self) -> list[Budget]:
+        """The counters that the agent has set itself."""
+        return [scope.budget for scope in self._scopes if scope.budgets is self]
+
+    @property
+    def counters(self) -> list[Budget]:
+        """The counters themselves."""
+        return [scope.budget for scope in self._scopes]
+
+    @property
+    def first_to_end(self) -> BudgetScope | None:
+        """The one whose time is over first, or None where there is none."""
+        return min(self._scopes, key=lambda scope: scope.budget.deadline, default=None)
+
+    def open(self, scope: BudgetScope) -> None:
+        """From now on this one counts, too."""
+        self._scopes.append(scope)
+
+    def close(self, scope: BudgetScope) -> None:
+        """Its block is left; subagents that were spawned in it stay under it."""
+        self._scopes.remove(scope)
+
+    def end_life(self) -> None:
+        """The agent's function has ended: give up what it entered by hand and never left."""
+        del self._scopes[self._lasting :]
+        for call in self.open_calls:
+            call.close()
+        self.open_calls.clear()
+
+    # -- at the boundaries ----------------------------------------------------------------------
+
+    def begin_model_call(self) -> None:
+        """Count a model call, or raise `BudgetExceededError`; nothing can come in between."""
+        self._check(*_MODEL_CALL)
+        for budget in self.counters:
+            budget.count(model_calls=1)
+
+    def check_model_call(self) -> None:
+        """Raise `BudgetExceededError` where a model call could not begin now."""
+        self._check(*_MODEL_CALL)
+
+    def check_wait(self, seconds: float) -> None:
+        """Raise `BudgetExceededError` where time would be over before such a wait is."""
+        scope, now = self.first_to_end, trio.current_time()
+        if scope is not None and scope.budget.deadline <= now + seconds:
+            left = max(0.0, scope.budget.deadline - now)
+            raise BudgetExceededError(
+                f"the budget of {scope.owner} has {left:.3g} seconds left, "
+                f"and there would be {seconds:.3g} to wait"
+            )
+
+    def begin_tool_call(self) -> list[Budget]:
+        """Count a tool call, or raise `BudgetExceededError`; return where it was counted."""
+        self._check(*_TOOL_CALL)
+        for budget in self.counters:
+            budget.count(tool_calls=1)
+        return self.counters
+
+    def count(self, usage: Usage) -> None:
+        """Count what a model call has used."""
+        for budget in self.counters:
+            budget.count(
+                tokens=usage.total,
+                input_tokens=usage.sent,
+                output_tokens=usage.output_tokens or 0,
+                cost=usage.cost or 0,
+            )
+        if usage.cost is None:
+            self.refuse_unpriced("a model call")
+
+    def refuse_unpriced(self, what: str) -> None:
+        """Raise `ConfigurationError` where a cost is limited: without a price it can't be counted."""
+        self._refuse(
+            ("cost",),
+            f"{what} has no price",
+            "give the provider its price, such as open_model(name, price=Price(input=…, output=…)), "
+            "or limit the tokens",
+        )
+
+    def refuse_unreported(self, what: str) -> None:
+        """Raise `ConfigurationError` where what a model has not reported is limited."""
+        self._refuse(
+            (*_TOKENS, "cost"),
+            f"{what} reports no usage",
+            "limit the model calls, or let the server report its usage",
+        )
+
+    def _refuse(self, limits: tuple[Limit, ...], why: str, hint: str) -> None:
+        for scope in self._scopes:
+            limited = [what for what in limits if scope.budget.limits(what)]
+            if limited:
+                what = limited[0].replace("_", " ")
+                raise ConfigurationError(
+                    f"the budget of {scope.owner} limits the {what}, and {why}", hint=hint
+                )
+
+    def _check(self, *limits: Limit) -> None:
+        for scope in self._scopes:
+            if scope.budget.spent(*limits):
+                raise scope.exceeded(*limits)
+
+
+# -- the restarts of the last seconds: whether there may be one more, and which it is ----------------
+
+
+class RestartWindow:
+    """A sliding window in which at most `intensity` restarts fit.
+
+    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
+    restart that lies exactly `period` seconds back still counts.
+
+    Example:
+        >>> window = RestartWindow(intensity=2, period=5.0)
+        >>> window.add("a", now=0.0), window.add("b", now=1.0), window.add("a", now=2.0)
+        (1, 1, None)
+        >>> window.add("a", now=5.5)
+        1
+    """
+
+    def __init__(self, intensity: int, period: float) -> None:
+        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
+        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
+            raise ConfigurationError("a supervisor's intensity must be 0 or more")
+        if not period > 0:
+            raise ConfigurationError("a supervisor's period must be more than 0 seconds")
+        self.intensity = intensity
+        self.period = period
+        self._restarts: deque[tuple[float, object]] = deque()
+        self._by_child: Counter[object] = Counter()
+
+    def add(self, child: object, now: float) -> int | None:
+        """Count a restart of a child, and return which one it is of this child in the window.
+
+        None, and nothing is counted, where that would be more than the intensity.
+        """
+        if self.count(now) >= self.intensity:
+            return None
+        self._restarts.append((now, child))
+        self._by_child[child] += 1
+        return self._by_child[child]
+
+    def count(self, now: float) -> int:
+        """Return how many restarts lie in the window that ends now."""
+        while self._restarts and self._restarts[0][0] < now - self.period:
+            _, child = self._restarts.popleft()
+            self._by_child[child] -= 1
+            if not self._by_child[child]:
+                del self._by_child[child]
+        return len(self._restarts)
+
+    def clear(self) -> None:
+        """Forget every restart."""
+        self._restarts.clear()
+        self._by_child.clear()

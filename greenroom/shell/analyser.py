@@ -1,0 +1,437 @@
+"""What a shell command would do, taken apart into effects.
+
+A word is known if the text alone says what it will be. Nothing follows the others: what they may turn
+out to be is not guessed, and a command is asked about wherever that matters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
+
+from greenroom.core import lookalikes, visible
+from greenroom.shell.cautions import (
+    changes_programs,
+    computes,
+    concerns_variables,
+    find_cautions,
+    is_display_setting,
+    list_run_values,
+    may_hold_code,
+    redefines,
+    sets,
+)
+from greenroom.shell.effects import Change, Command, Place, ShellEffect, Unknown
+from greenroom.shell.parser import parse
+from greenroom.shell.programs import (
+    RUNNERS,
+    SHELLS,
+    WRAPPERS,
+    Usage,
+    extent,
+    find_actions,
+    find_run_text,
+    is_known,
+    is_transparent,
+    read_usage,
+)
+from greenroom.shell.redirections import files_written, list_opened
+from greenroom.shell.words import (
+    Assignment,
+    Piece,
+    Redirection,
+    Script,
+    SimpleCommand,
+    Word,
+    basename,
+    join,
+)
+
+# How it works
+#
+# The parser finds every simple command that could run, wherever it stands: behind `&&` and `|`, in
+# branches, loops, functions, substitutions. Whether it runs is not asked. Each is taken apart in the order
+# of the text (`Analyser.read_node`): the variables set for it, itself, what it runs in turn, its redirections.
+#
+# What a command runs comes back to the beginning, one level deeper: a text (`bash -c`, `eval`) to
+# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) to `Analyser.read_command`. Levels, characters and
+# words are bounded, so that no command is worth more work than its length; beyond a bound it is unknown.
+#
+# Two things change on the way. The place: behind `cd src` a path may begin in src, and since the `cd` may
+# have failed, also where it began before; all of these are meant (`Place.moved`), or none can be told.
+# And the trust in words: a variable is set, so what computes with it may run what it holds.
+#
+# Nothing that is not understood is left out. It is an `Unknown`, which is never allowed without a person:
+# so a mistake in here costs a question, and never lets something run unasked.
+
+MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
+MAX_COMMANDS = 256  # that one command in a loop stands for
+_STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # loops; no program runs
+_MOVES = re.compile("cd|pushd|popd")
+_SEVERAL_WORDS = re.compile(r"[\s*?\[]")  # or a pattern
+_FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
+MAX_LEVEL = 12
+MAX_INNER_WORDS = 50_000  # of all commands inside commands together
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
+_FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
+_PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
+
+_FROM_INPUT = Word("…", dynamic=True, split=True)
+"""Words of whatever the standard input will bring."""
+
+_FILLED = Piece("{}", dynamic=True)
+
+
+def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
+    """Say what a command would do; what can't be told is an unknown fact. It never raises.
+
+    Example:
+        >>> facts = list_effects("cd src && FOO=1 make > out", Place("/w", "/w"))
+        >>> [str(fact) for fact in facts]
+        ['cd src', 'sets the variable FOO', 'make', 'write out']
+    """
+    if len(command) > MAX_LENGTH:
+        return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
+    facts = _gather(Analyser(place, len(command)).read_text(command))
+    if hidden := name_hidden_characters(command):
+        why = f"the command holds characters that can't be seen: {hidden}"
+        facts.insert(0, Unknown(reason=why))
+    return facts or (Unknown(reason="the command holds nothing to run"),)
+
+
+def list_program_effects(
+    argv: Sequence[str], environment: Iterable[tuple[str, str]], place: Place
+) -> Sequence[ShellEffect]:
+    """Say what a program with these words would do; no shell reads them.
+
+    Example:
+        >>> facts = list_program_effects(["timeout", "5", "ls"], [("DEBUG", "1")], Place("/w", "/w"))
+        >>> [str(fact) for fact in facts]
+        ['sets the variable DEBUG', 'timeout 5 ls', 'ls']
+    """
+    if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
+        return (Unknown(reason="not a usable command"),)
+    words = tuple(Word(word, quoted=True) for word in argv)
+    assignments = tuple(Assignment(name, Word(value)) for name, value in environment)
+    node = SimpleCommand(words, assignments)
+    length = sum(len(word) for word in argv)
+    return _gather(Analyser(place, length).read_node(node))
+
+
+def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
+    facts: list[ShellEffect] = []
+    try:
+        facts += found
+    except RecursionError:  # the caller stands deep in its own stack
+        facts.append(Unknown(reason="the command is nested too deeply to be told"))
+    return [*facts, *dict.fromkeys(find_disguised_words(facts))]
+
+
+class Analyser:
+    """Lists the effects of what the parser found, in order; see above."""
+
+    def __init__(self, place: Place, length: int) -> None:
+        """Begin in a place; `length` bounds how much text inside texts is read."""
+        self.place = place  # it changes with each `cd`
+        self._settings: tuple[str, ...] = ()  # the variables that are set for the command
+        self._fed = False  # whether the standard input is a pipe, a file or a text
+        self._characters = 4 * length + 4096  # how many of texts inside texts are left to read
+        self._inner_words = MAX_INNER_WORDS
+        self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
+        self._computes = False
+        self._holds_code = False
+        self._written: set[str] = set()  # names of the files that the command writes
+        self._said: set[tuple[Place, SimpleCommand, int, bool]] = set()
+
+    def read_text(self, text: str, level: int = 0, guard: bool = False) -> Iterator[ShellEffect]:
+        """Take a text apart; texts that its commands run come back here, one level deeper."""
+        self._characters -= len(text)
+        if self._characters < 0:
+            yield Unknown(reason="too much text inside texts")
+            return
+        script = self._scripts.get(text)
+        if script is None:
+            script = self._scripts[text] = self._parse(text)
+        for node in script.found:
+            if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
+                self._written.update(files_written(node))
+        concerned = list(filter(concerns_variables, script.found))
+        # A text that a command runs sees the variables of the text around it.
+        self._computes |= script.computes or any(map(computes, concerned))
+        self._holds_code |= any(map(may_hold_code, concerned))
+        if any(sets(node, _FOLDERS) for node in concerned):
+            yield Unknown(reason="sets a variable that says where paths begin")
+        for node in script.found:
+            if isinstance(node, SimpleCommand):
+                yield from self._once(node, level, guard)
+            elif isinstance(node, Assignment):
+                if changes_programs(node.name):
+                    yield Change(reason=f"sets the variable {node.name}")
+                    yield from list_run_values(node)
+            elif node.change:
+                yield Change(reason=node.reason)
+            else:
+                yield Unknown(reason=node.reason)
+        if self._computes and self._holds_code:
+            yield Unknown(reason="computes with a variable whose value may run a command")
+
+    def _parse(self, text: str) -> Script:
+        place = self.place
+        splits = _MOVES.search(text) or _SEVERAL_WORDS.search(place.folder)
+        return parse(text, home=place.home, folder_splits=bool(splits))
+
+    def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
+        """Say what a command does, if the same was not said of it in this place."""
+        said = (self.place, node, level, guard)  # a guard was not judged
+        if said not in self._said:
+            self._said.add(said)
+            for each in _in_loops(node):
+                yield from self.read_node(each, level, guard)
+
+    def read_node(
+        self, node: SimpleCommand, level: int = 0, guard: bool = False
+    ) -> Iterator[ShellEffect]:
+        """Say what one simple command does."""
+        if concerns_variables(node):
+            if redefines(node):
+                yield Unknown(
+                    reason="changes what later words mean, or may run a command in a name"
+                )
+            yield from list_run_values(node)
+        if self._written and self._runs_written(node):
+            yield Unknown(reason="runs a file that the same command writes")
+        # A redirection is opened before the command can change the folder.
+        place = self.place
+        guard = guard or _STEERS.fullmatch(" ".join(word.text for word in node.words)) is not None
+        self._fed = node.fed or (level > 0 and self._fed)
+        settings, around = _settings(node.assignments), self._settings
+        self._settings = tuple(filter(None, settings.values()))
+        facts = list(self.read_command(node.words, level=level, guard=guard))
+        command = _main(facts)
+        for name, setting in settings.items():
+            yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
+        yield from facts
+        for redirection in node.redirections:
+            yield from list_opened(redirection, command, place)
+        self._settings = around
+
+    def _runs_written(self, node: SimpleCommand) -> bool:
+        names = [basename(word.text) for word in node.words]
+        runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
+        return not self._written.isdisjoint(runs)
+
+    def read_command(
+        self,
+        words: Sequence[Word],
+        *,
+        level: int = 0,
+        guard: bool = False,
+        outer: Command | None = None,
+        start: int = 0,
+    ) -> Iterator[ShellEffect]:
+        """Take one command apart: itself first, then what it runs."""
+        if not words:
+            return
+        program = words[0]
+        if not program.static:
+            yield from self._unknown_program(words, level)
+            return
+        self._inner_words -= level and len(words)
+        if level >= MAX_LEVEL or self._inner_words < 0:
+            yield Unknown(reason="too many commands inside commands")
+            return
+        usage = read_usage(words)
+        found = find_cautions(usage)
+        command = Command(
+            argv=tuple(words),
+            guard=guard or is_transparent(usage),
+            outer=outer,
+            start=start,
+            cautions=found,
+            loose=bool(found) or not is_known(usage),
+            place=self.place,
+            settings=self._settings,
+            extent="any" if found else extent(usage),
+            parts=usage.parts,
+            inner=usage.inner,
+        )
+        yield command
+        if basename(program.text) in _FOLDER_CHANGES:
+            self.place = _change_folder(self.place, words)
+        yield from self._inner(command, usage, level, guard)
+
+    def _unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
+        name = words[0].text
+        yield Unknown(reason=f"the name of the command is only known at run time: {name}")
+        # Such words may turn out to be nothing, and then the next word is the command.
+        gone = next((at for at, word in enumerate(words) if not word.split), len(words))
+        if gone:
+            yield from self.read_command(words[gone:], level=level + 1, guard=True)
+
+    def _inner(
+        self, command: Command, usage: Usage, level: int, guard: bool
+    ) -> Iterator[ShellEffect]:
+        """Take apart what a command runs: a text, or the program that its own words name."""
+        name = basename(command.argv[0].text)
+        text = find_run_text(command.argv)
+        if text is not None:
+            yield from self._inner_text(text, command, level, guard)
+        elif name in WRAPPERS:
+            yield from self._wrapped(command, usage, level, guard)
+        elif name in RUNNERS and self._fed:
+            yield Unknown(reason=f"{name} may run what its standard input brings")
+        elif name == "find":
+            if any(command.argv[at].may_be_option for at, _ in command.cautions):
+                yield Unknown(reason="a word that is only known at run time may let find run it")
+            for start, end in find_actions(command.argv):
+                inner = tuple(_with_input(each) for each in command.argv[start:end])
+                yield from self.read_command(
+                    inner, level=level + 1, guard=guard, outer=command, start=start
+                )
+
+    def _wrapped(
+        self, command: Command, usage: Usage, level: int, guard: bool
+    ) -> Iterator[ShellEffect]:
+        argv, kinds, start = command.argv, usage.program.kinds, command.inner
+        if start is None:
+            if usage.program.name != "command":
+                yield Unknown(reason=f"an option of {argv[0].text} that is not understood")
+            return
+        while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
+            name, _, value = argv[start].text.partition("=")
+            yield Change(reason=f"sets the variable {name}")
+            yield from list_run_values(Assignment(name, argv[start]._replace(text=value)))
+            start += 1
+        inner = argv[start:]
+        if inner and "fills" in kinds:
+            inner = (*map(_with_input, inner), _FROM_INPUT)
+        if "joins" in kinds:
+            yield from self._inner_text(inner, command, level, guard)
+        yield from self.read_command(
+            inner, level=level + 1, guard=guard, outer=command, start=start
+        )
+
+    def _inner_text(
+        self, text: Sequence[Word], command: Command, level: int, guard: bool
+    ) -> Iterator[ShellEffect]:
+        """Take apart the text that a command runs."""
+        name = command.argv[0].text
+        if not text:
+            yield Unknown(reason=f"{name} runs a text that can't be seen here")
+            return
+        known = not any(word.dynamic for word in text)
+        if not known:
+            yield Unknown(reason=f"{name} runs a text that is only known at run time")
+        joined = " ".join(word.text for word in text)
+        yield from self.read_text(joined, level + 1, guard or not known)
+
+
+def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
+    """Find the variables that are set, and to which plain value; empty if that can't be told."""
+    found: dict[str, str] = {}
+    for each in assignments:
+        if not is_display_setting(each.setting):
+            found[each.name] = "" if each.name in found else each.setting
+    return found
+
+
+def _main(facts: Sequence[ShellEffect]) -> Command | None:
+    """Find the command that others only lead to, as `timeout` does."""
+    commands = [fact for fact in facts if isinstance(fact, Command)]
+    return next((each for each in commands if not each.guard), next(iter(commands), None))
+
+
+def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Write a command out for each value of the loops that it stands in, if these are known."""
+    words = (*node.words, *(each.target for each in node.redirections))
+    choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
+    if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:
+        yield node
+        return
+    for chosen in product(*choices.values()):
+        values = dict(zip(choices, chosen, strict=True))
+        redirections = (
+            Redirection(each.operator, _fill(each.target, values)) for each in node.redirections
+        )
+        yield SimpleCommand(
+            tuple(_fill(word, values) for word in node.words),
+            node.assignments,
+            tuple(redirections),
+            node.fed,
+        )
+
+
+def _fill(word: Word, values: dict[str, Piece]) -> Word:
+    """Put the values of loops into a word."""
+    if not any(piece.name in values for piece in word.pieces):
+        return word
+    return join([values.get(piece.name, piece) for piece in word.pieces])
+
+
+def _change_folder(place: Place, words: Sequence[Word]) -> Place:
+    """Return the place after a change of folder, which may or may not take effect."""
+    operands = [word for word in words[1:] if not _FOLDER_OPTION.fullmatch(word.text)]
+    target = operands[0] if len(operands) == 1 else None
+    if target is not None and target.static and _PLAIN_FOLDER.match(target.text):
+        return place.moved(target.text)
+    if basename(words[0].text) == "cd" and not operands:
+        return place.moved("~")
+    return place.lose()
+
+
+def _with_input(word: Word) -> Word:
+    """Mark a word into which a placeholder will be put."""
+    if "{}" not in word.text:
+        return word
+    known = (Piece(each) for each in word.text.split("{}"))
+    pieces = [part for each in known for part in (each, _FILLED)][:-1]
+    return Word(word.text, dynamic=True, quoted=True, pieces=tuple(pieces))
+
+
+# Characters that would let a command look like another one.
+
+# Picks the coloured form of an emoji; it shows as part of it and hides nothing.
+_HARMLESS = "\N{VARIATION SELECTOR-16}"
+MAX_NAMED = 5
+
+
+def name_hidden_characters(text: str) -> str:
+    r"""Name the control, invisible and direction-changing characters of a text; empty if none.
+
+    Example:
+        >>> name_hidden_characters("ls \u202e.txt")
+        'U+202E (RIGHT-TO-LEFT OVERRIDE)'
+    """
+    if text.isascii() and text.isprintable():
+        return ""
+    return _named(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
+
+
+def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
+    """Find the programs, options, paths and hosts of commands that look like others in ASCII.
+
+    Text in quotes is left alone, unless it is a path or a host, and so are words of a language.
+    """
+    for fact in facts:
+        if isinstance(fact, Command) and not fact.text.isascii():
+            for at, word in enumerate(fact.argv):
+                if at == 0 or word.text.startswith("-"):
+                    yield from find_lookalikes(word.text.partition("=")[0])
+                elif not word.quoted or ("/" in word.text and " " not in word.text):
+                    yield from find_lookalikes(word.text, sure=True)
+
+
+def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:
+    """Say which letters of a text make it look like another one in ASCII, if there are any."""
+    if letters := lookalikes(text, sure=sure):
+        why = f"{text} holds letters that look like those of ASCII: {_named(letters)}"
+        yield Unknown(reason=why)
+
+
+def _named(characters: Iterable[str]) -> str:
+    return ", ".join(
+        f"U+{ord(ch):04X} ({unicodedata.name(ch, 'a control character')})"
+        for ch in list(characters)[:MAX_NAMED]
+    )
