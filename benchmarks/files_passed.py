@@ -58,7 +58,7 @@ from greenroom import (
     run_tools,
     stream_reply,
 )
-from greenroom.cli.terminal.terminal import Frame, PersonEvent, Terminal
+from greenroom.cli.terminal import Frame, PersonEvent, Terminal
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash
 

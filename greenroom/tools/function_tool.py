@@ -286,7 +286,7 @@ def tool(
         runs_on: "client" for a function that is only described here: it is never called, and its body may be
             `...`. Whoever holds the handle sees the `ToolStart`, and hands the result in with
             `handle.send_tool_result` before the timeout.
-        credentials: what the person has to give before a call runs; see `greenroom.Credential`.
+        credentials: what the person has to give before a call runs; see `greenroom.core.Credential`.
         read_only: a call changes nothing; so it is with the category "read", unless this is False.
         idempotent: a call that is made again with the same input changes nothing more.
         destructive: a call may delete or overwrite what can't be brought back; who is asked about it is

@@ -14,10 +14,10 @@ from greenroom import (
     AgentSession,
     ConfigurationError,
     InMemoryStore,
-    InvalidJSONError,
     MailboxFullError,
     RuntimeLimits,
 )
+from greenroom.core import InvalidJSONError
 from greenroom.teams import AgentMessage, DeliveryStatus, TaskRequest, TaskResponse, Topic
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 
