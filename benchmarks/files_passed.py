@@ -38,7 +38,6 @@ from types import FrameType
 
 import trio
 import trio.testing
-from greenroom.cli.terminal.terminal import Frame, PersonEvent, Terminal
 
 import greenroom
 from greenroom import (
@@ -59,6 +58,7 @@ from greenroom import (
     run_tools,
     stream_reply,
 )
+from greenroom.cli.terminal import Frame, PersonEvent, Terminal
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash
 

@@ -31,13 +31,13 @@ from greenroom import (
     FileStore,
     MemoryStore,
     Message,
-    ModelRequest,
     SessionStore,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     stream_reply,
 )
+from greenroom.llm import ModelRequest
 
 MESSAGES = 10_000
 STEPS = 30

@@ -18,9 +18,8 @@ from pathlib import Path
 
 import trio
 
-from greenroom import SQLiteMemory
 from greenroom.core import clock
-from greenroom.memory import rows
+from greenroom.memory import SQLiteMemory, rows
 
 ENTRIES = 100_000
 SHARES = (0.02, 0.2, 0.5, 1.0)  # of the entries that a common word is in

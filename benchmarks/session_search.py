@@ -19,7 +19,8 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentSession, FileStore, Message, SessionSearch, SessionStore, SQLiteStore
+from greenroom import AgentSession, FileStore, Message, SessionStore, SQLiteStore
+from greenroom.session import SessionSearch
 
 SESSIONS = 10_000
 MESSAGES = 20

@@ -22,13 +22,12 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    Backoff,
     MemoryStore,
     Message,
-    ModelOverloadedError,
     RuntimeLimits,
-    TurnStatus,
 )
+from greenroom.core import ModelOverloadedError, TurnStatus
+from greenroom.resilience import Backoff
 
 DAY = 24 * 3600.0
 MINUTE = 60.0

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from greenroom import Agent, ModelOutputError
+from greenroom import Agent
+from greenroom.core import ModelOutputError
 from greenroom.testing import ScriptedProvider
 
 

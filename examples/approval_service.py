@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from greenroom import Agent, FileStore, ModelRequest, PermissionManager, PermissionRule
+from greenroom import Agent, FileStore, PermissionManager, PermissionRule
+from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider, Step, call
 
 

@@ -10,7 +10,8 @@ import sys
 import msgspec
 import trio
 
-from greenroom import Agent, Answer, FileStore, ModelRequest, RuleDecision
+from greenroom import Agent, Answer, FileStore, RuleDecision
+from greenroom.llm import ModelRequest
 from greenroom.teams import END, START, Workflow, request_approval
 from greenroom.testing import ScriptedProvider
 

@@ -8,6 +8,8 @@ The model is scripted and has a price of its own, so this runs without a key.
 import trio
 
 import greenroom as gr
+from greenroom.core import Price
+from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedProvider, call
 
 ALLOW = gr.PermissionManager([gr.PermissionRule.allow_all()])
@@ -41,9 +43,9 @@ async def main() -> None:
     llm = ScriptedProvider(
         Reply(words, usage=million),
         Reply("An actor is an agent.", usage=million),
-        price=gr.Price(input=1.5, output=7.5),
+        price=Price(input=1.5, output=7.5),
     )
-    purse = gr.Budget(cost=3.0)
+    purse = Budget(cost=3.0)
     async with gr.AgentRuntime(store=gr.MemoryStore()) as runtime:
         for name in ("first", "second"):
             session = gr.AgentSession.new("researcher")

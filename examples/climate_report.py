@@ -10,10 +10,9 @@ from greenroom import (
     AgentSession,
     MemoryStore,
     Message,
-    ModelRequest,
-    generate_structured,
     stream_reply,
 )
+from greenroom.llm import ModelRequest, generate_structured
 from greenroom.teams import AgentMessage, TaskRequest, TaskResponse, Topic
 from greenroom.testing import ScriptedProvider, call
 

@@ -1,9 +1,7 @@
 """A coding agent with nothing hidden: the whole loop, written with the primitives alone.
 
-`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
-when you want another policy somewhere in between. Without a key it runs on the offline model.
-
-    python examples/coder.py "read README.md"
+`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here when
+you want another policy. Without a key it runs offline: python examples/coder.py "read README.md"
 """
 
 import sys
@@ -12,14 +10,12 @@ from contextlib import ExitStack
 import trio
 
 import greenroom as gr
-from greenroom.llm import BlockDelta, BlockEnd
+from greenroom import AgentInternals, ToolCallScope
+from greenroom.llm import BlockDelta, BlockEnd, ModelRequest
 
 
 async def coder(
-    agent: gr.AgentInternals,
-    llm: gr.LLMProvider,
-    tools: gr.ToolRegistry,
-    permissions: gr.PermissionManager,
+    agent: AgentInternals, llm: gr.LLMProvider, tools: gr.ToolRegistry, rules: gr.PermissionManager
 ) -> None:
     """Answer inputs until the agent is shut down."""
     while True:
@@ -30,31 +26,28 @@ async def coder(
                 async with agent.turn(message):
                     reply = await one_reply(agent, llm, tools)
                     while reply.tool_uses:
-                        await run_calls(agent, reply, tools, permissions)
+                        await run_calls(agent, reply, tools, rules)
                         reply = await one_reply(agent, llm, tools)
             case gr.Interrupt() | gr.Resume():
                 continue  # no turn is open, and the session was not loaded to keep its questions
 
 
 async def one_reply(
-    agent: gr.AgentInternals, llm: gr.LLMProvider, tools: gr.ToolRegistry
+    agent: AgentInternals, llm: gr.LLMProvider, tools: gr.ToolRegistry
 ) -> gr.Message:
     """Call the model with the whole history, and pass on what it says while it says it."""
     await agent.step()
     agent.set_state(gr.AgentState.processing())
     agent.session.set_model(llm.name, llm.model)
     await agent.session.save(flush=False)  # what was said survives this process from here on
-    request = gr.ModelRequest(messages=agent.session.history, tools=tools.definitions())
+    request = ModelRequest(messages=agent.session.history, tools=tools.definitions())
     with agent.model_call(llm, request) as asked:
         async with llm.stream(request) as stream:
             async for event in stream:
-                match event:
-                    case BlockDelta(kind="text", text=text):
-                        await agent.send(gr.TextDelta(text))
-                    case BlockEnd(block=gr.TextBlock(text=text)):
-                        await agent.send(gr.TextComplete(text))
-                    case _:
-                        pass
+                if isinstance(event, BlockDelta) and event.kind == "text":
+                    await agent.send(gr.TextDelta(event.text))
+                elif isinstance(event, BlockEnd) and isinstance(event.block, gr.TextBlock):
+                    await agent.send(gr.TextComplete(event.block.text))
             reply = asked.reply = stream.message
             agent.session.add_message(reply)
             if reply.usage is not None:
@@ -63,15 +56,12 @@ async def one_reply(
 
 
 async def run_calls(
-    agent: gr.AgentInternals,
-    reply: gr.Message,
-    tools: gr.ToolRegistry,
-    permissions: gr.PermissionManager,
+    agent: AgentInternals, reply: gr.Message, tools: gr.ToolRegistry, rules: gr.PermissionManager
 ) -> None:
     """Ask about each call, make durable that they start, run them, append their results."""
     with ExitStack() as stack:
         scopes = [stack.enter_context(agent.tool_call(call)) for call in reply.tool_uses]
-        allowed = [await may_run(agent, scope.call, tools, permissions) for scope in scopes]
+        allowed = [await may_run(agent, scope, tools, rules) for scope in scopes]
         calls = list(zip(scopes, allowed, strict=True))
         agent.session.mark_tools_started(scope.call.id for scope, yes in calls if yes)
         await agent.session.save()
@@ -82,7 +72,7 @@ async def run_calls(
 
 
 async def run_call(
-    agent: gr.AgentInternals, scope: gr.ToolCallScope, tools: gr.ToolRegistry, allowed: bool
+    agent: AgentInternals, scope: ToolCallScope, tools: gr.ToolRegistry, allowed: bool
 ) -> gr.ToolResultBlock:
     """Run one call, where budgets count it, or answer that it was not allowed."""
     call = scope.call
@@ -99,28 +89,25 @@ async def run_call(
 
 
 async def may_run(
-    agent: gr.AgentInternals,
-    call: gr.ToolUseBlock,
-    tools: gr.ToolRegistry,
-    permissions: gr.PermissionManager,
+    agent: AgentInternals, scope: ToolCallScope, tools: gr.ToolRegistry, rules: gr.PermissionManager
 ) -> bool:
     """Decide by the rules, and where they do not know, by a person."""
+    call = scope.call
     tool = tools.get(call.name)
     if tool is None:  # the registry answers with the names that exist
         return True
-    found = permissions.explain(tool, call.input, agent.context)
+    found = rules.explain(tool, call.input, agent.context)
     if found.decision is not gr.RuleDecision.ASK:
         return found.decision is gr.RuleDecision.ALLOW
-    action = tool.info(call.input).action
-    return (await agent.request_permission(call.name, action, input=call.input)).allowed
+    what = tool.info(call.input).action
+    return (await agent.request_permission(call.name, what, input=call.input)).allowed
 
 
 async def main(prompt: str) -> None:
     """Ask one question and print the answer; whatever needs a person is denied."""
     tools = gr.ToolRegistry(gr.builtin_tools())
     rules = gr.PermissionManager([gr.PermissionRule.allow_category("read")])
-    session = gr.AgentSession.new("coder")
-    llm = gr.open_model(None)
+    session, llm = gr.AgentSession.new("coder"), gr.open_model(None)
     async with gr.AgentRuntime(store=gr.FileStore("sessions")) as runtime:
         handle = runtime.spawn(session, coder, llm, tools, rules, unattended="deny")
         result = await handle.ask(prompt)

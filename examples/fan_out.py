@@ -5,15 +5,8 @@ python examples/fan_out.py
 
 import trio
 
-from greenroom import (
-    AgentInternals,
-    AgentRuntime,
-    AgentSession,
-    MemoryStore,
-    Message,
-    ModelError,
-    fan_out,
-)
+from greenroom import AgentInternals, AgentRuntime, AgentSession, MemoryStore, Message, ModelError
+from greenroom.runtime import fan_out
 
 SIZES = {"core": 3, "tools": 2, "runtime": 1}
 

@@ -6,6 +6,7 @@ python examples/instrument.py
 import trio
 
 import greenroom as gr
+from greenroom.core import ModelCall
 from greenroom.testing import ScriptedProvider, call
 
 
@@ -28,7 +29,7 @@ class Drafts:
 class Diary:
     """Writes down who did what; for OpenTelemetry it would open and close spans."""
 
-    def before_model_call(self, agent: gr.AgentContext, call: gr.ModelCall) -> None:
+    def before_model_call(self, agent: gr.AgentContext, call: ModelCall) -> None:
         """Note a question."""
         print(f"{'/'.join(agent.lineage)} asks {call.provider}:{call.model}")
 

@@ -18,7 +18,6 @@ from greenroom import (
     MemoryStore,
     PermissionManager,
     PermissionRule,
-    ProcessLimits,
     ToolEnd,
     ToolProgress,
     ToolRegistry,
@@ -26,6 +25,7 @@ from greenroom import (
     tool,
 )
 from greenroom.testing import ScriptedProvider, call
+from greenroom.tools import ProcessLimits
 
 LINES = ["a green room", "a red room", "a" * 40 + "!"]
 

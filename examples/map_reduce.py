@@ -6,7 +6,8 @@ from typing import Annotated, TypedDict
 
 import trio
 
-from greenroom import Agent, ModelRequest
+from greenroom import Agent
+from greenroom.llm import ModelRequest
 from greenroom.teams import END, START, Workflow
 from greenroom.testing import ScriptedProvider
 

@@ -7,11 +7,11 @@ The model is scripted, so this runs without a key.
 
 import trio
 
-from greenroom import ToolRegistry, as_tool
+from greenroom import ToolRegistry
 from greenroom.llm import ModelRequest
 from greenroom.planning import ModelPlanner, run_task
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import calculator
+from greenroom.tools import as_tool, calculator
 
 GOAL = "Research the population of Tokyo and calculate 10% of it"
 PLAN = call(

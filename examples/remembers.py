@@ -1,6 +1,7 @@
 """An agent that remembers over sessions: run it twice, and the second run knows what the first was told."""
 
-from greenroom import Agent, SQLiteMemory, memory_tools
+from greenroom import Agent
+from greenroom.memory import SQLiteMemory, memory_tools
 from greenroom.testing import ScriptedProvider, call
 
 memory = SQLiteMemory("memory.db")

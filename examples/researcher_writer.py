@@ -2,7 +2,8 @@
 
 import trio
 
-from greenroom import Agent, Budget, SubAgentOutput, TextComplete
+from greenroom import Agent, SubAgentOutput, TextComplete
+from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 
 

@@ -8,10 +8,14 @@ The models are scripted, so this runs without a key, and the delays are short.
 import trio
 
 import greenroom as gr
+from greenroom.agents import resilient_tool
+from greenroom.core import ModelOverloadedError
+from greenroom.llm import ModelRequest, resilient
+from greenroom.resilience import Backoff, CircuitBreaker, Retry
 from greenroom.testing import ScriptedProvider, call
 
 ALLOW = gr.PermissionManager([gr.PermissionRule.allow_all()])
-QUICK = gr.Retry(attempts=2, backoff=gr.Backoff(first=0.01))
+QUICK = Retry(attempts=2, backoff=Backoff(first=0.01))
 
 
 @gr.tool(category="read")
@@ -20,9 +24,9 @@ async def look_up(word: str) -> str:
     raise ConnectionError("the dictionary does not answer")
 
 
-def busy(_: gr.ModelRequest) -> str:
+def busy(_: ModelRequest) -> str:
     """Fail as an overloaded model does."""
-    raise gr.ModelOverloadedError("the first model is overloaded")
+    raise ModelOverloadedError("the first model is overloaded")
 
 
 async def tell(handle: gr.AgentHandle) -> None:
@@ -44,9 +48,9 @@ async def main() -> None:
     first = ScriptedProvider(*[busy] * 6)
     words = [call("look_up", word=word) for word in ("actor", "stage")]
     second = ScriptedProvider(*words, "I can't look it up.", name="second")
-    breaker = gr.CircuitBreaker("the first model", failures=3)
-    llm = gr.resilient(first, retry=QUICK, fallback=[second], breaker=breaker)
-    guarded = gr.resilient_tool(look_up, breaker=gr.CircuitBreaker("the dictionary", failures=1))
+    breaker = CircuitBreaker("the first model", failures=3)
+    llm = resilient(first, retry=QUICK, fallback=[second], breaker=breaker)
+    guarded = resilient_tool(look_up, breaker=CircuitBreaker("the dictionary", failures=1))
     async with gr.AgentRuntime(store=gr.MemoryStore()) as runtime, trio.open_nursery() as nursery:
         session = gr.AgentSession.new("coder")
         tools = gr.ToolRegistry([guarded])

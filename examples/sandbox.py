@@ -17,15 +17,13 @@ from greenroom import (
     AgentSession,
     MemoryStore,
     PermissionManager,
-    Sandbox,
-    SandboxLimits,
     ToolEnd,
     ToolRegistry,
     builtin_tools,
     coder,
 )
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import examine_sandbox
+from greenroom.tools import Sandbox, SandboxLimits, examine_sandbox
 
 COMMANDS = {
     "write here": "echo kept > notes.txt && cat notes.txt",

@@ -11,6 +11,8 @@ import trio
 from pydantic import BaseModel, Field
 
 import greenroom as gr
+from greenroom.core import ModelOutputError
+from greenroom.llm import ModelRequest, generate_structured
 from greenroom.testing import ScriptedProvider
 
 NOTE = "Invoice 4711. Ink, 2 at 12.50. Paper, 10 at 4.00. Please pay by 2026-12-01."
@@ -44,16 +46,16 @@ SECOND = """{"number": "4711", "items": [
 
 async def main() -> None:
     """Read an invoice, and then give up on one that can't be read."""
-    request = gr.ModelRequest(messages=[gr.Message.user(NOTE)], system="Read the invoice.")
+    request = ModelRequest(messages=[gr.Message.user(NOTE)], system="Read the invoice.")
     llm = ScriptedProvider(FIRST, SECOND)
-    invoice = await gr.generate_structured(llm, request, Invoice)
+    invoice = await generate_structured(llm, request, Invoice)
     print(f"invoice {invoice.number}: {len(invoice.items)} items, {invoice.total:.2f} euros")
     print("the model was told:", *llm.requests[1].messages[-1].text.splitlines(), sep="\n  ")
     try:
-        await gr.generate_structured(
+        await generate_structured(
             ScriptedProvider("It is an invoice."), request, Invoice, retries=0
         )
-    except gr.ModelOutputError as error:
+    except ModelOutputError as error:
         print("gave up:", error.errors[0])
 
 

@@ -10,12 +10,12 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    Backoff,
     MemoryStore,
     Message,
     Restarted,
     TextComplete,
 )
+from greenroom.resilience import Backoff
 
 
 async def feed(agent: AgentInternals) -> None:

@@ -19,7 +19,9 @@ The house, from the ground up; a package imports only those below it:
     fs, threads        durable and atomic files; the threads that work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
-The names that a first program needs can be imported from here; they load when they are used.
+What most programs name can be imported from here, and loads when it is used: agents, their handles,
+messages and chunks, sessions, tools, permissions, models, and the errors that most programs catch.
+Everything else is imported from its package: `from greenroom.resilience import Retry`.
 """
 
 from logging import NullHandler, getLogger

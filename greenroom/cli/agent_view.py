@@ -17,38 +17,20 @@ from greenroom.cli.render_chunk import (
     render_result,
     render_thinking,
 )
-from greenroom.core import (
-    AgentState,
-    Custom,
-    Done,
-    Error,
-    Exited,
-    Lagged,
-    OutputChunk,
-    PermissionRequest,
-    Restarted,
-    StateChange,
-    SubAgentComplete,
-    SubAgentOutput,
-    SubAgentSpawned,
-    TextComplete,
-    TextDelta,
-    ThinkingComplete,
-    ThinkingDelta,
-    ToolEnd,
-    ToolProgress,
-    ToolStart,
-    Usage,
-    UsageReport,
-    visible,
-)
+from greenroom.core import OutputChunk, visible
 from greenroom.planning import PLAN_STEP
 
 _PROGRESS = 4_000  # characters of a running tool's output that are kept to be shown
 _LIVE_THINKING = 600
 _NAME = 16  # columns of a subagent's name before each of its lines
 
-_GOES_ON = (TextDelta, TextComplete, ThinkingDelta, ThinkingComplete, ToolStart)
+_GOES_ON = (
+    core.TextDelta,
+    core.TextComplete,
+    core.ThinkingDelta,
+    core.ThinkingComplete,
+    core.ToolStart,
+)
 """What an agent does behind a plan of which nothing is left to do."""
 
 
@@ -74,11 +56,11 @@ class AgentView:
         self._plan = PlanView(scheme)
         self._text = MarkdownStream()
         self._thinking = ""
-        self._calls: dict[str, tuple[ToolStart, str]] = {}
+        self._calls: dict[str, tuple[core.ToolStart, str]] = {}
         self._children: dict[str, tuple[Text, AgentView]] = {}
-        self._error: Error | None = None
-        self.state = AgentState.idle()
-        self.usage = Usage()
+        self._error: core.Error | None = None
+        self.state = core.AgentState.idle()
+        self.usage = core.Usage()
         self.context = 0
         """The tokens of the last request and its reply."""
         self.cache_note = ""
@@ -86,17 +68,17 @@ class AgentView:
 
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
         """Take the next chunk and return what is finished by it."""
-        if isinstance(chunk, Custom) and chunk.kind == PLAN_STEP and self._redraws:
+        if isinstance(chunk, core.Custom) and chunk.kind == PLAN_STEP and self._redraws:
             return self._plan.feed(chunk)
         return [*self._end_plan(chunk), *self._feed(chunk)]
 
     def _end_plan(self, chunk: OutputChunk) -> list[RenderableType]:
         """Print a plan for good that this chunk comes behind."""
         match chunk:
-            case Lagged():
+            case core.Lagged():
                 self._lose_plans()
                 return []
-            case Done() | Exited() | Restarted():
+            case core.Done() | core.Exited() | core.Restarted():
                 return self._plan.close()
             case _ if isinstance(chunk, _GOES_ON) and self._plan.is_over:
                 return self._plan.close()
@@ -111,43 +93,49 @@ class AgentView:
 
     def _feed(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
-            case TextDelta():
+            case core.TextDelta():
                 return self._blocks(self._text.feed(chunk.text))
-            case TextComplete():
+            case core.TextComplete():
                 return self._end_text(chunk.text)
-            case ThinkingDelta():
+            case core.ThinkingDelta():
                 self._thinking += chunk.text
                 return []
-            case ThinkingComplete():
+            case core.ThinkingComplete():
                 self._thinking = ""
                 return [render_thinking(chunk.text, self._scheme)]
-            case ToolStart() | ToolProgress() | ToolEnd():
+            case core.ToolStart() | core.ToolProgress() | core.ToolEnd():
                 return self._feed_tool(chunk)
-            case SubAgentSpawned() | SubAgentOutput() | SubAgentComplete():
+            case core.SubAgentSpawned() | core.SubAgentOutput() | core.SubAgentComplete():
                 return self._feed_subagent(chunk)
             case _:
                 return self._feed_event(chunk)
 
     def _feed_event(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
-            case StateChange():
+            case core.StateChange():
                 self.state = chunk.state
                 return []
-            case UsageReport():
+            case core.UsageReport():
                 self.usage, self.cache_note = chunk.total, chunk.usage.cache_note
                 self.context = chunk.usage.sent + (chunk.usage.output_tokens or 0)
                 self.model = chunk.model or self.model
                 return []
-            case PermissionRequest():
+            case core.PermissionRequest():
                 return []  # prompts are shown one by one
-            case Exited() if self._is_nested:
+            case core.Exited() if self._is_nested:
                 return self._end_all()  # its parent tells how it ended
-            case Exited() if self._has_told(chunk.error):
+            case core.Exited() if self._has_told(chunk.error):
                 return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
-            case Error():
+            case core.Error():
                 self._error = chunk
                 return [*self._end_all(), *self._shown(chunk)]
-            case Lagged() | Done() | Restarted() | Exited() | Custom(kind="reply.restarted"):
+            case (
+                core.Lagged()
+                | core.Done()
+                | core.Restarted()
+                | core.Exited()
+                | core.Custom(kind="reply.restarted")
+            ):
                 return [*self._end_all(), *self._shown(chunk)]
             case _:
                 return self._shown(chunk)
@@ -190,12 +178,14 @@ class AgentView:
 
     # -- tools ----------------------------------------------------------------------------------
 
-    def _feed_tool(self, chunk: ToolStart | ToolProgress | ToolEnd) -> list[RenderableType]:
-        if isinstance(chunk, ToolStart):
+    def _feed_tool(
+        self, chunk: core.ToolStart | core.ToolProgress | core.ToolEnd
+    ) -> list[RenderableType]:
+        if isinstance(chunk, core.ToolStart):
             self._calls[chunk.id] = (chunk, "")
             return self._end_all()
         start, output = self._calls.get(chunk.id, (None, ""))
-        if isinstance(chunk, ToolProgress):
+        if isinstance(chunk, core.ToolProgress):
             if start is not None:
                 self._calls[chunk.id] = (start, (output + chunk.output)[-_PROGRESS:])
             return []
@@ -206,25 +196,25 @@ class AgentView:
     # -- subagents ------------------------------------------------------------------------------
 
     def _feed_subagent(
-        self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
+        self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> list[RenderableType]:
-        if isinstance(chunk, SubAgentSpawned) and chunk.detached:
+        if isinstance(chunk, core.SubAgentSpawned) and chunk.detached:
             return self._shown(chunk)  # nothing more comes of it here
         name, child = self._children.get(chunk.session_id) or self._meet(chunk)
-        if isinstance(chunk, SubAgentOutput):
+        if isinstance(chunk, core.SubAgentOutput):
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
-        if isinstance(chunk, SubAgentComplete):
+        if isinstance(chunk, core.SubAgentComplete):
             self._children.pop(chunk.session_id, None)
             if child._has_told(chunk.result):
-                chunk = SubAgentComplete(chunk.session_id, chunk.status)
+                chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
         return [Prefixed(name, part) for part in self._shown(chunk)]
 
     def _meet(
-        self, chunk: SubAgentSpawned | SubAgentOutput | SubAgentComplete
+        self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> "tuple[Text, AgentView]":
         """Make the view of a subagent; one whose start was missed goes by its session."""
         name = chunk.session_id
-        if isinstance(chunk, SubAgentSpawned):
+        if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
         head = Text(f"{_shortened(visible(name))} │ ", self._scheme.subagent)
         child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))

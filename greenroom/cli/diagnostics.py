@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import trio
 
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.cli.streams import Page
+from greenroom.cli.streams import OutputWriter
 from greenroom.core import ConfigurationError, InvalidJSONError, clock, serde, visible
 from greenroom.runtime import AgentRuntime
 
@@ -271,7 +271,7 @@ async def _read(path: Path) -> LiveTree | None:
 
 async def print_trees(options: "Options") -> int:
     """Print the agents of each process of this user's; the exit code is always 0."""
-    page, found = Page(), await read_trees()
+    page, found = OutputWriter(), await read_trees()
     if options.json:
         trees = [{"pid": each.pid, "tree": each.tree} for each in found]
         await page.line(serde.dumps(trees))

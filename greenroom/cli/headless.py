@@ -5,30 +5,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom import core
 from greenroom.cli.diagnostics import dump_target, tell_tree
 from greenroom.cli.recap import call_words
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stored_sessions import describe_session, way_back
 from greenroom.cli.streams import OutputWriter, read_piped, tell, with_context
-from greenroom.core import (
-    Custom,
-    Done,
-    Error,
-    Exited,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    SubAgentOutput,
-    ToolEnd,
-    ToolStart,
-    ToolStatus,
-    TurnStart,
-    TurnStatus,
-    Usage,
-    serde,
-    visible,
-)
+from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, serde, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
 if TYPE_CHECKING:
@@ -58,7 +41,7 @@ class TurnRecord:
         """Start with an empty record of this session and model."""
         self._session_id = session_id
         self._model = model
-        self._calls: dict[tuple[str, str], ToolStart] = {}
+        self._calls: dict[tuple[str, str], core.ToolStart] = {}
         self._denials: list[dict[str, object]] = []
         self._asked: dict[str, PermissionRequest] = {}
         self._last_denied = False
@@ -66,35 +49,35 @@ class TurnRecord:
         self.credentials: dict[str, PermissionRequest] = {}
         """Who asked for credentials, subagents included, by their names."""
         self.signal: int | None = None
-        self.error: Error | None = None
-        self.end: Done | Exited | None = None
+        self.error: core.Error | None = None
+        self.end: core.Done | core.Exited | None = None
 
     def note(self, chunk: OutputChunk, source: str = "") -> None:
         """Take a chunk of the agent, or with its session as `source` of a subagent."""
         if isinstance(chunk, PermissionRequest) and chunk.credential:
             self.credentials[chunk.credential] = chunk
         match chunk:
-            case SubAgentOutput():
+            case core.SubAgentOutput():
                 self.note(chunk.chunk, chunk.session_id)
-            case ToolStart():
+            case core.ToolStart():
                 self._calls[source, chunk.id] = chunk
-            case ToolEnd():
+            case core.ToolEnd():
                 self._note_end(chunk, source)
             case PermissionRequest() if not source:
                 self._asked[chunk.request_id] = chunk
-            case PermissionResponse(cancelled=False):
+            case core.PermissionResponse(cancelled=False):
                 self._asked.pop(chunk.request_id, None)
-            case TurnStart() if not source:
+            case core.TurnStart() if not source:
                 self._has_begun = True
-            case Error() if not source:
+            case core.Error() if not source:
                 self.error = chunk
-            case Done() | Exited() if not source:
+            case core.Done() | core.Exited() if not source:
                 self.end = chunk
             case _:
                 pass
 
-    def _note_end(self, end: ToolEnd, source: str) -> None:
-        denied = end.result.status is ToolStatus.DENIED
+    def _note_end(self, end: core.ToolEnd, source: str) -> None:
+        denied = end.result.status is core.ToolStatus.DENIED
         if not source:
             self._last_denied = denied
         # Ids are unique within one reply of one agent only, so a call is forgotten at its end.
@@ -107,7 +90,7 @@ class TurnRecord:
     @property
     def pending(self) -> tuple[PermissionRequest, ...]:
         """The questions that the turn has left open."""
-        waits = isinstance(self.end, Done) and self.end.status is TurnStatus.WAITING
+        waits = isinstance(self.end, core.Done) and self.end.status is TurnStatus.WAITING
         return tuple(self._asked.values()) if waits else ()
 
     @property
@@ -116,11 +99,11 @@ class TurnRecord:
         if self.signal is not None:
             return 128 + self.signal
         match self.end:
-            case Done(status=TurnStatus.COMPLETED):
+            case core.Done(status=TurnStatus.COMPLETED):
                 return DONE
-            case Done(status=TurnStatus.WAITING):
+            case core.Done(status=TurnStatus.WAITING):
                 return DENIED
-            case Done(status=TurnStatus.INTERRUPTED):
+            case core.Done(status=TurnStatus.INTERRUPTED):
                 return INTERRUPTED
             case _:
                 return self._failure
@@ -136,8 +119,8 @@ class TurnRecord:
 
     def result(self, reply: Message | None) -> dict[str, object]:
         """Make the object that `--output-format json` prints."""
-        done = self.end if isinstance(self.end, Done) else None
-        usage = done.usage if done else Usage()
+        done = self.end if isinstance(self.end, core.Done) else None
+        usage = done.usage if done else core.Usage()
         return {
             "type": "result",
             "result": reply.text if reply else "",
@@ -240,11 +223,11 @@ class _Headless:
                 self._record.note(chunk)
                 if self._format == "stream-json":
                     await self._out.line(serde.encode(chunk))
-                if self._format == "text" and isinstance(chunk, Custom) and chunk.text:
+                if self._format == "text" and isinstance(chunk, core.Custom) and chunk.text:
                     tell(" ".join(chunk.text.split()))  # such as why it waits
-                if isinstance(chunk, TurnStart):
+                if isinstance(chunk, core.TurnStart):
                     self._begin_turn()
-                if isinstance(chunk, Done | Exited):
+                if isinstance(chunk, core.Done | core.Exited):
                     break
         await self._print_result(before)
         return self._record.exit_code

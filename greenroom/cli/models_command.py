@@ -9,7 +9,7 @@ import trio
 
 from greenroom.cli.recap import below_home, one_line
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
-from greenroom.cli.streams import Page, tell
+from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import serde
 from greenroom.llm import (
     MODELS,
@@ -45,7 +45,7 @@ async def list_models(options: "ModelsOptions", env: Mapping[str, str] = os.envi
     """
     settings = await trio.to_thread.run_sync(read_settings)
     shown = _choose(options.name, settings, env)
-    page = Page()
+    page = OutputWriter()
     if options.json:
         await page.line(serde.dumps(_as_json(shown, settings, env)))
     elif shown.one:
@@ -71,7 +71,7 @@ def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Sh
 
 
 async def _print_tables(
-    page: Page, shown: _Shown, settings: Settings, env: Mapping[str, str]
+    page: OutputWriter, shown: _Shown, settings: Settings, env: Mapping[str, str]
 ) -> None:
     choice = settings.choose(env)
     await page.text(f"default: {choice.name}, {choice.reason}\n")

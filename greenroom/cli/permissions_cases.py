@@ -20,7 +20,7 @@ from greenroom.cli.arguments import DONE, FAILED
 from greenroom.cli.recap import counted, one_line
 from greenroom.cli.run_rules import rules_of_run
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.cli.streams import Page, tell
+from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
@@ -123,7 +123,7 @@ async def test_file(options: "PermissionsOptions") -> int:
     """
     text = await trio.to_thread.run_sync(_read, options.file)
     test = _test_rules if _is_rule_file(text) else _test_calls
-    return await test(text, options, Page())
+    return await test(text, options, OutputWriter())
 
 
 def _read(name: str) -> str:
@@ -144,7 +144,7 @@ def _is_rule_file(text: str) -> bool:
         return True  # an object of several lines; of damage, the errors of a rule file say most
 
 
-async def _test_rules(text: str, options: "PermissionsOptions", page: Page) -> int:
+async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWriter) -> int:
     """Read a rule file, which tries the examples of each rule."""
     try:
         rules = await trio.to_thread.run_sync(parse_rules, text, options.file)
@@ -164,7 +164,7 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: Page) -> i
     return DONE
 
 
-async def _test_calls(text: str, options: "PermissionsOptions", page: Page) -> int:
+async def _test_calls(text: str, options: "PermissionsOptions", page: OutputWriter) -> int:
     folder = working_folder()
     cases = list(_read_cases(text, options.file))
     rules = await trio.to_thread.run_sync(
@@ -257,7 +257,7 @@ def _make_manager(
     return PermissionManager(found), tuple(left_out)
 
 
-async def _print(results: list[_Result], failed: list[_Result], page: Page) -> None:
+async def _print(results: list[_Result], failed: list[_Result], page: OutputWriter) -> None:
     for each in results:
         for rule in each.left_out:
             await page.text(f"{each.name}: a rule is left out: {one_line(rule)}")

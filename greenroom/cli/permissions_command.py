@@ -15,7 +15,7 @@ import trio
 from greenroom.cli.recap import below_home, counted, one_line
 from greenroom.cli.run_rules import RunRules, project_rules_path, rules_of_run
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.cli.streams import Page, confirm, tell
+from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
@@ -34,7 +34,7 @@ from greenroom.permissions import (
     is_trusted,
     read_rules,
     rules_digest,
-    tightening,
+    tighten,
     trust_rules,
 )
 from greenroom.session import AgentSession
@@ -72,7 +72,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
         session_id="explained", agent_type=_AGENT, workspace=Workspace(workspace)
     )
     found = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
-    page = Page()
+    page = OutputWriter()
     if options.json:
         about = {"tool": options.tool, "input": arguments, "cwd": str(workspace)}
         await page.line(serde.dumps({**about, "mode": options.mode, **_explanation_as_json(found)}))
@@ -110,7 +110,9 @@ def _explanation_as_json(found: Explanation) -> dict[str, object]:
     }
 
 
-async def _show_explanation(found: Explanation, options: "PermissionsOptions", page: Page) -> None:
+async def _show_explanation(
+    found: Explanation, options: "PermissionsOptions", page: OutputWriter
+) -> None:
     from greenroom.cli.painter import ColorScheme
     from greenroom.cli.permission_prompt import render_part
 
@@ -161,7 +163,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
         rules_of_run, working_folder(), options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings)
-    page = Page()
+    page = OutputWriter()
     if options.json:
         await page.line(serde.dumps(_rules_as_json(rules)))
         return 0
@@ -244,7 +246,7 @@ async def show_decisions(options: "PermissionsOptions") -> int:
     root = await load_session(options.session_id, open_store(options))
     rows, missing = await _rows(root)
     shown = rows[-options.last :] if options.last else rows
-    page = Page()
+    page = OutputWriter()
     if options.json:
         await page.line(serde.dumps([_decision_as_json(row) for row in shown]))
     elif not rows:
@@ -272,7 +274,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
     return sorted(rows, key=lambda row: row.record.at), missing
 
 
-async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Page) -> None:
+async def _show_decisions(rows: list[_Decision], root: AgentSession, page: OutputWriter) -> None:
     from greenroom.cli.painter import ColorScheme
     from greenroom.cli.permission_prompt import render_part
 
@@ -331,7 +333,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
         ConfigurationError: there is nothing to trust, or nobody can be asked.
         RuleFileError: a file can't be used, or has changed while it was looked at.
     """
-    workspace, page = working_folder(), Page()
+    workspace, page = working_folder(), OutputWriter()
     path = project_rules_path(workspace)
     # Before it is read: what is trusted is no other file than the one that is shown.
     digest = await trio.to_thread.run_sync(rules_digest, path)
@@ -345,7 +347,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
     agreed, said = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
-        allowed = [rule for rule in rules if rule not in tightening(rules)]
+        allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
         agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
         said = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
@@ -362,7 +364,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
     return 0 if all(agreed.values()) else _REFUSED
 
 
-async def _ask(path: Path, digest: str, description: Iterable[str], page: Page) -> bool:
+async def _ask(path: Path, digest: str, description: Iterable[str], page: OutputWriter) -> bool:
     for line in description:
         await page.text(line)
     agreed = await confirm("Trust it as long as it stays as it is?", hint="use a terminal")

@@ -11,7 +11,7 @@ from greenroom.cli.painter import ColorScheme, indented
 from greenroom.cli.recap import call_words
 from greenroom.cli.render_chunk import render_chunk
 from greenroom.cli.stored_sessions import load_session, open_store
-from greenroom.cli.streams import Page
+from greenroom.cli.streams import OutputWriter
 from greenroom.core import Custom, PlanError, clip, serde, visible
 from greenroom.planning import PlanRun, Subtask, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
@@ -170,7 +170,7 @@ async def show_plan(options: PlanOptions) -> int:
     store = open_store(options)
     session = await load_session(options.ids[0], store)
     run = await _load_run(session, store)
-    page = Page()
+    page = OutputWriter()
     if options.json:
         fields = {name: getattr(run, name) for name in run.__struct_fields__}
         await page.line(serde.encode({"session_id": session.session_id, **fields}))

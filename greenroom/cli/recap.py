@@ -176,11 +176,6 @@ def _is_said(message: Message) -> bool:
     return message.role == "user" and bool(message.text)
 
 
-def recap_text(messages: Sequence[Message]) -> str:
-    """Retell a whole conversation as plain text, a blank line between its lines."""
-    return "\n\n".join(str(line) for line in recap(messages))
-
-
 def _line(
     message: Message, block: ContentBlock, results: Sequence[ToolResultBlock]
 ) -> RecapLine | None:

@@ -5,40 +5,11 @@ from rich.markdown import Heading, Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom import core
 from greenroom.cli.painter import ColorScheme, diff_text, indented, stripped
 from greenroom.cli.permission_prompt import render_request
 from greenroom.cli.recap import RecapLine, call_words
-from greenroom.core import (
-    Custom,
-    Done,
-    EndStatus,
-    Error,
-    Exited,
-    Lagged,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    Restarted,
-    RuleDecision,
-    StateChange,
-    StopReason,
-    SubAgentComplete,
-    SubAgentOutput,
-    SubAgentSpawned,
-    TextComplete,
-    TextDelta,
-    ThinkingComplete,
-    ThinkingDelta,
-    ToolEnd,
-    ToolInfo,
-    ToolProgress,
-    ToolStart,
-    ToolStatus,
-    TurnStart,
-    TurnStatus,
-    UsageReport,
-    visible,
-)
+from greenroom.core import OutputChunk, visible
 
 # ---- How a tool call looks: what it does, what it printed, what it changed.
 
@@ -48,9 +19,9 @@ _PROGRESS_LINES = 6
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
-def render_call(start: ToolStart, scheme: ColorScheme) -> RenderableType:
+def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
     """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
-    info = start.info or ToolInfo("", call_words(start.input))
+    info = start.info or core.ToolInfo("", call_words(start.input))
     head = Text("● ")
     head.append(visible(start.name), scheme.tool)
     details = visible(info.details).splitlines()
@@ -63,7 +34,9 @@ def render_call(start: ToolStart, scheme: ColorScheme) -> RenderableType:
     return Group(head, indented(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
 
 
-def render_result(start: ToolStart | None, end: ToolEnd, scheme: ColorScheme) -> RenderableType:
+def render_result(
+    start: core.ToolStart | None, end: core.ToolEnd, scheme: ColorScheme
+) -> RenderableType:
     """Show what a call gave: its list of things to do, its diff, or the head of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
@@ -72,7 +45,7 @@ def render_result(start: ToolStart | None, end: ToolEnd, scheme: ColorScheme) ->
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
         return indented(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
-    if end.result.status is ToolStatus.DENIED:
+    if end.result.status is core.ToolStatus.DENIED:
         return indented(Text("denied: " + "\n".join(lines), scheme.error))
     if not lines:
         return indented(Text("(no output)", scheme.note))
@@ -106,9 +79,9 @@ def _todo_list(todos: list[object], scheme: ColorScheme) -> Text:
 
 
 _ODD_ENDS = {
-    StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
-    StopReason.REFUSAL: "the model refused to answer",
-    StopReason.CONTENT_FILTER: "the provider's filter stopped the reply",
+    core.StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
+    core.StopReason.REFUSAL: "the model refused to answer",
+    core.StopReason.CONTENT_FILTER: "the provider's filter stopped the reply",
 }
 
 
@@ -118,27 +91,27 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
     A live display joins deltas and tool calls instead of showing their chunks one by one.
     """
     match chunk:
-        case TextDelta() | ThinkingDelta():
+        case core.TextDelta() | core.ThinkingDelta():
             return Text(visible(chunk.text), scheme.thinking if _is_thinking(chunk) else "")
-        case TextComplete():
+        case core.TextComplete():
             return render_markdown(chunk.text, scheme)
-        case ThinkingComplete():
+        case core.ThinkingComplete():
             return render_thinking(chunk.text, scheme)
-        case ToolStart():
+        case core.ToolStart():
             return render_call(chunk, scheme)
-        case ToolProgress():
+        case core.ToolProgress():
             return render_progress(chunk.output, scheme)
-        case ToolEnd():
+        case core.ToolEnd():
             return render_result(None, chunk, scheme)
-        case PermissionRequest():
+        case core.PermissionRequest():
             return render_request(chunk, scheme)
-        case PermissionResponse():
+        case core.PermissionResponse():
             return _response(chunk, scheme)
-        case SubAgentOutput():
+        case core.SubAgentOutput():
             return render_chunk(chunk.chunk, scheme)
-        case SubAgentSpawned():
+        case core.SubAgentSpawned():
             return _spawned(chunk, scheme)
-        case SubAgentComplete():
+        case core.SubAgentComplete():
             return _complete(chunk, scheme)
         case _:
             return _event(chunk, scheme)
@@ -147,26 +120,26 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
 def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
     """Show what is about the agent rather than about what it does."""
     match chunk:
-        case Lagged():
+        case core.Lagged():
             return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)
-        case Error():
+        case core.Error():
             return _error(chunk, scheme)
-        case Done():
+        case core.Done():
             return _done(chunk, scheme)
-        case Restarted():
+        case core.Restarted():
             return _restarted(chunk, scheme)
-        case Exited():
+        case core.Exited():
             return _exited(chunk, scheme)
-        case UsageReport():
+        case core.UsageReport():
             parts = filter(None, [f"{chunk.total.total:,} tokens", chunk.usage.cache_note])
             return Text(" · ".join(parts), scheme.note)
-        case StateChange():
+        case core.StateChange():
             return Text(visible(str(chunk.state)), scheme.note)
-        case Custom() if line := " ".join(visible(chunk.text).split()):
+        case core.Custom() if line := " ".join(visible(chunk.text).split()):
             return Text(line, scheme.note)
-        case TurnStart() if chunk.sender:
+        case core.TurnStart() if chunk.sender:
             return Text(f"a message from {visible(chunk.sender)}", scheme.note)
-        case TurnStart() | _:
+        case core.TurnStart() | _:
             return None
 
 
@@ -214,15 +187,15 @@ def render_user(text: str, scheme: ColorScheme, sender: str = "") -> RenderableT
     return Text(f"{visible(sender)}> {visible(text)}", scheme.user)
 
 
-def _is_thinking(chunk: TextDelta | ThinkingDelta) -> bool:
-    return isinstance(chunk, ThinkingDelta)
+def _is_thinking(chunk: core.TextDelta | core.ThinkingDelta) -> bool:
+    return isinstance(chunk, core.ThinkingDelta)
 
 
-def _response(chunk: PermissionResponse, scheme: ColorScheme) -> RenderableType:
+def _response(chunk: core.PermissionResponse, scheme: ColorScheme) -> RenderableType:
     tool = visible(chunk.tool_name)
     if chunk.cancelled:
         return Text(f"  the question about {tool} was withdrawn", scheme.note)
-    allowed = chunk.decision is RuleDecision.ALLOW
+    allowed = chunk.decision is core.RuleDecision.ALLOW
     words = f"  {tool} {'allowed' if allowed else 'denied'} by {visible(chunk.by)}"
     if chunk.remember:
         words += f", remembered for {_LIFETIMES[chunk.remember]}"
@@ -234,21 +207,21 @@ def _response(chunk: PermissionResponse, scheme: ColorScheme) -> RenderableType:
 _LIFETIMES = {"session": "this session", "project": "this project", "always": "always"}
 
 
-def _spawned(chunk: SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
+def _spawned(chunk: core.SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
     text = Text("◆ ")
     text.append(visible(chunk.name or chunk.agent_type), scheme.subagent)
     text.append(" starts on its own" if chunk.detached else " starts", scheme.note)
     return text
 
 
-def _complete(chunk: SubAgentComplete, scheme: ColorScheme) -> RenderableType:
-    if chunk.status in (EndStatus.COMPLETED, EndStatus.CANCELLED):
+def _complete(chunk: core.SubAgentComplete, scheme: ColorScheme) -> RenderableType:
+    if chunk.status in (core.EndStatus.COMPLETED, core.EndStatus.CANCELLED):
         return Text(f"◆ the subagent has ended: {chunk.status}", scheme.note)
     reason = f": {visible(chunk.result)}" if chunk.result else ""
     return Text(f"◆ the subagent has ended: {chunk.status}{reason}", scheme.error)
 
 
-def _error(chunk: Error, scheme: ColorScheme) -> RenderableType:
+def _error(chunk: core.Error, scheme: ColorScheme) -> RenderableType:
     text = Text("error: ", scheme.error)
     text.append(visible(chunk.message))
     if chunk.hint:
@@ -256,25 +229,25 @@ def _error(chunk: Error, scheme: ColorScheme) -> RenderableType:
     return text
 
 
-def _done(chunk: Done, scheme: ColorScheme) -> RenderableType | None:
-    if chunk.status is TurnStatus.INTERRUPTED:
+def _done(chunk: core.Done, scheme: ColorScheme) -> RenderableType | None:
+    if chunk.status is core.TurnStatus.INTERRUPTED:
         return Text("interrupted", scheme.note)
-    if chunk.status is TurnStatus.WAITING:
+    if chunk.status is core.TurnStatus.WAITING:
         return Text("the turn waits for an answer", scheme.note)
     if chunk.stop_reason in _ODD_ENDS:
         return Text(_ODD_ENDS[chunk.stop_reason], scheme.error)
     return None
 
 
-def _restarted(chunk: Restarted, scheme: ColorScheme) -> RenderableType:
+def _restarted(chunk: core.Restarted, scheme: ColorScheme) -> RenderableType:
     when = f"in {chunk.delay:.2g} s" if chunk.delay >= 0.1 else "now"
     reason = f": {visible(chunk.error)}" if chunk.error else ""
     return Text(f"the agent starts again {when}{reason}", scheme.note)
 
 
-def _exited(chunk: Exited, scheme: ColorScheme) -> RenderableType:
+def _exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
     reason = f": {visible(chunk.error)}" if chunk.error else ""
-    style = scheme.note if chunk.status is EndStatus.COMPLETED else scheme.error
+    style = scheme.note if chunk.status is core.EndStatus.COMPLETED else scheme.error
     return Text(f"the agent has ended: {chunk.status}{reason}", style)
 
 

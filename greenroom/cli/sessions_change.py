@@ -11,7 +11,7 @@ import trio
 from greenroom.cli.recap import age, counted, one_line, recap, title_of
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stored_sessions import full_session_id, load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, Page, confirm, tell
+from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import SessionError, SessionNotFoundError, serde
 from greenroom.export import LONGEST_IMPORT, import_session
 from greenroom.session import (
@@ -146,7 +146,7 @@ async def _confirm_rewind(
     files = len(plan.steps) if plan else 0
     if not count and not files:
         return True
-    page = Page(2)
+    page = OutputWriter(2)
     await show_lines(
         (line for line in recap(session.history) if line.at >= to), page, len(session.history)
     )

@@ -22,7 +22,7 @@ from greenroom.cli.recap import (
     title_of,
 )
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, Page, tell
+from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
 from greenroom.fs import durable
 from greenroom.session import AgentSession, Branch, SearchHit, SessionMetadata, SessionSearch
@@ -45,7 +45,7 @@ async def list_sessions(options: "SessionsOptions") -> int:
     """
     survey = await open_store(options).survey()
     found = _choose_shown(survey.sessions, options)
-    page = Page()
+    page = OutputWriter()
     most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
     shown = found[:most]
     if options.json:
@@ -137,7 +137,7 @@ async def search_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
         OSError: standard output can't be written.
     """
-    store, page, found = open_store(options), Page(), list[SearchHit]()
+    store, page, found = open_store(options), OutputWriter(), list[SearchHit]()
     survey = await store.survey()
     search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
     limit = options.limit or _USUAL_HITS
@@ -159,7 +159,7 @@ async def search_sessions(options: "SessionsOptions") -> int:
     return 1 if search.damaged or survey.damaged else 0
 
 
-async def _show(hit: SearchHit, text: str, page: Page) -> None:
+async def _show(hit: SearchHit, text: str, page: OutputWriter) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -214,7 +214,7 @@ async def show_session(options: "SessionsOptions") -> int:
     history = shown.history
     count = len(history)
     skipped = max(count - options.last, 0) if options.last else 0
-    page = Page()
+    page = OutputWriter()
     if options.json:
         places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
         await page.line(_messages_as_json(session.record, places, history[skipped:]))
@@ -267,7 +267,7 @@ def _heading(record: SessionMetadata, count: int) -> list[str]:
     return [line for line in lines if line]
 
 
-async def show_lines(lines: Iterable[RecapLine], page: Page, count: int) -> None:
+async def show_lines(lines: Iterable[RecapLine], page: OutputWriter, count: int) -> None:
     """Print what was said and done, with the messages' numbers, of which `count` is the highest.
 
     Raises:

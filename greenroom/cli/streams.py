@@ -98,8 +98,11 @@ def with_context(prompt: str, piped: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
+_ENDLESS = 10_000  # columns of a pipe or a file
+
+
 class OutputWriter:
-    """Writes lines to standard output, each at once."""
+    """Writes what a command prints, each piece at once; nothing is drawn anew."""
 
     def __init__(self, descriptor: int = 1) -> None:
         """Write to this file descriptor."""
@@ -110,30 +113,48 @@ class OutputWriter:
         """Write a text and a newline; for a terminal, control characters are made visible.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
-            OSError: the disk that it goes to is full, or broken.
+            BrokenPipeError: the reader is gone.
+            OSError: the disk that it goes to is full or broken.
         """
         shown = visible(text) if self.is_terminal else text
         await self.line(shown.encode("utf-8", "replace"))
 
     async def line(self, line: bytes) -> None:
-        """Write bytes and a newline.
-
-        Raises:
-            BrokenPipeError: nobody reads any more.
-            OSError: the disk that it goes to is full, or broken.
-        """
+        """Write bytes and a newline; the errors are those of `text`."""
         await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
 
     def write(self, text: str) -> None:
-        """Write a piece of a text at once, in the thread that calls; as `text` does.
-
-        Raises:
-            BrokenPipeError: nobody reads any more.
-            OSError: the disk that it goes to is full, or broken.
-        """
+        """Write a piece of a text in the thread that calls, without a newline."""
         shown = visible(text) if self.is_terminal else text
         self._write(shown.encode("utf-8", "replace"))
+
+    @property
+    def columns(self) -> int | None:
+        """How wide the terminal is; None for a pipe or a file."""
+        return shutil.get_terminal_size().columns if self.is_terminal else None
+
+    async def show(self, *renderables: "RenderableType") -> None:
+        """Write these one below the other, painted for a terminal and plain for a pipe or a file.
+
+        They must make control characters visible themselves.
+        """
+        from greenroom.cli.painter import Painter, colors_of
+
+        painter = Painter(colors_of(os.environ) if self.is_terminal else None)
+        painted = painter.paint(renderables, self.columns or _ENDLESS)
+        await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
+
+    async def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Write rows in columns with these names; a cell that is too wide is folded."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        for name in names:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        await self.show(table)
 
     def _write(self, data: bytes) -> None:
         try:
@@ -147,49 +168,6 @@ def tell(*notes: str) -> None:
     """Write notes for the user to standard error, a line each."""
     for note in notes:
         print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
-
-
-_ENDLESS = 10_000  # columns where nobody has said how wide a line may be
-
-
-class Page(OutputWriter):
-    """Writes what a command prints, painted for whoever reads it; nothing is redrawn."""
-
-    @property
-    def columns(self) -> int | None:
-        """How wide the terminal is; None where it is none."""
-        return shutil.get_terminal_size().columns if self.is_terminal else None
-
-    async def show(self, *renderables: "RenderableType") -> None:
-        """Write these one below the other; without colours where nobody would see them.
-
-        The renderables have to keep control characters to themselves.
-
-        Raises:
-            BrokenPipeError: nobody reads any more.
-            OSError: the disk that it goes to is full, or broken.
-        """
-        from greenroom.cli.painter import Painter, colors_of
-
-        painter = Painter(colors_of(os.environ) if self.is_terminal else None)
-        painted = painter.paint(renderables, self.columns or _ENDLESS)
-        await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
-
-    async def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write rows in columns with these names; a cell that is too wide is folded.
-
-        Raises:
-            OSError: as `show`.
-        """
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for name in names:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(visible(cell)) for cell in row))
-        await self.show(table)
 
 
 # -- asking ---------------------------------------------------------------------------------------

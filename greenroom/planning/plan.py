@@ -6,16 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from greenroom.core import PlanError, Wire, visible
-
-if TYPE_CHECKING:
-    from greenroom.planning.plan_run import PlanRun
-    from greenroom.planning.revision import Failure
-    from greenroom.tools import ToolRegistry
+from greenroom.tools import ToolRegistry
 
 _ID = re.compile(r"[\w-]{1,64}")
 _MERMAID_WORDS = (
@@ -171,12 +166,12 @@ for less)
         """
         return self._mermaid_ids[self[id].id]
 
-    async def plan(self, goal: str, tools: "ToolRegistry", context: str) -> "Plan":
+    async def plan(self, goal: str, tools: ToolRegistry, context: str) -> "Plan":
         """Return this plan, for this goal: how it is a `Planner`."""
         return msgspec.structs.replace(self, goal=goal)
 
-    async def revise(self, run: "PlanRun", failure: "Failure") -> "Plan":
-        """Refuse: a plan that was written down knows no other way.
+    async def revise(self, run: object, failure: object) -> "Plan":
+        """Refuse, whatever has failed: a plan that was written down knows no other way.
 
         Raises:
             PlanError: always.

@@ -87,7 +87,7 @@ class TextTools:
         >>> import trio
         >>> from greenroom.testing import ScriptedProvider
         >>> llm = TextTools(ScriptedProvider("I add. Action: {'tool': 'add', 'args': {'a': 1}}"))
-        >>> from greenroom import ToolDefinition
+        >>> from greenroom.core import ToolDefinition
         >>> add = ToolDefinition("add", "Adds.", {"type": "object"})
         >>> request = ModelRequest(messages=[Message.user("?")], tools=[add])
         >>> trio.run(llm.generate, request).tool_uses[0].input

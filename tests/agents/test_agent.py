@@ -14,34 +14,37 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Answer,
-    Budget,
     BudgetExceededError,
     ConfigurationError,
-    EventLoopError,
     FileStore,
     GreenroomError,
     Guard,
     MemoryStore,
-    ModelOverloadedError,
     PermissionManager,
     PermissionRule,
     Reject,
     RuleDecision,
     RunContext,
     SessionNotFoundError,
-    SQLiteMemory,
-    StopReason,
-    TokenBudget,
     ToolError,
     ToolResult,
-    TurnError,
     builtin_tools,
-    resilient_tool,
     tool,
 )
-from greenroom.core import Message, TextBlock, ToolResultBlock
+from greenroom.agents import resilient_tool
+from greenroom.core import (
+    EventLoopError,
+    Message,
+    ModelOverloadedError,
+    StopReason,
+    TextBlock,
+    ToolResultBlock,
+    TurnError,
+)
 from greenroom.llm import ModelProfile
 from greenroom.llm.catalog import MODELS
+from greenroom.memory import SQLiteMemory
+from greenroom.resilience import Budget, TokenBudget
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60

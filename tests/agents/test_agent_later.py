@@ -16,8 +16,8 @@ from greenroom import (
     PermissionRule,
     RuleDecision,
     SQLiteStore,
-    TurnError,
 )
+from greenroom.core import TurnError
 from greenroom.testing import ScriptedProvider, call
 
 RULES = [PermissionRule.ask_for_tool("deploy"), PermissionRule.allow_tool("look")]

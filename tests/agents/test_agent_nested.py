@@ -11,7 +11,6 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     BudgetExceededError,
     ConfigurationError,
     FileStore,
@@ -28,6 +27,7 @@ from greenroom import (
     coder,
     tool,
 )
+from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60
@@ -254,7 +254,7 @@ async def test_a_spawned_agent_is_held_to_them_as_well():
 
     async def delegate() -> str:
         """Spawn it by hand."""
-        from greenroom import spawn_subagent
+        from greenroom.runtime import spawn_subagent
 
         handle = spawn_subagent(AgentSession.new("inner"), helper, report=False)
         await handle.ask("Go")

@@ -15,13 +15,12 @@ from greenroom import (
     ConfigurationError,
     FileStore,
     Guard,
-    GuardError,
     MemoryStore,
-    ModelOutputError,
     Reject,
     Rewrite,
     tool,
 )
+from greenroom.core import GuardError, ModelOutputError
 from greenroom.llm import ANSWER_TOOL, NamedTool
 from greenroom.testing import ScriptedProvider, call
 

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from greenroom import Agent, NoProgressError, PermissionManager, ToolError, builtin_tools
+from greenroom import Agent, PermissionManager, ToolError, builtin_tools
+from greenroom.core import NoProgressError
 from greenroom.testing import ScriptedProvider, call
 
 numbers = itertools.count()

@@ -11,9 +11,9 @@ from greenroom import (
     TextDelta,
     ToolEnd,
     ToolStart,
-    TurnError,
     TurnStart,
 )
+from greenroom.core import TurnError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECONDS = 60

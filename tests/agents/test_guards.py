@@ -17,9 +17,7 @@ from greenroom import (
     Custom,
     FileStore,
     Guard,
-    GuardError,
     MemoryStore,
-    ModelStreamError,
     Reject,
     Rewrite,
     RunContext,
@@ -28,11 +26,18 @@ from greenroom import (
     TextDelta,
     ThinkingBlock,
     ToolUseBlock,
-    resilient,
 )
 from greenroom.agents.guards import GuardedStream, Guards
-from greenroom.core import Message, StopReason, serde
-from greenroom.llm import ANSWER_TOOL, BlockDelta, BlockEnd, ModelStream, StreamEnd, events_of
+from greenroom.core import GuardError, Message, ModelStreamError, StopReason, serde
+from greenroom.llm import (
+    ANSWER_TOOL,
+    BlockDelta,
+    BlockEnd,
+    ModelStream,
+    StreamEnd,
+    events_of,
+    resilient,
+)
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRET = "sk-1234567890"

@@ -9,13 +9,11 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Answer,
-    Budget,
     BudgetExceededError,
     ConfigurationError,
     Custom,
     FileStore,
     Guard,
-    HandoffLimitError,
     MemoryStore,
     PermissionManager,
     PermissionRule,
@@ -26,6 +24,8 @@ from greenroom import (
     builtin_tools,
 )
 from greenroom.agents.handoff import MAX_SWITCHES, Team
+from greenroom.core import HandoffLimitError
+from greenroom.resilience import Budget
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 
 SECONDS = 60

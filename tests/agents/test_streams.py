@@ -9,7 +9,6 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     Done,
     Lagged,
     MemoryStore,
@@ -23,6 +22,7 @@ from greenroom import (
     texts,
 )
 from greenroom.agents import mapped
+from greenroom.resilience import Budget
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 
 SECONDS = 60

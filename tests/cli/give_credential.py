@@ -15,7 +15,6 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConsoleRenderer,
-    Credential,
     FileStore,
     PermissionManager,
     PermissionRule,
@@ -24,7 +23,7 @@ from greenroom import (
     tool,
 )
 from greenroom.cli import prompt_application
-from greenroom.core import serde
+from greenroom.core import Credential, serde
 from greenroom.testing import ScriptedProvider, call
 
 TOKEN = Credential("shop token", hint="Account > API tokens")

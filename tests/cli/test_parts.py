@@ -14,7 +14,7 @@ from greenroom.cli.diagnostics import log_to_file
 from greenroom.cli.headless import TurnRecord
 from greenroom.cli.interactive import _exit_code
 from greenroom.cli.painter import ColorScheme, Painter, colors_of
-from greenroom.cli.recap import earlier_turns, recap, recap_text
+from greenroom.cli.recap import earlier_turns, recap
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.run_setup import open_setup, read_instructions
 from greenroom.cli.streams import MAX_PIPED, OutputWriter, read_piped, unread, with_context
@@ -153,14 +153,14 @@ HISTORY = (
 
 
 def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
-    assert recap_text(HISTORY) == (
+    assert "\n\n".join(map(str, recap(HISTORY))) == (
         "> build it\n\n✗ Bash  make\n  failed\n\nIt failed\\u{1b}[2J.\n\n> again\n\n● Bash  make"
     )
 
 
 def test_a_recap_tells_who_said_it():
     said = (Message.user("go"), Message.user("on", sender="plan"))
-    assert recap_text(said) == "> go\n\nplan> on"
+    assert "\n\n".join(map(str, recap(said))) == "> go\n\nplan> on"
     shown = [render_recap(line, ColorScheme()).plain for line in recap(said)]
     assert shown == ["> go", "plan> on"]
 

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from greenroom import Agent, AgentRuntime, MemoryStore, ModelQuotaError
-from greenroom.core import Hook
+from greenroom import Agent, AgentRuntime, MemoryStore
+from greenroom.core import Hook, ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "instrumentation.md"

@@ -22,10 +22,9 @@ from greenroom import (
     ToolRegistry,
     builtin_tools,
     coder,
-    export_session,
-    import_session,
-    plan_restore,
 )
+from greenroom.agents import plan_restore
+from greenroom.export import export_session, import_session
 from greenroom.testing import ScriptedProvider, call
 
 OPERATIONS = {

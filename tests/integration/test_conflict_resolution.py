@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom import ConflictError
+from greenroom.core import ConflictError
 from greenroom.teams import AgentAnswer, by_authority, majority, most_confident, resolve, within
 
 ANSWERS = [

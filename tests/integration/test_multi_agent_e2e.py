@@ -3,14 +3,8 @@
 import msgspec
 import pytest
 
-from greenroom import (
-    Agent,
-    AgentRuntime,
-    AgentSession,
-    MemoryStore,
-    RunContext,
-    TurnStatus,
-)
+from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore, RunContext
+from greenroom.core import TurnStatus
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import AgentMessage, SharedInformation, TeamResult, Topic, orchestrator
 from greenroom.testing import ScriptedProvider, call

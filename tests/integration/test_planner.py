@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from greenroom import ToolRegistry, as_tool
+from greenroom import ToolRegistry
 from greenroom.planning import ModelPlanner, run_task
 from greenroom.testing import ScriptedProvider
-from greenroom.tools import calculator
+from greenroom.tools import as_tool, calculator
 
 GOAL = "Research the population of Tokyo and calculate 10% of it"
 STEPS = [

@@ -4,7 +4,8 @@ from typing import Literal
 
 import pytest
 
-from greenroom import Custom, ToolEnd, TurnStatus, tool
+from greenroom import Custom, ToolEnd, tool
+from greenroom.core import TurnStatus
 from greenroom.planning import react
 from greenroom.testing import ScriptedProvider, run_agent_async
 

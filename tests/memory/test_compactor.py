@@ -19,19 +19,19 @@ from greenroom import (
     Custom,
     MemoryStore,
     Message,
-    ModelContextTooLongError,
-    TurnStatus,
     stream_reply,
 )
 from greenroom.core import (
     RECALLED,
     EndStatus,
+    ModelContextTooLongError,
     ModelOverloadedError,
     ModelRequest,
     SubAgentResult,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    TurnStatus,
     Usage,
 )
 from greenroom.llm import EstimatedCounter

@@ -13,13 +13,12 @@ from greenroom import (
     ConfigurationError,
     PermissionManager,
     PermissionRule,
-    PlanError,
     RuntimeLimits,
     ToolRegistry,
     ToolResult,
-    as_tool,
     tool,
 )
+from greenroom.core import PlanError
 from greenroom.planning import (
     Failure,
     FailureReason,
@@ -33,6 +32,7 @@ from greenroom.planning import (
     execute_plan,
 )
 from greenroom.testing import ScriptedProvider, call
+from greenroom.tools import as_tool
 from tests.planning.planned import Planned, worker
 
 

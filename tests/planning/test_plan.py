@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom import GreenroomError, PlanError
+from greenroom import GreenroomError
+from greenroom.core import PlanError
 from greenroom.planning import Plan, Planner, Subtask
 from greenroom.planning.merge import merge
 

@@ -11,16 +11,15 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Answer,
-    Budget,
     BudgetExceededError,
     Custom,
-    MemoryStorageError,
     MemoryStore,
-    PlanError,
     RuleDecision,
     StateChange,
 )
+from greenroom.core import MemoryStorageError, PlanError
 from greenroom.planning import Plan, PlanRun, Subtask, plan_and_execute, run_task
+from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
 
 WEATHER = [

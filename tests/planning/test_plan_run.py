@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom import AgentSession, InvalidJSONError, PlanError
+from greenroom import AgentSession
+from greenroom.core import InvalidJSONError, PlanError
 from greenroom.planning import FailureReason, Plan, PlanRun, Subtask, SubtaskStatus
 from greenroom.planning.plan_run import PLAN_STEP, TRANSITIONS
 

@@ -6,15 +6,8 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom import (
-    AgentRuntime,
-    AgentSession,
-    MemoryStore,
-    ModelQuotaError,
-    PlanError,
-    ToolRegistry,
-    as_tool,
-)
+from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry
+from greenroom.core import ModelQuotaError, PlanError
 from greenroom.planning import (
     ErrorClass,
     Failure,
@@ -28,6 +21,7 @@ from greenroom.planning import (
 )
 from greenroom.planning.model_planner import describe_errors, describe_results
 from greenroom.testing import Reply, ScriptedProvider
+from greenroom.tools import as_tool
 from tests.planning.planned import Planned, worker
 
 

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 import trio
 
-from greenroom import Agent, ModelOverloadedError, tool
+from greenroom import Agent, tool
+from greenroom.core import ModelOverloadedError
 from greenroom.planning import (
     Component,
     Decision,

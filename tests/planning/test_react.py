@@ -9,16 +9,16 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     Custom,
     Done,
     MemoryStore,
     StateChange,
     TextDelta,
     ToolStart,
-    TurnStatus,
 )
+from greenroom.core import TurnStatus
 from greenroom.planning import TextTools, react
+from greenroom.resilience import Budget
 from greenroom.testing import (
     Reply,
     Scenario,

@@ -22,7 +22,6 @@ from greenroom import (
     PermissionManager,
     PermissionRule,
     SubAgentOutput,
-    TurnStatus,
 )
 from greenroom.core import (
     ConfigurationError,
@@ -32,6 +31,7 @@ from greenroom.core import (
     ModelStreamError,
     StopReason,
     ToolError,
+    TurnStatus,
 )
 from greenroom.planning import (
     RECOVERY_TABLE,

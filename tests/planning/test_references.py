@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom import PlanError
+from greenroom.core import PlanError
 from greenroom.planning import Plan, PlanRun, Subtask
 from greenroom.planning.references import fill, structured
 

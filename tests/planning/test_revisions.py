@@ -5,8 +5,9 @@ import sys
 import pytest
 import trio
 
-from greenroom import Agent, NetworkError, PlanError, ToolError
+from greenroom import Agent, ToolError
 from greenroom.agents import stream_reply
+from greenroom.core import NetworkError, PlanError
 from greenroom.planning import (
     Component,
     Decision,

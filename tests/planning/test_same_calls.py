@@ -10,7 +10,6 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     Done,
     MemoryStore,
     PermissionManager,
@@ -18,10 +17,11 @@ from greenroom import (
     PermissionRule,
     ToolEnd,
     ToolStart,
-    TurnStatus,
     UsageReport,
 )
+from greenroom.core import TurnStatus
 from greenroom.planning import TextTools
+from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import calculator
 from tests.planning.replies import dumps

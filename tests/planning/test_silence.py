@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from greenroom import Agent, ModelOverloadedError, tool
+from greenroom import Agent, tool
+from greenroom.core import ModelOverloadedError
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.planning import Plan, Subtask
 from greenroom.testing import Reply, ScriptedProvider, call

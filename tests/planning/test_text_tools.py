@@ -5,21 +5,16 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from greenroom import (
-    Message,
-    ModelRequest,
-    Price,
-    StopReason,
-    TextBlock,
-    ToolDefinition,
-    Usage,
-)
+from greenroom import Message, TextBlock, Usage
 from greenroom.core import (
     ImageBlock,
     ModelOutputError,
     ModelOverloadedError,
     NamedTool,
+    Price,
+    StopReason,
     ThinkingBlock,
+    ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
 )
@@ -27,6 +22,7 @@ from greenroom.llm import (
     BlockDelta,
     BlockEnd,
     LLMProvider,
+    ModelRequest,
     ReplayStream,
     StreamEnd,
     StreamRestart,

@@ -2,16 +2,8 @@
 
 import pytest
 
-from greenroom import (
-    AgentSession,
-    FileStore,
-    MemoryStore,
-    Message,
-    StopReason,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from greenroom.core import TextBlock
+from greenroom import AgentSession, FileStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock
+from greenroom.core import StopReason, TextBlock
 from greenroom.planning.trace import find_trace, trace_call, trace_worker
 
 CALL = ToolUseBlock("t1", "book", {})

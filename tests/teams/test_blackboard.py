@@ -9,16 +9,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom import (
-    AgentRuntime,
-    AgentSession,
-    BlackboardFullError,
-    FileStore,
-    InvalidJSONError,
-    MemoryStore,
-    SessionStorageError,
-    StaleWriteError,
-)
+from greenroom import AgentRuntime, AgentSession, FileStore, MemoryStore, SessionStorageError
+from greenroom.core import BlackboardFullError, InvalidJSONError, StaleWriteError
 from greenroom.teams import Blackboard
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 

@@ -11,15 +11,10 @@ from greenroom import (
     ConfigurationError,
     MemoryStore,
     RuntimeLimits,
-    TurnStatus,
 )
+from greenroom.core import TurnStatus
 from greenroom.teams import Opinion, Resolution, by_authority, committee, most_confident
-from greenroom.testing import (
-    Reply,
-    Scenario,
-    ScriptedProvider,
-    cancel_at_every_checkpoint,
-)
+from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 
 
 def member(name, answer, confidence=None):

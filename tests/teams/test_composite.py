@@ -8,11 +8,11 @@ from greenroom import (
     ConfigurationError,
     PermissionManager,
     PermissionRule,
-    PlanError,
     SubAgentSpawned,
     ToolError,
     tool,
 )
+from greenroom.core import PlanError
 from greenroom.planning import Subtask
 from greenroom.teams import composite
 from greenroom.testing import ScriptedProvider, call

@@ -2,8 +2,8 @@
 
 import pytest
 
-from greenroom import Agent, ConfigurationError, ConflictError
-from greenroom.core import Answer, RuleDecision
+from greenroom import Agent, ConfigurationError
+from greenroom.core import Answer, ConflictError, RuleDecision
 from greenroom.teams import (
     AgentAnswer,
     Opinion,

@@ -2,14 +2,8 @@
 
 import pytest
 
-from greenroom import (
-    Agent,
-    ConfigurationError,
-    Custom,
-    HandoffLimitError,
-    MemoryStore,
-    RunContext,
-)
+from greenroom import Agent, ConfigurationError, Custom, MemoryStore, RunContext
+from greenroom.core import HandoffLimitError
 from greenroom.teams import handoff_team, pipeline
 from greenroom.testing import ScriptedProvider, call
 

@@ -9,15 +9,14 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     ConfigurationError,
     MemoryStore,
-    ModelOverloadedError,
     RunContext,
     RuntimeLimits,
-    TurnStatus,
 )
+from greenroom.core import ModelOverloadedError, TurnStatus
 from greenroom.planning import PLAN_STEP, Plan, Subtask
+from greenroom.resilience import Budget
 from greenroom.teams import TeamResult, committee, orchestrator
 from greenroom.testing import (
     Reply,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import trio
 
-from greenroom import TurnStatus
+from greenroom.core import TurnStatus
 from greenroom.teams import TeamResult
 from tests.teams.test_workflow_kills import SeenStore
 from tests.teams.trip import EFFECTS, Trip, in_folder

@@ -7,16 +7,16 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Budget,
     BudgetExceededError,
     ConfigurationError,
     Custom,
     MemoryStore,
     RunContext,
     SubAgentSpawned,
-    TeamError,
     TextComplete,
 )
+from greenroom.core import TeamError
+from greenroom.resilience import Budget
 from greenroom.teams import Pattern, loop, parallel, pipeline
 from greenroom.testing import ScriptedProvider, call
 

@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore, TurnStatus
+from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore
+from greenroom.core import TurnStatus
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import (
     END,

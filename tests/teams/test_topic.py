@@ -13,11 +13,11 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    InvalidJSONError,
     MailboxFullError,
     MemoryStore,
     RuntimeLimits,
 )
+from greenroom.core import InvalidJSONError
 from greenroom.teams import AgentMessage, DeliveryStatus, TaskRequest, TaskResponse, Topic
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 

@@ -18,10 +18,8 @@ from greenroom import (
     MemoryStore,
     RuntimeLimits,
     ToolError,
-    TurnStatus,
-    WorkflowError,
-    WorkflowLimitError,
 )
+from greenroom.core import TurnStatus, WorkflowError, WorkflowLimitError
 from greenroom.teams import END, START, Workflow, ask_member, pipeline, request_approval
 from greenroom.testing import Reply, ScriptedProvider, call
 

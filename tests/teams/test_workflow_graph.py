@@ -8,7 +8,8 @@ import msgspec
 import pytest
 import trio
 
-from greenroom import Agent, InvalidJSONError, Message, WorkflowError, WorkflowLimitError
+from greenroom import Agent, Message
+from greenroom.core import InvalidJSONError, WorkflowError, WorkflowLimitError
 from greenroom.teams import END, START, Workflow, add_messages
 from greenroom.testing import ScriptedProvider
 

@@ -13,7 +13,8 @@ from typing import Annotated, TypedDict
 import pytest
 import trio
 
-from greenroom import MemoryStore, TurnStatus, WorkflowError
+from greenroom import MemoryStore
+from greenroom.core import TurnStatus, WorkflowError
 from greenroom.teams import END, START, Workflow
 from tests.teams.booking import EFFECTS, Booking, in_folder
 from tests.warm_python import WarmProgram

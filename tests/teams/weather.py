@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from greenroom import Agent, ModelOverloadedError
+from greenroom import Agent
+from greenroom.core import ModelOverloadedError
 from greenroom.planning import Plan, Subtask
 from greenroom.testing import Reply, ScriptedProvider, call
 

@@ -124,8 +124,9 @@ def test_without_pytest_importing_it_says_what_to_install(tmp_path):
 
 REAL = """
 import pytest
-from greenroom import Message, ModelCallForbiddenError, ModelRequest, OpenAIProvider
-from greenroom.llm import forbids_calls
+from greenroom import Message, OpenAIProvider
+from greenroom.core import ModelCallForbiddenError
+from greenroom.llm import ModelRequest, forbids_calls
 
 llm = OpenAIProvider("m", api_key="k", env={})
 

@@ -16,8 +16,8 @@ from greenroom import (
     ResourceMap,
     Supervisor,
     TurnResult,
-    spawn_subagent,
 )
+from greenroom.runtime import spawn_subagent
 
 
 class Counter:

@@ -2,19 +2,10 @@
 
 from typing import assert_type
 
-from greenroom import (
-    CircuitBreaker,
-    ConcurrencyLimit,
-    LLMProvider,
-    Message,
-    ModelRequest,
-    RateLimit,
-    Retry,
-    Tool,
-    resilient,
-    resilient_tool,
-)
-from greenroom.resilience import Reservation
+from greenroom import LLMProvider, Message, Tool
+from greenroom.agents import resilient_tool
+from greenroom.llm import ModelRequest, resilient
+from greenroom.resilience import CircuitBreaker, ConcurrencyLimit, RateLimit, Reservation, Retry
 
 
 async def fetch(url: str, size: int) -> bytes:

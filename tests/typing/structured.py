@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TypedDict, assert_type
 
-from greenroom import LLMProvider, ModelRequest, OutputType, generate_structured
+from greenroom import LLMProvider
+from greenroom.llm import ModelRequest, OutputType, generate_structured
 
 
 @dataclass

@@ -206,12 +206,12 @@ def prompts_are_closed(trial: Trial) -> None:
 
 
 def states_are_legal(trial: Trial) -> None:
-    """States follow the table from idle to a final one, and the handle shows the last of them."""
+    """A final state is the last one and the only one, and the handle shows it."""
     for session_id, chunks in trial.streams.items():
         states = [AgentState.idle()]
         states += [chunk.state for chunk in chunks if isinstance(chunk, StateChange)]
         for one, other in pairwise(states):
-            assert one.may_become(other), f"{session_id}: from {one} to {other}"
+            assert not one.is_final, f"{session_id}: from {one} to {other}"
         assert states[-1].is_final, f"{session_id}: the last state is {states[-1]}"
         if session_id == trial.session_id:
             assert states[-1] == trial.state, f"the handle says {trial.state}, not {states[-1]}"

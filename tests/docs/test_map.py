@@ -1,0 +1,53 @@
+"""Every page is on the map, and every link within the repository leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+
+def links(page):
+    """Return the targets of a page's links that are not on the web, without code blocks."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "code", text)
+    return [link for link in re.findall(r"\]\(([^)\s]+)", text) if ":" not in link]
+
+
+def anchors(page):
+    """Return the names by which links reach the headings of a page."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_the_map_lists_every_page_with_a_line_about_it():
+    listed = re.findall(
+        r"^- \[.+\]\((.+?)\): .+\.$", (DOCS / "README.md").read_text(), re.MULTILINE
+    )
+    pages = {str(page.relative_to(DOCS)) for page in PAGES if page.parent.name != "api"}
+    assert sorted(listed) == sorted(
+        pages - {"README.md", "glossary.md"} | {"reference/api/README.md"}
+    )
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page):
+    lost = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert lost == []
+
+
+def test_the_glossary_says_each_word_once():
+    words = re.findall(
+        r"^\| (?!word|---)(.*?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE
+    )
+    assert len(words) == len(set(words)) > 70
