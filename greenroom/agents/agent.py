@@ -21,7 +21,7 @@ from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import Tool
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ async def run_turn(
         budget=budget,
         name="turn",
     )
-    session = AgentSession.new("turn", store=MemoryStore())
+    session = AgentSession.new("turn", store=InMemoryStore())
     for message in history[:-1]:
         session.add_message(message)
     report = RunReport()

@@ -106,7 +106,7 @@ async def stream_reply(
     sent = None if messages is None else _check_messages(tuple(messages))
     listed = _definitions(tools, answer_tool)
     known = len(agent.session.history)
-    agent.session.pair_tool_uses(WENT_ON)
+    agent.session.conversation.pair_tool_uses(WENT_ON)
     agent.session.set_model(llm.name, llm.model)  # also where a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))

@@ -50,14 +50,16 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
         raise
 
 
-def replace(path: str, data: bytes) -> None:
+def replace(path: str, data: bytes, *, beside: str = "") -> None:
     """Put a file of these bytes in the place of another, all or nothing, and sync its folder.
+
+    Where several programs may do so at once, each names a file of its own to write `beside` it.
 
     Raises:
         SyncError: a flush failed; the old file or the new one is in place.
         OSError: the old file is in place.
     """
-    temporary = f"{path}.tmp"
+    temporary = beside or f"{path}.tmp"
     try:
         fd = _open_new(temporary)
         try:

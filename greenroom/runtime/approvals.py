@@ -7,7 +7,7 @@ A request is open from the step in which it is published until the one in which 
 finds it by its id, so it can't be taken by a task that waits for another, and the answer to one question can't
 decide a second one. The first of these decides it: a person's answer; the time-out; a shutdown of the agent
 or of one above it; the last reader that could answer leaves, or there was none (`_refuse_without_answerer`,
-by what the root was spawned with: wait, deny, or suspend the turn). Whoever answers for an agent answers for
+by what the root was spawned with: wait, deny, or suspend the turn). A reader that answers for an agent answers for
 those below it.
 
 However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then it says
@@ -108,7 +108,8 @@ class Approvals:
         # What was asked before this life, by the call; and by the id what the answer to it is bound
         # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        """The questions that will be asked again, by their ids; empty where none is expected."""
         self._ahead: dict[str, Answer] = {}
         self.expect(agent.session.open_questions)
         self._answerers = 0
@@ -125,8 +126,8 @@ class Approvals:
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
         """These questions will be asked again: answers to them may come ahead, to others not."""
         self._expected = {each.tool_use_id: each for each in questions}
-        self._digests = {each.request_id: each.digest for each in self._expected.values()}
-        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self._digests}
+        self.digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
     def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
         """Return the question about a call; where it was asked before, it keeps its id, once.
@@ -139,16 +140,16 @@ class Approvals:
 
     def _drop_stale(self) -> None:
         """Forget the questions that the conversation went on without; a later call may have their ids."""
-        if self._digests:
+        if self.digests:
             still = {each.request_id for each in self._agent.session.open_questions}
             self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
-            self._digests = {id_: each for id_, each in self._digests.items() if id_ in still}
+            self.digests = {id_: each for id_, each in self.digests.items() if id_ in still}
             self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in still}
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
-        It is denied where nobody can answer any more, and where the agent or one above it is
+        It is denied where no reader can answer any more, and where the agent or one above it is
         shutting down.
 
         Raises:
@@ -160,7 +161,7 @@ class Approvals:
         if not self._open:
             self._state_before = agent.state
         pending = _Pending(request, agent.suspender())
-        digest = self._digests.pop(request.request_id, None)
+        digest = self.digests.pop(request.request_id, None)
         ahead = self._ahead.pop(request.request_id, None)
         if ahead is not None and digest == request.digest:
             pending.decide(ahead)
@@ -184,11 +185,11 @@ class Approvals:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
-            RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
+            RuleDecision.DENY, message=f"no answer came within {timeout:g} seconds", by="time-out"
         )
 
     def _say_unattended(self, request: PermissionRequest) -> None:
-        """Say, once for a root, that a question waits without end for somebody to come."""
+        """Say, once for a root, that a question waits without end for a reader that answers."""
         line = self._line()
         root = line[-1]
         is_waited_for = root._agent.unattended == "ask" and not root._said_unattended
@@ -197,11 +198,11 @@ class Approvals:
         root._said_unattended = True
         notice(
             logger,
-            f"{self._agent} waits for permission, and nobody is there to give it: "
+            f"{self._agent} waits for permission, and no reader can give it: "
             f"{visible(clip(request.action, 500))}\n"
             "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and call"
-            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what nobody"
-            " answers, spawn with unattended='deny'; to deny it after a while, set"
+            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what has"
+            " no answer, spawn with unattended='deny'; to deny it after a while, set"
             " RuntimeLimits.permission_timeout.",
         )
 
@@ -237,7 +238,7 @@ class Approvals:
             pending.decide(answer)
             return True
         self._drop_stale()
-        if request_id in self._digests:
+        if request_id in self.digests:
             return self._ahead.setdefault(request_id, answer) is answer
         return any(each.answer(request_id, answer) for each in self._agent.approvals_below())
 
@@ -252,7 +253,7 @@ class Approvals:
         self.check_attendance()
 
     def check_attendance(self) -> None:
-        """Deny what nobody can answer any more, here and below, also because of a shutdown."""
+        """Deny what no reader can answer any more, here and below, also because of a shutdown."""
         for pending in self._open.values():
             self._refuse_without_answerer(pending)
         for approvals in self._agent.approvals_below():
@@ -271,7 +272,7 @@ class Approvals:
         elif is_ending:
             pending.decide(_SHUTTING_DOWN)
         else:
-            message = "nobody is there to ask; the call was not allowed by a rule"
+            message = "no one can be asked; no rule allows the call"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
     def _line(self) -> "list[Approvals]":

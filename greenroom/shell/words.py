@@ -1,4 +1,13 @@
-"""Words of commands: what they say, and how much of it is known before the command runs."""
+"""What commands are made of: words, with what is known of them beforehand, and simple commands.
+
+A word is read as pieces (`Piece`), of which some are known and some are not: literals, globs, loops over
+literals, `$HOME`, `$PWD` and `$(pwd)` are; every other expansion is `dynamic`. `join` makes a `Word` of them,
+`expand` several where braces say so.
+
+The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is every
+`SimpleCommand` that could run, in the order of the text; with them stand the variables of loops
+(`Assignment`) and what was not understood (`Unclear`).
+"""
 
 import os
 import re
@@ -52,7 +61,7 @@ class Word(NamedTuple):
         dynamic: part of it is only known at run time.
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
-        quoted: part of it was quoted, so it is no keyword and no tilde path.
+        quoted: part of it was quoted, so it is neither a keyword nor a tilde path.
         pieces: the parts of a dynamic word.
     """
 
@@ -133,11 +142,11 @@ def basename(program: str) -> str:
     return program.rpartition("/")[2]
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def extract_words(text: str) -> tuple[str, ...]:
     """Split a text that may be run into words, whatever stands between them.
 
     Example:
-        >>> words_of("ls;$(r'm' -rf x)")
+        >>> extract_words("ls;$(r'm' -rf x)")
         ('ls', 'rm', '-rf', 'x')
     """
     text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
@@ -241,10 +250,7 @@ def _is_pattern(pieces: Sequence[Piece]) -> bool:
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
 
-# What the parser finds in a command: redirections, simple commands, and what it can't tell.
-#
-# The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
-# every simple command that *could* run, in the order of the text.
+# What the parser finds in a text.
 
 
 class Assignment(NamedTuple):
@@ -291,7 +297,7 @@ class SimpleCommand(NamedTuple):
 
 
 class Unclear(NamedTuple):
-    """Something whose effect can't be told; `change` marks what is understood but is no command.
+    """Something whose effect can't be told; `change` marks what is understood but is not a command.
 
     A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
     anything else is never allowed without asking.
@@ -318,8 +324,8 @@ class Script:
     computes: bool = False
 
 
-# What is known of a value before the command runs: those of loops over literals, `$HOME`, `$PWD` and
-# `$(pwd)`, and a text that stands in the command itself. Everything else that fills a word is unknown.
+# What is known of a value before the command runs.
+
 MAX_VALUES = 64  # of a loop's variable that are looked at one by one
 _TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
 _BLANK = re.compile(r"[\s\\]")

@@ -18,7 +18,7 @@ from greenroom import (
     AgentSession,
     Custom,
     Error,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     SubAgentOutput,
@@ -47,7 +47,7 @@ from greenroom.planning import (
 )
 from greenroom.resilience import Backoff
 from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async
-from greenroom.testing.fuzz import stage
+from greenroom.testing.fuzz import sweep
 from greenroom.tools import calculator, tool
 from tests.planning.planned import Planned
 
@@ -159,7 +159,7 @@ async def run_six_steps(seed):
     agent = partial(plan_and_execute, planner=SIX_STEPS, recovery=policy)
     session = AgentSession.new("six")
     with trio.fail_after(3600):
-        async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+        async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
             handle = runtime.spawn(session, agent, model, [add], unattended="deny")
             await nursery.start(chunks.read, handle)
             result = await handle.ask("the total")
@@ -173,7 +173,7 @@ def test_where_much_fails_by_chance_the_answer_is_right(caplog):
     right = 0
     for seed in range(SEEDS):
         caplog.clear()
-        with stage.repeatable(seed):  # which task goes first decides what fails
+        with sweep.repeatable(seed):  # which task goes first decides what fails
             clock = MockClock(autojump_threshold=0)
             result, run, recoveries, failed = trio.run(run_six_steps, seed, clock=clock)
         assert result.status in (TurnStatus.COMPLETED, TurnStatus.FAILED)
