@@ -5,7 +5,7 @@ Each part may leave notes for the user, such as what differs from the last run o
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -80,20 +80,16 @@ class RunSetup:
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
 
-def open_setup(
+@asynccontextmanager
+async def open_setup(
     options: "Options", env: Mapping[str, str] = os.environ
-) -> AbstractAsyncContextManager[RunSetup]:
+) -> "AsyncIterator[RunSetup]":
     """Open the parts of a run in the working directory; the model is closed with the block.
 
     Raises:
         ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
         SessionError: the session to continue is unknown or can't be read.
     """
-    return _open(options, env)
-
-
-@asynccontextmanager
-async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         load_rules,
