@@ -15,7 +15,7 @@ import trio
 
 from greenroom.core import AgentContext, Workspace
 from greenroom.sandbox import examination
-from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.examination import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
 
@@ -27,9 +27,9 @@ LIMITS = SandboxLimits(cpu_seconds=60, memory_megabytes=1_000, file_megabytes=10
 async def working() -> list[Mechanisms]:
     """Try each tier, and return those that work."""
     found = []
-    for way in candidates():
+    for way in list_candidates():
         examination._found.clear()
-        examination.candidates = lambda way=way: iter([way])
+        examination.list_candidates = lambda way=way: iter([way])
         if (await examine_sandbox(Sandbox())).enforced:
             found += examination._found
     return found
@@ -61,7 +61,7 @@ async def main() -> None:
     for name, ratio in ratios.items():
         print(f"{name:20} {1000 * ratio * floor:7.1f} ms  {ratio:5.2f} × floor")
     examination._found.clear()
-    examination.candidates = lambda: iter(ways[:1])
+    examination.list_candidates = lambda: iter(ways[:1])
     begin = time.perf_counter()
     await examine_sandbox(Sandbox())
     once = time.perf_counter() - begin

@@ -34,7 +34,7 @@ from greenroom.permissions import (
     is_trusted,
     read_rules,
     rules_digest,
-    tightening,
+    tighten,
     trust_rules,
 )
 from greenroom.session import AgentSession, read_decisions
@@ -347,7 +347,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
     agreed, said = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
-        allowed = [rule for rule in rules if rule not in tightening(rules)]
+        allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
         agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
         said = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}

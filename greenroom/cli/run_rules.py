@@ -14,11 +14,11 @@ from greenroom.permissions import (
     RuleMatcher,
     RuleScope,
     Sandboxed,
-    asking_everything,
+    ask_about_everything,
     check_mode,
     is_trusted,
     read_rules,
-    tightening,
+    tighten,
     user_rules_path,
 )
 
@@ -72,7 +72,7 @@ def rules_of_run(
     faults: list[RuleFileError] = []
     path = project_rules_path(workspace)
     project = _read(path, "project", faults)
-    usable = project if _is_trusted(path, faults) else tightening(project)
+    usable = project if _is_trusted(path, faults) else tighten(project)
     rules = [
         _read_inside(),
         *_read_skills(),
@@ -84,7 +84,7 @@ def rules_of_run(
     if faults:
         mode = mode if mode in _STRICT else "default"
         manager = PermissionManager(
-            asking_everything(rules), mode=cast("PermissionMode", mode), read_only=False
+            ask_about_everything(rules), mode=cast("PermissionMode", mode), read_only=False
         )
         return RunRules(manager, warnings=tuple(map(_fault, faults)))
     manager = PermissionManager(
@@ -110,7 +110,7 @@ def ignored_rules(path: Path) -> int:
         RuleFileError: it can't be read or used.
     """
     rules = read_rules(path)
-    return 0 if is_trusted(path) else len(rules) - len(tightening(rules))
+    return 0 if is_trusted(path) else len(rules) - len(tighten(rules))
 
 
 def is_foreign(path: Path) -> bool:

@@ -195,7 +195,6 @@ from greenroom.core.serde import (
     place_in_json as place_in_json,
 )
 from greenroom.core.state import (
-    TRANSITIONS as TRANSITIONS,
     AgentState as AgentState,
     StateKind as StateKind,
 )

@@ -1,10 +1,9 @@
-"""The states of an agent, and the one table of moves between them.
+"""The states of an agent.
 
 An agent is *idle* while it waits for input. An input makes it *processing*; from there it may be
-*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to
-processing or straight to idle. *Done* and *failed* are final: nothing leaves them. A move that is
-not in the table is a mistake in the caller's code and raises `TurnError`; staying in a state is
-always legal, so that the tool that an agent executes may change.
+*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to processing or
+straight to idle. *Done* and *failed* are final, and that is the one rule of moves: an agent that has not
+ended may be in any state after any other, and one that has ended stays as it is.
 """
 
 from enum import StrEnum
@@ -24,26 +23,7 @@ class StateKind(StrEnum):
     FAILED = "failed"
 
 
-_BUSY = frozenset(
-    {
-        StateKind.PROCESSING,
-        StateKind.WAITING_FOR_PERMISSION,
-        StateKind.EXECUTING_TOOL,
-        StateKind.WAITING_FOR_SUBAGENT,
-    }
-)
 _FINAL = frozenset({StateKind.DONE, StateKind.FAILED})
-
-TRANSITIONS: dict[StateKind, frozenset[StateKind]] = {
-    StateKind.IDLE: frozenset({StateKind.IDLE}) | _BUSY | _FINAL,
-    StateKind.PROCESSING: frozenset({StateKind.IDLE}) | _BUSY | _FINAL,
-    StateKind.WAITING_FOR_PERMISSION: frozenset({StateKind.IDLE}) | _BUSY | _FINAL,
-    StateKind.EXECUTING_TOOL: frozenset({StateKind.IDLE}) | _BUSY | _FINAL,
-    StateKind.WAITING_FOR_SUBAGENT: frozenset({StateKind.IDLE}) | _BUSY | _FINAL,
-    StateKind.DONE: frozenset(),
-    StateKind.FAILED: frozenset(),
-}
-"""Every legal move, from each kind of state to those that may follow it."""
 
 
 class AgentState(Wire, frozen=True):
@@ -99,12 +79,8 @@ class AgentState(Wire, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """Whether the agent has ended."""
+        """Whether the agent has ended; no other state follows."""
         return self.kind in _FINAL
-
-    def may_become(self, other: "AgentState") -> bool:
-        """Whether the table allows the move to `other`."""
-        return other.kind in TRANSITIONS[self.kind]
 
     def __str__(self) -> str:
         words = self.kind.replace("_", " ")

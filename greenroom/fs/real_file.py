@@ -1,7 +1,8 @@
 """Reading and replacing whole files by their real paths.
 
-Each folder on the way is opened through no symbolic link, so a link that took a folder's place since the path
-was resolved leads nowhere. What is replaced is the old file or the new one at every moment.
+Each folder on the way is opened through no symbolic link, so a link that took a folder's place
+since the path was resolved leads nowhere. What is replaced is the old file or the new one at every
+moment.
 """
 
 import os

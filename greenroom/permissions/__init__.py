@@ -1,4 +1,4 @@
-"""May this agent do that? Rules, and the decision that follows from them; it asks nobody and runs nothing.
+"""May this agent do that? Rules, and the decision that follows from them; it neither asks a person nor runs anything.
 
 A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a tool
 call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that hold for it in
@@ -24,14 +24,14 @@ from greenroom.permissions.modes import (
 )
 from greenroom.permissions.rule import PermissionRule as PermissionRule, RuleScope as RuleScope
 from greenroom.permissions.rule_file import (
-    asking_everything as asking_everything,
+    ask_about_everything as ask_about_everything,
     encode_rule as encode_rule,
     is_trusted as is_trusted,
     keep_rules as keep_rules,
     parse_rules as parse_rules,
     read_rules as read_rules,
     rules_digest as rules_digest,
-    tightening as tightening,
+    tighten as tighten,
     trust_rules as trust_rules,
     user_rules_path as user_rules_path,
 )

@@ -44,10 +44,10 @@ from greenroom.shell import (
     Unknown,
     Word,
     basename,
+    extract_words,
     find_lookalikes,
     list_effects,
     list_program_effects,
-    words_of,
 )
 
 _logger = logging.getLogger("greenroom.permissions")
@@ -274,7 +274,7 @@ def _effects(
         return (Opaque(f"what {name} would do can't be told: {error}"),)
 
 
-def _sought(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
+def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
     """Say what is looked for in a folder, for denials."""
     if not pattern or pattern.startswith("!"):
         return
@@ -293,13 +293,13 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
         case ReadPath(path, pattern):
             return (
                 place.use("read", path),
-                *_sought(path, pattern, place),
+                *_search_targets(path, pattern, place),
                 *find_lookalikes(path, sure=True),
             )
         case WritePath(path):
             return (place.use("write", path), *find_lookalikes(path, sure=True))
         case Contact(url):
-            odd = () if url.isprintable() else (Unknown(reason=f"no usable URL: {url!r}"),)
+            odd = () if url.isprintable() else (Unknown(reason=f"not a usable URL: {url!r}"),)
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
             return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
         case Execute(argv, cwd, environment):
@@ -329,7 +329,7 @@ MAX_PATTERNS = 256  # of a call
 MAX_PARTS = 8  # of a word, each behind a sign
 
 
-def operands(call: Call, care: Care) -> Iterator[Fact]:
+def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     """Find the files and hosts that words of the call's commands name, if a rule is about any."""
     if not (care.paths or care.hosts):
         return
@@ -351,9 +351,9 @@ def operands(call: Call, care: Care) -> Iterator[Fact]:
             if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
                 yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
             if care.hosts:
-                yield from named_hosts(word.text)
+                yield from find_hosts(word.text)
             if care.paths:
-                yield from named_files(word, place, call)
+                yield from find_files(word, place, call)
     if patterns > MAX_PATTERNS and care.paths:
         yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
     if is_lost and care.paths and care.folders:
@@ -368,7 +368,7 @@ def _words(fact: Fact) -> Sequence[Word]:
         return ()
     words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
     # What its words say may be run.
-    return (*words, *map(Word, words_of(fact.text))) if fact.loose else words
+    return (*words, *map(Word, extract_words(fact.text))) if fact.loose else words
 
 
 def _finds(fact: Command, place: Place) -> Iterator[Fact]:
@@ -394,14 +394,14 @@ def _finds(fact: Command, place: Place) -> Iterator[Fact]:
             yield from [use] if use.guard else []
 
 
-def named_hosts(text: str) -> Iterator[HostUse]:
+def find_hosts(text: str) -> Iterator[HostUse]:
     """Find the hosts of the URLs in a text."""
     for url in _URL.findall(text) if "://" in text else ():
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
-    """Find the files that a word may name: itself, and what stands behind an option.
+def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
+    """Find the files that a word may name: itself, and what follows an option.
 
     A part that is not known counts as nothing. Each word is looked at once in a call.
     """
@@ -412,7 +412,7 @@ def named_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, .
 
 
 def _uses(word: Word, place: Place) -> Iterator[PathUse]:
-    for name in dict.fromkeys(_named_in(word.shape.replace(UNKNOWN, ""))):
+    for name in dict.fromkeys(_split_names(word.shape.replace(UNKNOWN, ""))):
         if name and (word.pattern or len(name) <= MAX_LENGTH):
             stars: Stars = "files" if word.pattern else "none"
             use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
@@ -420,11 +420,11 @@ def _uses(word: Word, place: Place) -> Iterator[PathUse]:
                 yield use
 
 
-def _named_in(text: str) -> Iterator[str]:
+def _split_names(text: str) -> Iterator[str]:
     """Take a word apart where a name may begin.
 
     Example:
-        >>> list(_named_in("--out=a:b")), list(_named_in("-o./a"))
+        >>> list(_split_names("--out=a:b")), list(_split_names("-o./a"))
         (['a:b', 'a', 'b', 'b'], ['./a', './a'])
     """
     is_option = text.startswith("-")
@@ -446,10 +446,10 @@ def _named_in(text: str) -> Iterator[str]:
 # What is protected of what a call would write.
 
 
-def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
+def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
     """Find what is protected of what a fact writes: of a command by its words, else under 0."""
     if isinstance(fact, PathUse) and fact.kind == "write":
-        names = tuple(_protected_names(fact, call))
+        names = tuple(_list_protected(fact, call))
         return {0: names} if names else {}
     if not isinstance(fact, Command) or fact.extent != "any":
         return {}
@@ -460,15 +460,15 @@ def protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
     """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
-    return call.has(fact) and not any(_protected_names(fact, call))
+    return call.has(fact) and not any(_list_protected(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
     """Tell whether the fact writes what says what agents may do here."""
-    return any(own_rules(name) for names in protected(fact, call).values() for name in names)
+    return any(own_rules(name) for names in find_protected(fact, call).values() for name in names)
 
 
-def _protected_names(use: PathUse, call: Call) -> Iterator[Segments]:
+def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
     for path, anchors in call.paths(use):
         yield from protected_names(path, *anchors.texts)
 
@@ -476,10 +476,10 @@ def _protected_names(use: PathUse, call: Call) -> Iterator[Segments]:
 def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may write what they name, but not of what it runs."""
     for at, word in enumerate(fact.argv[1 : fact.inner], 1):
-        parts = map(Word, words_of(word.text)) if fact.loose else ()  # which it may run
-        uses = (use for each in (word, *parts) for use in named_files(each, fact.place, call))
+        parts = map(Word, extract_words(word.text)) if fact.loose else ()  # which it may run
+        uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
         if names := (
-            *(name for use in uses for name in _protected_names(use, call)),
+            *(name for use in uses for name in _list_protected(use, call)),
             *_fitting(word),
         ):
             yield at, names

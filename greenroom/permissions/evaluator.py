@@ -1,4 +1,34 @@
-"""The order of the rules, and how the verdicts on the facts of one call become one decision."""
+"""The evaluator: from the rules and the facts of one call to one decision.
+
+How it works
+============
+
+A **fact** is the smallest thing that a rule can judge: one program with its words, one file that is read or
+written, one host, one variable that is set, or `Unknown`, for what can't be told. A call is a list of facts
+(`greenroom.permissions.call`): `Read` of a file is one, `cd src && make > log` is three. None is left out
+because it is not understood.
+
+Each fact is judged by itself. The rules come in the order of their scopes (`greenroom.permissions.scopes`),
+and **the first rule that is about the fact decides**. When a rule is about a fact depends on what it says
+(`greenroom.permissions.matching`):
+
+- An allowance is about a fact only if it names exactly that: the words are known, a path matches as it is
+  written and with links followed, and nothing in the words does more than the program's name says.
+- A denial or a question is about a fact in any spelling that may mean the same. Where it depends on
+  what is not known, the match is MAYBE, and the fact is asked about: it is *in doubt*.
+
+Then the verdicts are combined: one denial denies the call, else one question asks, else it is allowed.
+
+Why nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts has the fact that
+it is a call of that tool; a list without verdicts is a question; and what is added later (operands, guards)
+can only make the decision stricter. Where any rule denies, a command with words that may run something else
+may hide just that: then not even an allowance of the whole tool covers it.
+
+Two kinds of facts only make a decision stricter. A **guard** is what a wrapper such as `sudo` runs, or what a
+part that is asked about anyway would run: denials and questions are looked for, and something else has to
+allow it. An **operand** is a file or a host that a word of a command may name; it is looked for only if
+some rule denies or asks about files or hosts.
+"""
 
 import re
 from collections.abc import Iterable
@@ -6,8 +36,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from greenroom.core import PermissionPart, RuleDecision, visible
-from greenroom.permissions.call import Call, Fact, operands, protected
-from greenroom.permissions.matching import Likeness, covers, holds, touches
+from greenroom.permissions.call import Call, Fact, find_operands, find_protected
+from greenroom.permissions.matching import Match, covers, meets_condition, touches
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex
 from greenroom.shell import Command, PathUse, Unknown
@@ -25,7 +55,7 @@ class Verdict:
     Attributes:
         fact: the fact.
         decision: what they say.
-        said: why, in words; empty where no rule is about the fact.
+        why: in words; empty where no rule is about the fact.
         rule: the rule that said it, or None.
         doubt: a rule may deny the fact; whether it does can't be told.
         call: what the fact is part of, for the reason where no rule is about it.
@@ -33,7 +63,7 @@ class Verdict:
 
     fact: Fact
     decision: RuleDecision
-    said: str = ""
+    why: str = ""
     rule: PermissionRule | None = None
     doubt: bool = False
     call: Call | None = field(default=None, repr=False, compare=False)
@@ -41,13 +71,13 @@ class Verdict:
     @property
     def reason(self) -> str:
         """Why, in words; few of those that are asked for a decision are asked for it."""
-        return self.said or _open_reason(self.fact, self.call)
+        return self.why or _open_reason(self.fact, self.call)
 
     @property
     def message(self) -> str:
         """What the model is told if this denies the call."""
-        told = self.rule.message if self.rule else ""
-        return told + _advice(self.fact) if told else self.reason
+        message = self.rule.message if self.rule else ""
+        return message + _advice(self.fact) if message else self.reason
 
     @property
     def part(self) -> PermissionPart:
@@ -64,32 +94,34 @@ def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
     return max((verdict.decision for verdict in verdicts), key=STRICTNESS.__getitem__)
 
 
-def judge(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
+def evaluate(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     """Judge each fact by the first rule that is about it.
 
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
     or asks, or where they write what is protected.
     """
-    facts = list(chain(call.facts, operands(call, rules.care)))
+    facts = list(chain(call.facts, find_operands(call, rules.care)))
     if call.place.disk.full:
         facts.append(_UNFOLLOWED)
-    verdicts = [each for fact in facts if (each := _judged(fact, call, rules)) is not None]
+    verdicts = [each for fact in facts if (each := _judge_fact(fact, call, rules)) is not None]
     return tuple(verdicts) or (_NOTHING,)
 
 
-def _judged(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:
+def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:
     """Judge a fact; None if it only guards, and nothing is to be said about it."""
     about = rules.about(fact)
     if not fact.guard:
-        return _verdict(fact, call, about, rules)
+        return _apply_rules(fact, call, about, rules)
     if not isinstance(fact, Command) and all(rule.decision is RuleDecision.ALLOW for rule in about):
         return None  # as of most operands; a command may write what is protected
-    verdict = _verdict(fact, call, about, rules)
-    matters = verdict.rule is not None or (isinstance(fact, Command) and protected(fact, call))
+    verdict = _apply_rules(fact, call, about, rules)
+    matters = verdict.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
     return verdict if matters and verdict.decision is not RuleDecision.ALLOW else None
 
 
-def _verdict(fact: Fact, call: Call, about: Iterable[PermissionRule], rules: RuleIndex) -> Verdict:
+def _apply_rules(
+    fact: Fact, call: Call, about: Iterable[PermissionRule], rules: RuleIndex
+) -> Verdict:
     """Find what the rules say, in their order; those that only tighten come before an allowance."""
     if isinstance(fact, Unknown) and fact.refused:
         return Verdict(fact, RuleDecision.DENY, fact.reason)
@@ -130,15 +162,15 @@ def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | No
     """Say what the rule decides on the fact, or None if it is not about it."""
     matcher = rule.matcher
     if rule.decision is RuleDecision.ALLOW:
-        if covers(matcher, fact, call) and holds(matcher, call) is Likeness.YES:
+        if covers(matcher, fact, call) and meets_condition(matcher, call) is Match.YES:
             return RuleDecision.ALLOW
         return None
-    likeness = touches(matcher, fact, call)
-    if likeness:
-        likeness = min(likeness, holds(matcher, call))
-    if not likeness:
+    match = touches(matcher, fact, call)
+    if match:
+        match = min(match, meets_condition(matcher, call))
+    if not match:
         return None
-    return rule.decision if likeness is Likeness.YES else RuleDecision.ASK
+    return rule.decision if match is Match.YES else RuleDecision.ASK
 
 
 def _reason(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
@@ -161,7 +193,7 @@ def _advice(fact: Fact) -> str:
 def _open_reason(fact: Fact, call: Call | None) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
-    for at, names in protected(fact, call).items() if call else ():
+    for at, names in find_protected(fact, call).items() if call else ():
         name = fact.argv[at].text if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.cautions:

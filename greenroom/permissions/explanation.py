@@ -21,7 +21,7 @@ from greenroom.core import (
     clip,
     visible,
 )
-from greenroom.permissions.call import Call, HostUse, named_files, named_hosts
+from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
 from greenroom.permissions.evaluator import Verdict
 from greenroom.permissions.rule import PermissionRule
 from greenroom.shell import Change, Command, PathUse, basename, read_beginning
@@ -185,7 +185,7 @@ def _paths(call: Call) -> Iterator[str]:
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in _outermost(commands):
-        uses += (use for word in each.argv for use in named_files(word, each.place, call))
+        uses += (use for word in each.argv for use in find_files(word, each.place, call))
     for use in uses:
         yield from (*use.lexical, *use.real)
 
@@ -241,7 +241,7 @@ def _named(fact: PathUse) -> str:
 
 def _names(command: Command, call: Call) -> Iterator[str]:
     words = dict.fromkeys(command.argv[1:])
-    uses = (use for word in words for use in named_files(word, command.place, call))
+    uses = (use for word in words for use in find_files(word, command.place, call))
     for at, use in enumerate(uses):
         if at == _MOST_NAMES:  # each takes a look at the disk
             yield "more, which were not looked at"
@@ -253,5 +253,5 @@ def _names(command: Command, call: Call) -> Iterator[str]:
 def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
     """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
     used = (fact for fact in call.facts if isinstance(fact, HostUse))
-    named = (use for command in commands for use in named_hosts(command.text))
+    named = (use for command in commands for use in find_hosts(command.text))
     yield from (use.host.exact or use.url for use in chain(used, named))

@@ -10,7 +10,7 @@ from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, combine, judge
+from greenroom.permissions.evaluator import STRICTNESS, combine, evaluate
 from greenroom.permissions.explanation import Explanation, Judgement, explain
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
@@ -56,7 +56,7 @@ class _Binding(NamedTuple):
 class PermissionManager:
     """Rules, and the decision that follows from them for a call.
 
-    It asks nobody and runs nothing; all that it looks at on the disk is where symbolic links lead,
+    It neither asks a person nor runs anything; all that it looks at on the disk is where symbolic links lead,
     and which files a pattern stands for. A call that no rule is about is asked about.
 
     Example:
@@ -87,7 +87,7 @@ class PermissionManager:
 
         Raises:
             RuleFileError: two rules of one id, or a rule whose examples it does not meet.
-            ConfigurationError: no such mode, or another `sandboxed` than "ask" and "allow".
+            ConfigurationError: an unknown mode, or another `sandboxed` than "ask" and "allow".
         """
         check_mode(mode, sandboxed)
         self.mode: PermissionMode = mode
@@ -109,7 +109,7 @@ class PermissionManager:
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
-        inherited = sum(len(manager._rules) for manager in self._line()[1:])
+        inherited = sum(len(manager._rules) for manager in self._lineage()[1:])
         return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
@@ -124,21 +124,21 @@ class PermissionManager:
         """Add several rules, or none of them if one can't be used.
 
         Raises:
-            TypeError: something is no rule.
+            TypeError: one of them is not a rule.
             RuleFileError: as `add_rule`.
         """
         known = {rule.id: rule for rule in self._rules}
         added = list[PermissionRule]()
         for rule in rules:
             if not isinstance(rule, PermissionRule):
-                raise TypeError(f"{rule!r} is no rule: {_EXAMPLES}")
+                raise TypeError(f"{rule!r} is not a rule: {_EXAMPLES}")
             if known.get(rule.id) != rule:
                 check_rule(rule, known)
                 known[rule.id] = rule
                 added.append(rule)
-        self._hold((*self._rules, *added))
+        self._set_rules((*self._rules, *added))
 
-    def _hold(self, rules: Iterable[PermissionRule]) -> None:
+    def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
         self._rules = tuple(sorted(rules, key=order_of))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
@@ -159,14 +159,14 @@ class PermissionManager:
         session = self._session(session_id)
         if session is not None:
             session.conversation.revoke_grants()
-        self._hold(rule for rule in self._rules if rule.session != session_id)
+        self._set_rules(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
         """Take up the answers that were remembered for a session, and keep further ones in it.
 
         `run_tools` calls it each time; it reads what has changed. The session decides which of its
         answers hold: what it loses, by a rewind, holds no longer. An allowance holds in the folder
-        `root` that it was given for, and as long as somebody holds the session. One that can't be
+        `root` that it was given for, and as long as the session is in use. One that can't be
         read, or says more than an answer can, does not hold; such a denial turns into a question
         about every call of the session.
 
@@ -174,11 +174,11 @@ class PermissionManager:
             What does not hold, a line each; empty where nothing was read anew.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
-        if all(manager._bound.get(session.session_id) == binding for manager in self._line()):
+        if all(manager._bound.get(session.session_id) == binding for manager in self._lineage()):
             return ()
         id_, grants = session.session_id, binding.grants  # of which most sessions have none
         rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
-        for manager in self._line():
+        for manager in self._lineage():
             manager._forget_answers(session.session_id)
             manager._bound[session.session_id] = binding
         self._add_answers(rules)
@@ -202,7 +202,7 @@ class PermissionManager:
             is_over = rule.session in gone and rule.decision is RuleDecision.ALLOW
             return rule.created_by == ANSWER and (is_over or rule.session == session_id)
 
-        self._hold(rule for rule in self._rules if not is_old(rule))
+        self._set_rules(rule for rule in self._rules if not is_old(rule))
 
     def check(
         self,
@@ -284,7 +284,7 @@ class PermissionManager:
 
         Args:
             rules: the subagent's own rules.
-            context: the agent that spawns it; without it nobody's, so that no rule for one session
+            context: the agent that spawns it; without it, no rule for one session
                 or one agent type is passed down.
             pass_grants: whether what is allowed to that agent's session or type reaches the
                 subagent, and with its own `pass_grants` those below it.
@@ -358,14 +358,14 @@ class PermissionManager:
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
-        for manager in self._line():
+        for manager in self._lineage():
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
-    def _line(self) -> "tuple[PermissionManager, ...]":
+    def _lineage(self) -> "tuple[PermissionManager, ...]":
         """Return this manager, the one that it stands for, and those above it."""
-        own = self._own._line() if self._own else ()
-        return (self, *own, *self._parent._line()) if self._parent else (self, *own)
+        own = self._own._lineage() if self._own else ()
+        return (self, *own, *self._parent._lineage()) if self._parent else (self, *own)
 
     @classmethod
     def load_from_file(
@@ -403,7 +403,7 @@ class PermissionManager:
         elif self._rules or self._parent is None:
             rules = self._index(call.tool, call.category, audience)
             verdicts = apply_mode(
-                judge(call, rules),
+                evaluate(call, rules),
                 call,
                 self.mode,
                 sandboxed=self.sandboxed,

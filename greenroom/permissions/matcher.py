@@ -162,7 +162,7 @@ class RuleMatcher:
             )
         if starred := next((each for each in self.tool if set(each) & set("*?[")), ""):
             raise RuleFileError(
-                f"{starred!r} is the name of no tool: names are exact",
+                f"{starred!r} is not the name of a tool: names are exact",
                 hint='name each tool, give a category, or write "all": true',
             )
         if self.redirect_to and not self.about_commands:
@@ -170,7 +170,7 @@ class RuleMatcher:
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
         # What is the same is equal, and has the same name.
-        prefixes = tuple(quoted_words(split_words(each)) for each in self.command_prefix)
+        prefixes = tuple(quote_words(split_words(each)) for each in self.command_prefix)
         object.__setattr__(self, "command_prefix", prefixes)
         object.__setattr__(self, "all", not narrowed)
         # Reading them here makes a bad one an error at once, not at the first call.
@@ -200,7 +200,7 @@ class RuleMatcher:
     @cached_property
     def settings(self) -> frozenset[str]:
         """The variables that are set for the command, such as "CI=1"."""
-        exact = [quoted_words(self.argv_exact)] if self.argv_exact else []
+        exact = [quote_words(self.argv_exact)] if self.argv_exact else []
         given = [split_settings(split_words(each))[0] for each in (*self.command_prefix, *exact)]
         found = {frozenset(x for x in each if not is_display_setting(x)) for each in given}
         if len(found) > 1:
@@ -319,7 +319,7 @@ def _write_notation(matcher: RuleMatcher) -> str:
     tools = [*matcher.tool, *(f"category:{each}" for each in matcher.category)]
     names = ",".join(tools) or "*"
     values = [f"{each}:*" for each in matcher.command_prefix]
-    values += [quoted_words(matcher.argv_exact)] if matcher.argv_exact else []
+    values += [quote_words(matcher.argv_exact)] if matcher.argv_exact else []
     values += [f"regex:{each}" for each in matcher.regex]
     values += [f"path:{each}" if names in ("*", "Bash") else each for each in matcher.path]
     values += [f"domain:{each}" for each in matcher.domain]
@@ -334,14 +334,14 @@ def _write_notation(matcher: RuleMatcher) -> str:
         is_same = False
     if is_same and _hides_nothing(text):
         return text
-    return "".join(map(_escaped, serde.dumps(given).decode()))
+    return "".join(map(_escape_character, serde.dumps(given).decode()))
 
 
 def _hides_nothing(text: str) -> bool:
     return text.isprintable() and exact(text) == text
 
 
-def _escaped(char: str) -> str:
+def _escape_character(char: str) -> str:
     """Write a character that can't be seen, or changes how others look, by its number."""
     if _hides_nothing(char):
         return char
@@ -349,7 +349,7 @@ def _escaped(char: str) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def quoted_words(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
     settings, command = split_settings(words)
     named = (each.partition("=") for each in settings)

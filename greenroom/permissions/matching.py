@@ -6,7 +6,7 @@ from enum import IntEnum
 from itertools import product
 
 from greenroom.core import protected_names
-from greenroom.permissions.call import Call, Fact, HostUse, protected
+from greenroom.permissions.call import Call, Fact, HostUse, find_protected
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.shell import (
     RUNNERS,
@@ -16,8 +16,8 @@ from greenroom.shell import (
     Unknown,
     Word,
     basename,
+    extract_words,
     read_glob,
-    words_of,
 )
 
 # Prefixes of commands: exactly the first words for an allowance, every spelling for a denial.
@@ -30,7 +30,7 @@ _SPELLINGS = (
 )
 
 
-class Likeness(IntEnum):
+class Match(IntEnum):
     """How far a command resembles a denied one."""
 
     NO = 0
@@ -38,7 +38,7 @@ class Likeness(IntEnum):
     YES = 2
 
 
-def begins(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
+def begins_with(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
     """Tell whether the first words are known and are exactly these."""
     if len(argv) < len(prefix):
         return False
@@ -48,7 +48,7 @@ def begins(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
     return True
 
 
-def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Likeness:
+def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Match:
     """Tell whether a command is this one in any spelling.
 
     The program may be named by its path or in another case; options may stand between, before or
@@ -56,13 +56,13 @@ def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Likeness:
     are only known at run time.
     """
     if not argv or not argv[0].static or program_name(argv[0].text) != program_name(prefix[0]):
-        return Likeness.NO
+        return Match.NO
     rest = argv[1:]
     flags = [each for each in prefix[1:] if is_flag(each)]
     words = [each for each in prefix[1:] if not is_flag(each)]
     if _has_words(rest, words, surely=True):
         return _has_flags(rest, flags)
-    return min(Likeness(_has_words(rest, words, surely=False)), _has_flags(rest, flags))
+    return min(Match(_has_words(rest, words, surely=False)), _has_flags(rest, flags))
 
 
 def is_flag(word: str) -> bool:
@@ -101,25 +101,23 @@ def _equal(word: Word, wanted: str, surely: bool) -> bool:
     return word.dynamic or read_glob(word.text).fits(wanted)
 
 
-def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Likeness:
+def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Match:
     ends = next((at for at, word in enumerate(argv) if word.text == "--"), len(argv))
     given = argv[:ends]
     wanted = [option for flag in flags for option in _single_flags(flag)]
-    if all(any(gives(word.text, option) for word in given) for option in wanted):
-        return Likeness.YES
-    return Likeness(
-        any(word.dynamic or (word.pattern and word.text[0] in "-*?[") for word in given)
-    )
+    if all(any(turns_on(word.text, option) for word in given) for option in wanted):
+        return Match.YES
+    return Match(any(word.dynamic or (word.pattern and word.text[0] in "-*?[") for word in given))
 
 
 def _single_flags(flag: str) -> list[str]:
-    """Take a cluster such as -rf apart; a word such as -exec stays whole for `gives` as well."""
+    """Take a cluster such as -rf apart; a word such as -exec stays whole for `turns_on` as well."""
     if flag.startswith("--") or len(flag) == 2 or len(flag) > 4 or not flag[1:].isalpha():
         return [flag]
     return [f"-{letter}" for letter in flag[1:]]
 
 
-def gives(word: str, option: str) -> bool:
+def turns_on(word: str, option: str) -> bool:
     """Tell whether a word turns an option on: alone, in a cluster, abbreviated, with a value."""
     name = word.partition("=")[0]
     for each in {option}.union(*(group for group in _SPELLINGS if option in group)):
@@ -134,13 +132,13 @@ def gives(word: str, option: str) -> bool:
     return False
 
 
-def stands_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
+def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
     """Tell whether a command of this prefix stands anywhere among the words, in any spelling.
 
     A program that is named very often counts as one.
 
     Example:
-        >>> stands_in("a b git -C x push c".split(), ["git", "push"])
+        >>> occurs_in("a b git -C x push c".split(), ["git", "push"])
         True
     """
     program = program_name(prefix[0])
@@ -154,15 +152,15 @@ def stands_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
 _logger = logging.getLogger("greenroom.permissions")
 
 
-def holds(matcher: RuleMatcher, call: Call) -> Likeness:
+def meets_condition(matcher: RuleMatcher, call: Call) -> Match:
     """Ask the matcher's own condition, if it has one; MAYBE means that it failed."""
     if matcher.predicate is None:
-        return Likeness.YES
+        return Match.YES
     try:
-        return Likeness.YES if matcher.predicate(call.tool, call.input) else Likeness.NO
+        return Match.YES if matcher.predicate(call.tool, call.input) else Match.NO
     except Exception:
         _logger.exception("a condition of a permission rule failed; the call is asked about")
-        return Likeness.MAYBE
+        return Match.MAYBE
 
 
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
@@ -170,7 +168,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, Unknown):
         return False
     if matcher.about_calls:
-        return not protected(fact, call)
+        return not find_protected(fact, call)
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):
@@ -184,7 +182,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     reach = _reach(matcher, fact)
-    careful = [*(at for at, _ in fact.cautions), *(protected(fact, call) if reach else ())]
+    careful = [*(at for at, _ in fact.cautions), *(find_protected(fact, call) if reach else ())]
     if reach and all(at < reach for at in careful):
         return True
     outer = fact.outer
@@ -197,10 +195,10 @@ def _reach(matcher: RuleMatcher, fact: Command) -> int:
     if matcher.settings and matcher.settings != frozenset(fact.settings):
         return 0
     if matcher.command_prefix:
-        named = (len(each) for each in matcher.prefixes if begins(fact.argv, each))
+        named = (len(each) for each in matcher.prefixes if begins_with(fact.argv, each))
         reaches.append(max(named, default=0))
     if matcher.exact:
-        same = len(fact.argv) == len(matcher.exact) and begins(fact.argv, matcher.exact)
+        same = len(fact.argv) == len(matcher.exact) and begins_with(fact.argv, matcher.exact)
         reaches.append(len(fact.argv) if same else 0)
     if matcher.expressions and all(reaches):
         # An expression says nothing of single words, so it reaches no further than the program.
@@ -224,28 +222,28 @@ def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     )
 
 
-def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Likeness:
+def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Match:
     """Tell whether a denial or a question may be about this fact."""
     if matcher.about_calls:
-        return Likeness.YES
+        return Match.YES
     if isinstance(fact, Command) and matcher.about_commands:
         return _touches_command(matcher, fact, call)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
     if isinstance(fact, HostUse) and matcher.hosts:
-        return Likeness(2 * any(each.touches(fact.host) for each in matcher.hosts))
-    return Likeness.NO
+        return Match(2 * any(each.touches(fact.host) for each in matcher.hosts))
+    return Match.NO
 
 
-def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likeness:
-    found = [Likeness.YES]
+def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
+    found = [Match.YES]
     if matcher.prefixes:
         found.append(max(_runs(fact, each) for each in matcher.prefixes))
     if matcher.exact:
         found.append(_runs_exactly(fact, matcher.exact))
     if matcher.expressions:
         hits = {each.search(text) for each in matcher.expressions for text in fact.spellings}
-        found.append(Likeness.YES if True in hits else Likeness(None in hits))
+        found.append(Match.YES if True in hits else Match(None in hits))
     if not matcher.settings.issubset(fact.settings) and min(found):
         # The call may set the variable in another way than before the command.
         missing = matcher.settings.difference(fact.settings)
@@ -253,33 +251,33 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Likenes
             id(x) for x in call.facts if isinstance(x, Change) and x.command is fact and x.setting
         }
         text = "\n".join(str(each) for each in call.facts if id(each) not in own)
-        found.append(Likeness(all(each.partition("=")[0] in text for each in missing)))
+        found.append(Match(all(each.partition("=")[0] in text for each in missing)))
     return min(found)
 
 
-def _runs(fact: Command, prefix: tuple[str, ...]) -> Likeness:
+def _runs(fact: Command, prefix: tuple[str, ...]) -> Match:
     """Tell whether a command of this prefix is run, or stands among the words of what may run it."""
-    likeness = resembles(fact.argv, prefix)
-    if likeness or not fact.loose:
-        return likeness
+    match_ = resembles(fact.argv, prefix)
+    if match_ or not fact.loose:
+        return match_
     surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
-    return Likeness(surely * stands_in(words_of(fact.text), prefix))
+    return Match(surely * occurs_in(extract_words(fact.text), prefix))
 
 
-def _runs_exactly(fact: Command, wanted: tuple[str, ...]) -> Likeness:
+def _runs_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:
     if len(wanted) == len(fact.argv):
         return resembles(fact.argv, wanted)
-    return Likeness(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)
+    return Match(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)
 
 
-def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Likeness:
+def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
     for path, anchors in product({*fact.lexical, *fact.real}, dict.fromkeys(call.anchors)):
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
-            return Likeness.YES
+            return Match.YES
     for path, anchors in product(fact.patterns, dict.fromkeys(call.anchors)):
         if fact.stars == "search":  # it may find anything, and what there is takes long to tell
-            if any(pattern.is_sought(path, anchors) for pattern in matcher.paths):
-                return Likeness.YES
+            if any(pattern.may_be_found_by(path, anchors) for pattern in matcher.paths):
+                return Match.YES
         elif any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
-            return Likeness.MAYBE
-    return Likeness.NO
+            return Match.MAYBE
+    return Match.NO

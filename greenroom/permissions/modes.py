@@ -1,4 +1,17 @@
-"""Permission modes: what a person has decided for a whole run."""
+"""What settles a call that no rule decides: the permission mode, the sandbox, and that it only reads.
+
+The rules have spoken before (`greenroom.permissions.evaluator`). What they deny stays denied, in every mode.
+A part that no rule is about is open; it is settled by the first of these that has something to say:
+
+- the tool needs no permission;
+- the part is a command that only reads, inside the workspace;
+- the mode plan denies what is more than reading, also where a rule allows it;
+- the command runs in a sandbox that holds files and network, if that is enough for the user;
+- the modes accept-edits and bypass allow, the mode deny denies.
+
+Else it is asked about. A part is not open where a rule asks about it, or may deny it and it can't be told
+whether it does: then only the modes plan and deny settle it, and bypass where there is no such doubt.
+"""
 
 import os
 import posixpath
@@ -12,8 +25,8 @@ from greenroom.permissions.call import (
     MAX_LENGTH,
     Call,
     Fact,
-    named_files,
-    protected,
+    find_files,
+    find_protected,
     writes_inside,
     writes_own_rules,
 )
@@ -26,13 +39,236 @@ from greenroom.shell import (
     Word,
     abbreviates,
     read_beginning,
-    usage_of,
+    read_usage,
 )
+
+PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
+"""How open questions are settled.
+
+- default: they are asked.
+- accept-edits: tools of the category write may write in the workspace what is not protected.
+- plan: only tools that read are allowed, and commands that do.
+- deny: what would be asked is denied.
+- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
+  Greenroom's own rules are written, it is asked nevertheless.
+"""
+
+Sandboxed: TypeAlias = Literal["ask", "allow"]
+"""How open questions about a command are settled that runs in a sandbox which holds files and network.
+
+- ask: as those about others.
+- allow: it needs no question, except where it names what is protected, or where it can't be told
+  whether a rule denies it.
+"""
+
+
+def check_mode(mode: str, sandboxed: str = "ask") -> None:
+    """Refuse a mode that does not exist, and another way to settle questions than there is.
+
+    Raises:
+        ConfigurationError: it names those that do.
+    """
+    modes, ways = get_args(PermissionMode), get_args(Sandboxed)
+    for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
+        if value not in known:
+            raise ConfigurationError(
+                f"not a value of {what}: {value!r}", hint=f"one of {', '.join(known)}"
+            )
+
+
+def apply_mode(
+    verdicts: Sequence[Verdict],
+    call: Call,
+    mode: PermissionMode,
+    *,
+    sandboxed: Sandboxed = "ask",
+    read_only: bool = True,
+    careful: bool = False,
+) -> tuple[Verdict, ...]:
+    """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
+
+    Args:
+        verdicts: what the rules say.
+        call: the call.
+        mode: how what is left open then is settled.
+        sandboxed: whether commands that a sandbox holds are allowed.
+        read_only: whether commands are that only read, inside the workspace.
+        careful: whether a rule denies or asks about files.
+    """
+    confined = sandboxed == "allow" and _is_confined(call)
+    inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
+    read_only = read_only and all(map(call.has, inputs))
+
+    def reads(fact: Fact) -> bool:
+        return read_only and isinstance(fact, Command) and reads_only(fact, call, careful=careful)
+
+    settled = [_settle(each, call, mode, confined=confined, reads=reads) for each in verdicts]
+    return tuple(
+        replace(verdict, decision=new[0], why=new[1]) if new else verdict
+        for verdict, new in zip(verdicts, settled, strict=True)
+    )
+
+
+def _settle(
+    verdict: Verdict,
+    call: Call,
+    mode: PermissionMode,
+    *,
+    confined: bool,
+    reads: Callable[[Fact], bool],
+) -> tuple[RuleDecision, str] | None:
+    """Decide otherwise than the rules, and say why; None if what they say stands."""
+    fact, decision = verdict.fact, verdict.decision
+    is_open = decision is RuleDecision.ASK and verdict.rule is None
+    is_sure = is_open and not verdict.doubt
+    if decision is RuleDecision.DENY:
+        return None
+    if is_open and call.unless_denied:
+        return RuleDecision.ALLOW, "this tool needs no permission"
+    if is_sure and reads(fact):
+        return RuleDecision.ALLOW, "it only reads, inside the workspace"
+    if mode == "plan" and call.category != "read" and not call.unless_denied:
+        return RuleDecision.DENY, "in the mode plan only reading is allowed"
+    if decision is RuleDecision.ALLOW:
+        return None
+    if confined and is_sure and not find_protected(fact, call):
+        return RuleDecision.ALLOW, "its sandbox holds files and network"
+    is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
+    if mode == "accept-edits" and is_open and is_edit:
+        return RuleDecision.ALLOW, "the mode accept-edits allows this"
+    if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
+        return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
+    if mode == "deny":
+        return RuleDecision.DENY, f"{verdict.reason}; the mode deny does not ask"
+    return None
+
+
+def _is_confined(call: Call) -> bool:
+    """Tell whether all that the call does are commands, in a sandbox that was found to hold them."""
+    is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
+    confined = call.sandbox.enforced if call.sandbox else {}
+    is_whole = "files" in confined and "network" in confined
+    return is_whole and is_command and bool(call.effects) and call.category == "execute"
+
+
+# Commands that need no rule: they only read, and nothing outside of the workspace.
+#
+# The programs are those that the table says it of; see `greenroom.shell.programs`.
+
+_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+_GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
+# Options that give the pattern, so that the first operand is a file.
+_PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
+_READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
+_DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
+
+
+def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
+    """Tell whether a command needs no rule.
+
+    It needs none if the program only reads, whatever it is given, and each word that may name a file
+    is known and leads, as it is written and with links followed, into the workspace. Where it is
+    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
+    """
+    argv, place = fact.argv, fact.place or call.place
+    name = argv[0].text
+    if fact.cautions or place.lost or fact.extent not in ("prints", "reads"):
+        return False
+    if not os.path.isdir(call.place.root):
+        return False
+    if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
+        return False  # a person should see what hides something
+    if fact.extent == "prints":
+        return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
+    return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
+
+
+def _reads_folders(argv: Sequence[Word]) -> bool:
+    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
+    usage = read_usage(argv)
+    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
+    return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
+
+
+def _is_shadowed(name: str, place: Place) -> bool:
+    """Tell whether a program of this name may be one of the workspace, where programs are looked for.
+
+    The shims of version managers count as well: files of a project say what they run.
+    """
+    root = posixpath.join(place.root, "")
+    for folder in map(posixpath.normpath, os.environ.get("PATH", "").split(":")):
+        is_near = folder.endswith("/shims") or f"{folder}/".startswith(root)
+        if folder[0] != "/" or (is_near and os.path.lexists(f"{folder}/{name}")):
+            return True
+    return False
+
+
+def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
+    argv = fact.argv
+    _, program, start, seen = read_usage(argv)
+    if argv[0].text == "git":
+        where = _git_place(argv[1:start], place, call)
+        if where is None:
+            return False
+        place = where
+    if argv[0].text == "cd" and (
+        len(argv) != 2 or argv[1].text[:1] in ("", "-") or "CDPATH" in os.environ
+    ):
+        return False
+    if any("~" in part.marks for part in seen):
+        return False
+    # Values that are only text, and the pattern that is looked for, name no file.
+    texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
+    apart = {part.value_at for part in seen if part.value_at > part.at}
+    texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
+    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
+    return all(
+        at in texts or _is_inside(word, place, call)
+        for at, word in enumerate(argv[start + 1 :], start + 1)
+    )
+
+
+def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
+    """Find where git runs, by the options before its verb; None if it may do more than read there."""
+    words = [word for word in words if word.text not in _GIT_HARMLESS]
+    if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
+        words, place = [], place.moved(words[1].text)
+    if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
+        return None
+    folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
+    return None if any(map(why_git_may_run, folders)) else place
+
+
+def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
+    """Find the operand that is a pattern; 0 if an option gives it, or if it may be something else."""
+    if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
+        return 0
+    at = next((part.at for part in seen if not part.option), 0)
+    before = argv[at - 1].text  # a long option, whose value it may be
+    is_value = before.startswith("--") and before != "--" and "=" not in before
+    return 0 if is_value or argv[at].may_be_option else at
+
+
+def _is_inside(word: Word, place: Place, call: Call) -> bool:
+    """Tell whether all that a word may name lies in the workspace."""
+    if word.dynamic:
+        return False
+    if word.text in ("-", "/dev/null", ""):
+        return True
+    if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
+        return False  # such as `~-`, the folder before
+    uses = find_files(word, place, call)
+    if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
+        return False
+    # a name that would be taken for an option
+    names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
+    return not word.pattern or not any(name.startswith("-") for name in names)
+
 
 # Whether git, asked to read, runs what a repository around a folder names in its own files.
 #
 # What the user's own configuration names is the user's; what the repository's does may come from
-# whoever wrote the project. A key that is not known to be harmless counts as naming a program, and so
+# the author of the project. A key that is not known to be harmless counts as naming a program, and so
 # does what can't be read.
 
 MAX_CACHED = 64
@@ -107,15 +343,15 @@ def _reasons(gitdir: str) -> Iterator[str]:
         folders.append(os.path.join(gitdir, os.fsdecode(_read(common, 4096)).rstrip("\r\n")))
     for each in folders:
         for name in ("config", "config.worktree"):
-            for key in _kept(os.path.join(each, name), _keys):
+            for key in _read_cached(os.path.join(each, name), _keys):
                 yield f"{os.path.join(each, name)} sets {key}, which may run a program"
         if os.path.lexists(hook := os.path.join(each, "hooks/post-index-change")):
             yield f"git may run {hook}"
-    for submodule in _kept(os.path.join(gitdir, "index"), _submodules):
+    for submodule in _read_cached(os.path.join(gitdir, "index"), _submodules):
         yield f"git may run what is set in a submodule of {submodule}"
 
 
-def _kept(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
+def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
     """Return what was found in a file, anew if it has changed; nothing if there is none."""
     try:
         found = os.stat(path)
@@ -160,219 +396,3 @@ def _submodules(path: str) -> tuple[str, ...]:
     beside = os.listdir(os.path.dirname(path))
     has_others = any(name.startswith("sharedindex") for name in beside) or "modules" in beside
     return (path,) if has_others or _GITLINK in _read(path, MAX_INDEX) else ()
-
-
-# Commands that need no rule: they only read, and nothing outside of the workspace.
-#
-# The programs are those that the table says it of; see `greenroom.shell.programs`.
-
-_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
-_GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
-# Options that give the pattern, so that the first operand is a file.
-_PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
-_READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
-_DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
-
-
-def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
-    """Tell whether a command needs no rule.
-
-    It needs none if the program only reads, whatever it is given, and each word that may name a file
-    is known and leads, as it is written and with links followed, into the workspace. Where it is
-    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
-    """
-    argv, place = fact.argv, fact.place or call.place
-    name = argv[0].text
-    if fact.cautions or place.lost or fact.extent not in ("prints", "reads"):
-        return False
-    if not os.path.isdir(call.place.root):
-        return False
-    if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
-        return False  # a person should see what hides something
-    if fact.extent == "prints":
-        return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
-    return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
-
-
-def _reads_folders(argv: Sequence[Word]) -> bool:
-    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
-    usage = usage_of(argv)
-    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
-    return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
-
-
-def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether a program of this name may be one of the workspace, where programs are looked for.
-
-    The shims of version managers count as well: files of a project say what they run.
-    """
-    root = posixpath.join(place.root, "")
-    for folder in map(posixpath.normpath, os.environ.get("PATH", "").split(":")):
-        is_near = folder.endswith("/shims") or f"{folder}/".startswith(root)
-        if folder[0] != "/" or (is_near and os.path.lexists(f"{folder}/{name}")):
-            return True
-    return False
-
-
-def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
-    argv = fact.argv
-    _, program, start, seen = usage_of(argv)
-    if argv[0].text == "git":
-        where = _git_place(argv[1:start], place, call)
-        if where is None:
-            return False
-        place = where
-    if argv[0].text == "cd" and (
-        len(argv) != 2 or argv[1].text[:1] in ("", "-") or "CDPATH" in os.environ
-    ):
-        return False
-    if any("~" in part.marks for part in seen):
-        return False
-    # Values that are only text, and the pattern that is looked for, name no file.
-    texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
-    apart = {part.value_at for part in seen if part.value_at > part.at}
-    texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
-    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
-    return all(
-        at in texts or _is_inside(word, place, call)
-        for at, word in enumerate(argv[start + 1 :], start + 1)
-    )
-
-
-def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
-    """Find where git runs, by the options before its verb; None if it may do more than read there."""
-    words = [word for word in words if word.text not in _GIT_HARMLESS]
-    if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
-        words, place = [], place.moved(words[1].text)
-    if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
-        return None
-    folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
-    return None if any(map(why_git_may_run, folders)) else place
-
-
-def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
-    """Find the operand that is a pattern; 0 if an option gives it, or if it may be something else."""
-    if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
-        return 0
-    at = next((part.at for part in seen if not part.option), 0)
-    before = argv[at - 1].text  # a long option, whose value it may be
-    is_value = before.startswith("--") and before != "--" and "=" not in before
-    return 0 if is_value or argv[at].may_be_option else at
-
-
-def _is_inside(word: Word, place: Place, call: Call) -> bool:
-    """Tell whether all that a word may name lies in the workspace."""
-    if word.dynamic:
-        return False
-    if word.text in ("-", "/dev/null", ""):
-        return True
-    if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
-        return False  # such as `~-`, the folder before
-    uses = named_files(word, place, call)
-    if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
-        return False
-    # a name that would be taken for an option
-    names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
-    return not word.pattern or not any(name.startswith("-") for name in names)
-
-
-PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
-"""How open questions are settled.
-
-- default: they are asked.
-- accept-edits: tools of the category write may write in the workspace what is not protected.
-- plan: only tools that read are allowed, and commands that do.
-- deny: what would be asked is denied.
-- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
-  Greenroom's own rules are written, it is asked nevertheless.
-"""
-
-Sandboxed: TypeAlias = Literal["ask", "allow"]
-"""How open questions about a command are settled that runs in a sandbox which holds files and network.
-
-- ask: as those about others.
-- allow: it needs no question, except where it names what is protected, or where it can't be told
-  whether a rule denies it.
-"""
-
-
-def check_mode(mode: str, sandboxed: str = "ask") -> None:
-    """Refuse a mode that does not exist, and another way to settle questions than there is.
-
-    Raises:
-        ConfigurationError: it names those that do.
-    """
-    modes, ways = get_args(PermissionMode), get_args(Sandboxed)
-    for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
-        if value not in known:
-            raise ConfigurationError(f"no {what} {value!r}", hint=f"one of {', '.join(known)}")
-
-
-def apply_mode(
-    verdicts: Sequence[Verdict],
-    call: Call,
-    mode: PermissionMode,
-    *,
-    sandboxed: Sandboxed = "ask",
-    read_only: bool = True,
-    careful: bool = False,
-) -> tuple[Verdict, ...]:
-    """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
-
-    Args:
-        verdicts: what the rules say.
-        call: the call.
-        mode: how what is left open then is settled.
-        sandboxed: whether commands that a sandbox holds are allowed.
-        read_only: whether commands are that only read, inside the workspace.
-        careful: whether a rule denies or asks about files.
-    """
-    held = sandboxed == "allow" and _is_held(call)
-    inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
-    read_only = read_only and all(map(call.has, inputs))
-
-    def reads(fact: Fact) -> bool:
-        return read_only and isinstance(fact, Command) and reads_only(fact, call, careful=careful)
-
-    settled = [_settle(each, call, mode, held=held, reads=reads) for each in verdicts]
-    return tuple(
-        replace(verdict, decision=new[0], said=new[1]) if new else verdict
-        for verdict, new in zip(verdicts, settled, strict=True)
-    )
-
-
-def _settle(
-    verdict: Verdict, call: Call, mode: PermissionMode, *, held: bool, reads: Callable[[Fact], bool]
-) -> tuple[RuleDecision, str] | None:
-    """Decide otherwise than the rules, and say why; None if what they say stands."""
-    fact, decision = verdict.fact, verdict.decision
-    is_open = decision is RuleDecision.ASK and verdict.rule is None
-    is_sure = is_open and not verdict.doubt
-    if decision is RuleDecision.DENY:
-        return None
-    if is_open and call.unless_denied:
-        return RuleDecision.ALLOW, "this tool needs no permission"
-    if is_sure and reads(fact):
-        return RuleDecision.ALLOW, "it only reads, inside the workspace"
-    if mode == "plan" and call.category != "read" and not call.unless_denied:
-        return RuleDecision.DENY, "in the mode plan only reading is allowed"
-    if decision is RuleDecision.ALLOW:
-        return None
-    if held and is_sure and not protected(fact, call):
-        return RuleDecision.ALLOW, "its sandbox holds files and network"
-    is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
-    if mode == "accept-edits" and is_open and is_edit:
-        return RuleDecision.ALLOW, "the mode accept-edits allows this"
-    if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
-        return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
-    if mode == "deny":
-        return RuleDecision.DENY, f"{verdict.reason}; the mode deny asks nobody"
-    return None
-
-
-def _is_held(call: Call) -> bool:
-    """Tell whether all that the call does are commands, in a sandbox that was found to hold them."""
-    is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
-    held = call.sandbox.enforced if call.sandbox else {}
-    is_whole = "files" in held and "network" in held
-    return is_whole and is_command and bool(call.effects) and call.category == "execute"

@@ -83,7 +83,7 @@ class PathPattern:
             RuleFileError: empty, too long, with `..`, a NUL, `~user`, or unbalanced braces.
         """
         if not text or len(text) > MAX_PATTERN or "\0" in text:
-            raise RuleFileError(f"no path pattern: {text[:60]!r}", hint=_PATH_EXAMPLE)
+            raise RuleFileError(f"not a pattern of paths: {text[:60]!r}", hint=_PATH_EXAMPLE)
         if text.startswith("~") and not text.startswith("~/"):
             raise RuleFileError(f"{text!r} names another user's home", hint=_PATH_EXAMPLE)
         alternatives = tuple(segments(each) for each in list_alternatives(text.removeprefix("~")))
@@ -113,7 +113,7 @@ class PathPattern:
         """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
         return self._meets(path, anchors, _meet)
 
-    def is_sought(self, path: str, anchors: Anchors) -> bool:
+    def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
         """Tell whether a program that looks for this pattern at any depth looks for such a path.
 
         It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
@@ -250,7 +250,7 @@ class Host:
         """
         plain = _PLAIN_URL.fullmatch(url)
         usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
-        exact = _shortened(plain[1].lower()) if plain and usable else ""
+        exact = _shorten(plain[1].lower()) if plain and usable else ""
         return cls(exact, frozenset(name for each in _crude(url) for name in _names(each)))
 
 
@@ -265,13 +265,13 @@ class HostPattern:
         """Read a pattern.
 
         Raises:
-            RuleFileError: it is no host name, or its star stands elsewhere than at the start.
+            RuleFileError: it is not the name of a host, or has a star elsewhere than at its beginning.
         """
         lowered = text.lower()
         name = lowered.removeprefix("*.")
         if not _NAME.fullmatch(name):
-            raise RuleFileError(f"no host: {text!r}", hint=_HOST_EXAMPLE)
-        return cls(_shortened(lowered))
+            raise RuleFileError(f"not the name of a host: {text!r}", hint=_HOST_EXAMPLE)
+        return cls(_shorten(lowered))
 
     def matches(self, host: Host) -> bool:
         """Match the one name that every reader sees."""
@@ -302,7 +302,7 @@ def _crude(url: str) -> set[str]:
 
 def _names(host: str) -> set[str]:
     """Write a host in every way that may mean it: composed, encoded, and as an address."""
-    if len(host) > MAX_HOST:  # nobody resolves it, and composing may take the square of it
+    if len(host) > MAX_HOST:  # no resolver takes it, and composing may take the square of it
         return {host.casefold()}
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
@@ -318,7 +318,7 @@ def _names(host: str) -> set[str]:
     return names - {""}
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """Write an IPv6 address in brackets in its one short form; leave a name as it is."""
     with suppress(ValueError):
         return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"

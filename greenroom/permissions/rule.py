@@ -163,7 +163,7 @@ class PermissionRule:
             object.__setattr__(self, "decision", RuleDecision(self.decision))
             object.__setattr__(self, "scope", RuleScope(self.scope))
         except ValueError as error:
-            raise RuleFileError(f"a rule has no such decision or scope: {error}") from error
+            raise RuleFileError(f"not a decision or a scope of a rule: {error}") from error
         if self.scope.value in ("agent", "session") and not getattr(self, self.scope):
             raise RuleFileError(
                 f"a rule of the scope {self.scope} names its {self.scope}",

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +15,12 @@ from greenroom.core import (
     Workspace,
     error_at,
     error_of_json,
+    new_id,
     serde,
 )
+from greenroom.fs import durable
 from greenroom.permissions.call import Call, read_call
-from greenroom.permissions.evaluator import combine, judge
+from greenroom.permissions.evaluator import combine, evaluate
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_about_tool
@@ -97,7 +98,7 @@ def _meets(rule: PermissionRule, example: str) -> bool:
     call = _example_call(rule, example)
     if rule.matcher.about_calls and not is_about_tool(rule.matcher, call.tool, call.category):
         return False
-    verdicts = judge(call, RuleIndex([replace(rule, expires=None)]))
+    verdicts = evaluate(call, RuleIndex([replace(rule, expires=None)]))
     is_about = any(verdict.rule is not None for verdict in verdicts)
     return is_about and combine(verdicts) is rule.decision
 
@@ -170,17 +171,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     _check_size(data, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A temporary file is made with mode 0600.
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        beside = path.with_name(f".{path.name}.{new_id('rules')}")
+        durable.replace(str(path), data, beside=str(beside))
     except OSError as error:
         raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
 
@@ -191,7 +183,7 @@ def _check_size(data: bytes, path: str | Path) -> None:
         raise RuleFileError(message, path=str(path), hint=hint)
 
 
-def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+def tighten(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
     """Keep the rules that deny or ask: all that a project's file may say until it is trusted.
 
     Whatever their order, what they ask about is denied where another rule denies it.
@@ -199,7 +191,7 @@ def tightening(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
     return tuple(replace(rule, tightens=True) for rule in rules if rule.decision != "allow")
 
 
-def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
+def ask_about_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
     """Keep the rules that deny or ask, above all others, and ask about every other call.
 
     That is what holds while a rule file can't be used: it may have denied anything.
@@ -218,7 +210,7 @@ def asking_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, 
 
 # Where remembered rules are kept, and which of a project's files the user has agreed to.
 #
-# A project's file comes with the project, from whoever wrote it. What a rule file allows, and what a
+# A project's file comes with the project, from its author. What a rule file allows, and what a
 # text for the model asks for, counts only while it is, byte for byte, what this user has agreed to, or has written there through answers of their own;
 # any change takes the trust away. The record lies beside the user's own rules, out of the project's
 # reach.

@@ -22,7 +22,7 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.matching import is_flag, program_name
 from greenroom.permissions.patterns import END
 from greenroom.permissions.rule import PermissionRule, RuleScope
-from greenroom.shell import Change, Command, PathUse, fold_path, words_of
+from greenroom.shell import Change, Command, PathUse, extract_words, fold_path
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)
@@ -141,7 +141,7 @@ class RuleIndex:
     def _about_command(self, fact: Command) -> set[int]:
         words = {word.text for word in fact.argv}
         if fact.loose:
-            words.update(words_of(fact.text))
+            words.update(extract_words(fact.text))
         given = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}

@@ -19,13 +19,13 @@ from greenroom.permissions.call import (
     Fact,
     HostUse,
     Whole,
-    named_files,
-    protected,
+    find_files,
+    find_protected,
     writes_inside,
     writes_own_rules,
 )
 from greenroom.permissions.evaluator import Verdict
-from greenroom.permissions.matcher import RuleMatcher, quoted_words
+from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.matching import covers
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import encode_rule, parse_rules
@@ -40,7 +40,7 @@ from greenroom.shell import (
     Word,
     changes_programs,
     extent,
-    usage_of,
+    read_usage,
 )
 
 # Answers that hold for one session: how they are kept with it, and what is believed of them.
@@ -101,7 +101,7 @@ def read_grants(
             note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
             if grant.get("decision") != "allow":
                 # It may have forbidden anything, so nothing of this session runs unasked.
-                question = answered(RuleDecision.ASK, RuleMatcher(all=True))
+                question = make_answer(RuleDecision.ASK, RuleMatcher(all=True))
                 rules.append(question.within(session_id))
                 note += "; every call is asked about"
             notes.append(note)
@@ -115,66 +115,41 @@ def read_grants(
 
 def _read(grant: Mapping[str, object], session_id: str) -> PermissionRule:
     if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
-        raise RuleFileError(f"{further[0]!r} is nothing that an answer says")
+        raise RuleFileError(f"an answer does not say {further[0]!r}")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
         raise RuleFileError("it was not given for this session")
     said = {name: grant[name] for name in _SAYS & grant.keys()}
     (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), _SOURCE)
     if not rule.matcher.tool:
         raise RuleFileError("it names no tool")
-    return answered(rule.decision, rule.matcher).within(session_id)
+    return make_answer(rule.decision, rule.matcher).within(session_id)
 
 
-def answered(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
+def make_answer(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
     """Make the rule that an answer adds; it holds in all sessions until it is put within one."""
     return PermissionRule(
         decision=decision, matcher=matcher, scope=RuleScope.USER, created_by=ANSWER, source=_SOURCE
     )
 
 
-def _table(text: str) -> frozenset[tuple[str, ...]]:
-    """Read programs, perhaps with a group of verbs, and behind the colon the verbs of each."""
-    rows = (line.partition(":") for line in text.strip().splitlines())
-    pairs = (product(programs.split("|"), verbs.split()) for programs, _, verbs in rows)
-    return frozenset(tuple(" ".join(each).split()) for row in pairs for each in row)
+def _read_tables(text: str) -> dict[str, frozenset[tuple[str, ...]]]:
+    """Read the tables of a file by their titles; `suggestions.txt` says what stands in a row."""
+    tables: dict[str, set[tuple[str, ...]]] = {}
+    rows = set[tuple[str, ...]]()
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        if line.startswith("["):
+            rows = tables.setdefault(line.strip("[]"), set())
+            continue
+        programs, _, verbs = line.partition(":")
+        each = product(programs.split("|"), verbs.split())
+        rows.update(tuple(" ".join(words).split()) for words in each)
+    return {title: frozenset(rows) for title, rows in tables.items()}
 
 
-# What is run all day, with other words each time.
-_DAILY = _table("""
-    : black eslint flake8 isort jest mypy prettier pylint pyright pytest tsc vitest
-    bun|npm|pnpm|yarn: build dev lint list ls outdated start test typecheck view why
-    bun run|npm run|pnpm run|yarn run: *
-    cargo|go: bench build check clippy doc fmt list test tree vet
-    docker|docker compose: build events images logs ps top
-    docker compose: down restart start stop up
-    gh issue|gh pr|gh run: checks list status view watch
-    git: add apply cherry-pick commit merge mv rebase revert
-    pip|poetry|uv|uv pip: build check freeze list show tree
-    ruff: check format rule
-""")
-# What is asked about each time, some of them modules of Python; and whatever runs other programs.
-_NEVER = _table("""
-    : . IPython alias apk apt apt-get aria2c asyncio at aws az batch bdb brew cProfile code
-    : composer crontab curl deno dnf elixir eval expect export find ftp gcloud gem gh ghci guile helm
-    : http http.server ipython jshell kill killall luajit mount nc ncat netcat osascript
-    : pacman pdb pip pkill poweroff powershell profile pwsh pypy reboot rsync runpy scala scp set
-    : sftp shutdown snap socat source su swift systemctl tclsh telnet terraform timeit tofu trace
-    : trap twine wget yum zypper
-    cargo|dotnet|go: add env get install nuget publish tool
-    git: bisect clean clone daemon difftool filter-branch instaweb mergetool rm submodule update-ref
-""") | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
+_TABLES = _read_tables(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+_DAILY, _WRITERS, _LEADS = _TABLES["daily"], _TABLES["writers"], _TABLES["leads"]
+_NEVER = _TABLES["never"] | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
 _GROUPS = {each[:-1] for each in _DAILY | _NEVER} | {(each,) for each in RUNNERS}
-_INTERPRETERS = _table(": irb julia lua node nodejs perl php python R Rscript ruby ts-node tsx")
-# They write what they name, so that has to lie in the workspace.
-_WRITERS = _table(": chmod cp dd ln mkdir mv rm rmdir sed tar tee touch truncate unzip venv")
-# What runs the program behind it; and of these, what fetches it where the project has none.
-_LEADS = _table("""
-    : npx
-    bundle|npm|pnpm|yarn: exec
-    pdm|pipenv|poetry|rye|uv: run
-    python: -m
-""")
-_FETCHERS = ("npm", "npx", "pnpm", "yarn")
 # What runs the program, or the text, that its words name.
 _RUN_OTHERS = {".", "eval", "source", *SHELLS, *WRAPPERS}
 # Commands, joined by NUL, that install what the project lists, or contact this machine alone.
@@ -205,7 +180,7 @@ def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ..
         return ()
     proposed = ((each.fact, _matcher(_subject(each.fact), call)) for each in open_parts)
     matchers = [each for fact, each in proposed if each and covers(each, fact, call)]
-    return tuple(answered(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
+    return tuple(make_answer(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
 
 
 def _subject(fact: Fact) -> Fact:
@@ -241,7 +216,7 @@ def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # what was asked about is all of it
     matcher = _matcher(fact, call, forbids=True)
-    return (answered(RuleDecision.DENY, matcher),) if matcher else ()
+    return (make_answer(RuleDecision.DENY, matcher),) if matcher else ()
 
 
 def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
@@ -271,7 +246,7 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     pattern = _path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
     folder = posixpath.dirname(pattern)
     is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
-    if folder and is_open and not protected(fact, call):
+    if folder and is_open and not find_protected(fact, call):
         pattern = f"{folder}/**"
     return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None
 
@@ -294,7 +269,7 @@ def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> Rul
     given = (*fact.settings, *(word.text for word in named))
     return RuleMatcher(
         tool=(call.tool,),
-        command_prefix=(quoted_words(given),) if length else (),
+        command_prefix=(quote_words(given),) if length else (),
         argv_exact=() if length else given,
         redirect_to=() if forbids else _targets(fact, call),
     )
@@ -314,11 +289,15 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
     program = _own_program(words[0], fact, call) or words[0]
     name, others = _name(program), words[1:]
     words = [program if "/" in program else name, *others]
-    if (led := _begin(words, _LEADS)) and words[led:]:
-        there = name not in _FETCHERS or _own_program(f"node_modules/.bin/{words[led]}", fact, call)
-        length = _length(words[led:], fact, call) if there else None
-        return length and length + led
-    if _activates(fact, call) or (len(fact.argv) == 2 and extent(usage_of(fact.argv)) == "prints"):
+    if (lead := _begin(words, _LEADS)) and words[lead:]:
+        there = (name,) not in _TABLES["fetchers"] or _own_program(
+            f"node_modules/.bin/{words[lead]}", fact, call
+        )
+        length = _length(words[lead:], fact, call) if there else None
+        return length and length + lead
+    if _activates(fact, call) or (
+        len(fact.argv) == 2 and extent(read_usage(fact.argv)) == "prints"
+    ):
         return 0
     options = [fact.argv[at].text for at, _ in fact.cautions]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
@@ -342,7 +321,7 @@ def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
 
 def _is_broad(name: str, others: Sequence[str]) -> bool:
     """Tell whether even a rule for exactly these words lets too much run, or gives up too much."""
-    if (name,) in _INTERPRETERS:
+    if (name,) in _TABLES["interpreters"]:
         # A script is named first, with nothing before it that could be a program's text.
         return not others or others[0].startswith("-")
     if name == "git":
@@ -352,7 +331,7 @@ def _is_broad(name: str, others: Sequence[str]) -> bool:
 
 def _reading(fact: Command) -> int:
     """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
-    usage = usage_of(fact.argv)
+    usage = read_usage(fact.argv)
     program, verb = usage.program, usage.start
     name = fact.argv[0].text
     is_plain = verb < 2 and not program.is_("$") and "/" not in name
@@ -398,7 +377,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 def _stays(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
-    uses = named_files(word, fact.place, call)
+    uses = find_files(word, fact.place, call)
     is_inside = all(writes_inside(use, call) for use in uses)
     return is_inside and (fills or all(call.place.root not in use.lexical for use in uses))
 

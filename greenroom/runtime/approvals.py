@@ -108,7 +108,8 @@ class Approvals:
         # What was asked before this life, by the call; and by the id what the answer to it is bound
         # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
+        """The questions that will be asked again, by their ids; empty where none is expected."""
         self._ahead: dict[str, Answer] = {}
         self.expect(agent.session.open_questions)
         self._answerers = 0
@@ -125,8 +126,8 @@ class Approvals:
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
         """These questions will be asked again: answers to them may come ahead, to others not."""
         self._expected = {each.tool_use_id: each for each in questions}
-        self._digests = {each.request_id: each.digest for each in self._expected.values()}
-        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self._digests}
+        self.digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
     def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
         """Return the question about a call; where it was asked before, it keeps its id, once.
@@ -139,10 +140,10 @@ class Approvals:
 
     def _drop_stale(self) -> None:
         """Forget the questions that the conversation went on without; a later call may have their ids."""
-        if self._digests:
+        if self.digests:
             still = {each.request_id for each in self._agent.session.open_questions}
             self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
-            self._digests = {id_: each for id_, each in self._digests.items() if id_ in still}
+            self.digests = {id_: each for id_, each in self.digests.items() if id_ in still}
             self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in still}
 
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
@@ -160,7 +161,7 @@ class Approvals:
         if not self._open:
             self._state_before = agent.state
         pending = _Pending(request, agent.suspender())
-        digest = self._digests.pop(request.request_id, None)
+        digest = self.digests.pop(request.request_id, None)
         ahead = self._ahead.pop(request.request_id, None)
         if ahead is not None and digest == request.digest:
             pending.decide(ahead)
@@ -237,7 +238,7 @@ class Approvals:
             pending.decide(answer)
             return True
         self._drop_stale()
-        if request_id in self._digests:
+        if request_id in self.digests:
             return self._ahead.setdefault(request_id, answer) is answer
         return any(each.answer(request_id, answer) for each in self._agent.approvals_below())
 

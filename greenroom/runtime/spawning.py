@@ -150,13 +150,17 @@ def _start(
     agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
 ) -> AgentHandle:
-    def call() -> Awaitable[object]:
-        # The one place where an agent function meets its first argument.
-        return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
-
+    call = functools.partial(_call, actor, agent_fn, args)
     nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
     actor.kernel.registry.add(actor)
     return AgentHandle(actor)
+
+
+def _call(
+    actor: Actor, agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]], args: tuple[*Ts]
+) -> Awaitable[object]:
+    """Call an agent function: the one place where it meets its first argument."""
+    return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
 
 
 def check_store(store: object) -> None:

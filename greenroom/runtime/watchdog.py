@@ -111,27 +111,7 @@ _JOIN = 1.0  # seconds that the loop waits at its end for a log handler in the t
 logger = logging.getLogger("greenroom.watchdog")
 
 
-class _Pulse(trio.abc.Instrument):
-    """What the loop leaves for the thread to see: two cheap hooks for each of its passes."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-        self.waits = False
-        # Set by the thread while it reports a block: then it wants to know of its end at once.
-        self.blocked = False
-        self.woken = threading.Event()
-
-    def before_io_wait(self, timeout: float) -> None:
-        self.waits = True
-        if self.blocked:
-            self.woken.set()
-
-    def after_io_wait(self, timeout: float) -> None:
-        self.passes += 1
-        self.waits = False
-
-
-class Watchdog:
+class Watchdog(trio.abc.Instrument):
     """Watches one event loop, for all runtimes that are open in it."""
 
     def __init__(self) -> None:
@@ -141,7 +121,12 @@ class Watchdog:
         self.longest = 0.0
         """Seconds that the longest of these took."""
         self._thresholds: list[float] = []
-        self._pulse = _Pulse()
+        # What the loop leaves for the thread to see.
+        self._passes = 0
+        self._waits = False
+        # Set by the thread while it reports a block: then it wants to know of its end at once.
+        self._is_reporting = False
+        self._woken = threading.Event()
         self._view = LoopView(threading.get_ident())
         self._stopping = False
         # A daemon: it must never keep a process alive that ends without leaving its runtimes.
@@ -156,21 +141,34 @@ class Watchdog:
     def join(self, threshold: float) -> None:
         """Watch for one runtime more; the lowest threshold of all holds."""
         self._thresholds.append(threshold)
-        self._pulse.woken.set()  # it may be in a longer pause
+        self._woken.set()  # it may be in a longer pause
         if len(self._thresholds) == 1:
             self._thread.start()
-            trio.lowlevel.add_instrument(self._pulse)
+            trio.lowlevel.add_instrument(self)
 
     def leave(self, threshold: float) -> bool:
         """Watch for one runtime less, and end with the last one; return whether it was."""
         self._thresholds.remove(threshold)
         if self._thresholds:
             return False
-        trio.lowlevel.remove_instrument(self._pulse)
+        trio.lowlevel.remove_instrument(self)
         self._stopping = True
-        self._pulse.woken.set()
+        self._woken.set()
         self._thread.join(_JOIN)
         return True
+
+    # -- in the loop: two cheap hooks for each of its passes ---------------------------------------
+
+    def before_io_wait(self, timeout: float) -> None:
+        """The loop has nothing to run."""
+        self._waits = True
+        if self._is_reporting:
+            self._woken.set()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Another pass begins."""
+        self._passes += 1
+        self._waits = False
 
     # -- in the thread --------------------------------------------------------------------------
 
@@ -182,41 +180,40 @@ class Watchdog:
             except Exception:
                 # Such as a log handler that raises: the next look may do better.
                 logger.exception("the watchdog could not look")
-        if self._pulse.blocked:
+        if self._is_reporting:
             self._report_end(time.monotonic())
 
     def _pause_and_look(self, threshold: float) -> None:
-        pulse = self._pulse
         pause = min(threshold / _LOOKS, _LONGEST_PAUSE)
-        pulse.woken.wait(pause)
-        pulse.woken.clear()
+        self._woken.wait(pause)
+        self._woken.clear()
         now, cpu = time.monotonic(), time.process_time()
         late, worked = now - self._looked - pause, cpu - self._cpu
         self._looked, self._cpu = now, cpu
         stood_still = late > pause and worked < late * _AT_WORK
         if stood_still:
             self._since += late
-        is_same = pulse.passes == self._pass and not pulse.waits
-        if pulse.blocked and not is_same:
+        is_same = self._passes == self._pass and not self._waits
+        if self._is_reporting and not is_same:
             self._report_end(now)
-        if is_same or (late > threshold and not stood_still and not pulse.waits):
+        if is_same or (late > threshold and not stood_still and not self._waits):
             self._look_closer(now, late if not stood_still else 0.0, threshold)
         else:
             self._call, self._since = 0, now
-        self._pass = pulse.passes
+        self._pass = self._passes
 
     def _look_closer(self, now: float, late: float, threshold: float) -> None:
         """One pass takes long: find out whether that is one call."""
         stack = self._view.stack()
         call = id(stack[0]) if stack else 0
         if call != self._call or not call:
-            if self._pulse.blocked:
+            if self._is_reporting:
                 self._report_end(now)
             # Nothing else could run while this thread could not: what is late belongs to this call.
             self._call, self._since = call, now - max(late, 0.0)
-        if call and not self._pulse.blocked and now - self._since >= threshold:
+        if call and not self._is_reporting and now - self._since >= threshold:
             self.blocked += 1
-            self._pulse.blocked = True
+            self._is_reporting = True
             who, where, lines = self._view.describe(stack)
             seconds = now - self._since
             notice(
@@ -225,7 +222,7 @@ class Watchdog:
             )
 
     def _report_end(self, now: float) -> None:
-        self._pulse.blocked = False
+        self._is_reporting = False
         seconds = now - self._since
         self.longest = max(self.longest, seconds)
         notice(logger, f"the event loop goes on; it was blocked for {seconds:.2f} s")

@@ -1,11 +1,12 @@
-r"""The sandbox: what the operating system holds a command to, and processes that leave nothing behind.
+r"""The sandbox: what the system holds a command to, and processes that leave nothing behind.
 
-`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination` finds
-what of it holds on this machine, by running `trial` under it; `report` says so; `confinement` holds one
-command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may be reached,
-`seccomp` which system calls, `cgroup` how much; `enforce` is the small program that puts it into force and
-becomes the command, `temporary` what is put on the disk for it. `process` runs a command and ends it;
-`process_tree` is the launcher in front of each, which finds and kills everything that it has started.
+`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination`
+finds what of it holds on this machine, by running `trial` under it; `report` says so; `confinement`
+holds one command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may
+be reached, `seccomp` which system calls, `cgroup` how much; `enforce` is the small program that
+puts it into force and becomes the command, `temporary` what is put on the disk for it. `process`
+runs a command and ends it; `process_tree` is the launcher in front of each, which finds and kills
+everything that it has started.
 
 It knows of no agent: anything can be run so.
 
@@ -34,7 +35,7 @@ from greenroom.sandbox.confinement import Confinement as Confinement
 from greenroom.sandbox.examination import (
     confine as confine,
     examine_sandbox as examine_sandbox,
-    our_own_files as our_own_files,
+    list_python_files as list_python_files,
 )
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.sandbox.process import (

@@ -1,4 +1,4 @@
-"""Control groups: limits on all processes of one command together, where we may make such a group."""
+"""Control groups: limits on all processes of a command together, where we may make such a group."""
 
 import os
 import secrets

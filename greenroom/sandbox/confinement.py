@@ -13,8 +13,8 @@ from greenroom.sandbox import enforce
 from greenroom.sandbox.cgroup import Cgroup
 from greenroom.sandbox.policy import Sandbox
 from greenroom.sandbox.process import Cleanup, no_cleanup, our_python
-from greenroom.sandbox.report import Mechanisms, check_required, in_place
-from greenroom.sandbox.resolved_policy import Ground, User
+from greenroom.sandbox.report import Mechanisms, check_required, report_in_place
+from greenroom.sandbox.resolved_policy import PolicyPaths, User
 from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 from greenroom.sandbox.temporary import Placeholders, TemporaryFolder
 from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_profile
@@ -43,7 +43,7 @@ class Confinement:
         prefix: what to put before the command.
         environment: variables that the command needs on top of its own.
         report: what is held, and by what; None without a policy.
-        adds_to_signals: whether an exit code tells of a signal as a shell does, with 128 and its number.
+        adds_to_signals: whether an exit code tells of a signal as shells do, by 128 and its number.
     """
 
     prefix: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ async def open_confinement(
         workspace: where the command works.
         user: who runs the command, if not we.
         shown: files and folders that it must be able to read, whatever is hidden.
-        ignores_termination: SIGTERM is for the command, not for what stands around it.
+        ignores_termination: SIGTERM is for the command, not for what is around it.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
@@ -121,8 +121,8 @@ class _Maker:
 
     def make(self) -> Confinement:
         with setup_errors():
-            ground = Ground.of(self.sandbox, self.workspace, self.shown)
-            self.report = in_place(self.report, self.sandbox, ground)
+            ground = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
+            self.report = report_in_place(self.report, self.sandbox, ground)
             check_required(self.sandbox, self.report)
             temporary = TemporaryFolder.make()
             self.made.callback(temporary.remove)
@@ -134,7 +134,7 @@ class _Maker:
         text = serde.dumps(specification).decode()
         prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
         if self.user:
-            prefix += self._becoming(self.user, ground)
+            prefix += self._become_user(self.user, ground)
         is_bubblewrap = self.mechanisms.tier == "bubblewrap"
         return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
@@ -170,8 +170,8 @@ class _Maker:
         together = "pids" in dict(self.mechanisms.cgroups.folders)
         return "processes" in self.report.enforced and not together
 
-    def _around(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
-        """Return what stands between our program and the command, and what our program does."""
+    def _around(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+        """Return what is between our program and the command, and what our program does."""
         match self.mechanisms.tier:
             case "bubblewrap":
                 return self._bubblewrap(ground, temporary)
@@ -185,7 +185,7 @@ class _Maker:
                 self._set_temporary(temporary)
                 return [], {"filter": self._filter(())}
 
-    def _becoming(self, user: User, ground: Ground) -> list[str]:
+    def _become_user(self, user: User, ground: PolicyPaths) -> list[str]:
         folder = ground.cwd if self.mechanisms.tier == "bubblewrap" else ""
         return our_python(
             "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
@@ -206,7 +206,9 @@ class _Maker:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
-    def _bubblewrap(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _bubblewrap(
+        self, ground: PolicyPaths, temporary: str
+    ) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
         self.made.callback(Placeholders.hold(ground.protected).release)
@@ -225,7 +227,7 @@ class _Maker:
         filtered = self._filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": filtered}
 
-    def _landlock(self, ground: Ground, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _landlock(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)
         rules = {
             "read": ["/", *ground.writable, *ground.shown],

@@ -4,9 +4,8 @@ This file runs as a program of its own, with the standard library alone:
 
     python -I -S enforce.py SPECIFICATION COMMAND [ARGUMENT ...]
 
-It stands between the launcher and the command: one process with one thread, so that nothing else
-can be caught in what it does to itself. The specification is a JSON object, in which all may be
-left out:
+It is between the launcher and the command: one process with one thread, so that nothing else can be
+caught in what it does to itself. The specification is a JSON object, in which all may be left out:
 
 - `cgroups`: files to write our process id to.
 - `limits`: resource limits by their names in the module `resource`.
@@ -20,8 +19,8 @@ left out:
 - `drops_capabilities`: give up what root can do beyond owning files.
 - `ignores_termination`: SIGTERM is for the program below the command, not for the command.
 
-Where all that needs root has been done, also in bubblewrap, it runs once more to stop being root for
-good:
+Where all that needs root has been done, also in bubblewrap, it runs once more to stop being root
+for good:
 
     python -I -S enforce.py --become USER GROUP FOLDER COMMAND [ARGUMENT ...]
 
@@ -66,8 +65,8 @@ _SCOPES = 3  # abstract Unix sockets, signals
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, what: str) -> int:
-    """Return what a system call has given, if that is no failure."""
+def check(result: int, what: str) -> int:
+    """Return what a system call has given, unless the call has failed."""
     if result < 0:
         raise OSError(ctypes.get_errno(), what)
     return result
@@ -106,9 +105,7 @@ class Landlock:
         scoped = _SCOPES if scopes and version >= 6 else 0
         ruleset = Ruleset(self._handled, 0, scoped)
         size = ctypes.c_size_t(24 if version >= 6 else 8)
-        self._fd = checked(
-            libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), size, 0), "Landlock"
-        )
+        self._fd = check(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), size, 0), "Landlock")
         self._rules = 0
 
     def allow(self, path: str, rights: int) -> None:
@@ -131,7 +128,7 @@ class Landlock:
     def _add(self, path: str, rights: int) -> None:
         self._rules += 1
         if self._rules > _MAX_RULES:
-            raise OSError(0, f"more than {_MAX_RULES} names stand beside what is hidden")
+            raise OSError(0, f"more than {_MAX_RULES} names are beside what is hidden")
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
@@ -142,13 +139,13 @@ class Landlock:
             if rights & self._handled:
                 rule = PathRule(rights & self._handled, fd)
                 added = libc.syscall(_ADD_RULE, self._fd, 1, ctypes.byref(rule), 0)
-                checked(added, f"Landlock: {path}")
+                check(added, f"Landlock: {path}")
         finally:
             os.close(fd)
 
     def restrict(self) -> None:
         """Put the rules into force for this process and all that it starts."""
-        checked(libc.syscall(_RESTRICT_SELF, self._fd, 0), "Landlock")
+        check(libc.syscall(_RESTRICT_SELF, self._fd, 0), "Landlock")
         os.close(self._fd)
 
 
@@ -175,7 +172,7 @@ class FilterProgram(ctypes.Structure):
 def restrict_calls(program: bytes) -> None:
     """Put a filter of system calls into force."""
     filtered = FilterProgram(len(program) // 8, program)
-    checked(libc.prctl(_SECCOMP, 2, ctypes.byref(filtered), 0, 0), "seccomp")
+    check(libc.prctl(_SECCOMP, 2, ctypes.byref(filtered), 0, 0), "seccomp")
 
 
 def hand_over(program: bytes) -> None:
@@ -192,11 +189,11 @@ def processes_of(user: int) -> int:
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/status") as status:
-                told = dict(line.split(":", 1) for line in status if ":" in line)
+                fields = dict(line.split(":", 1) for line in status if ":" in line)
         except OSError:
             continue
-        if int(told["Uid"].split()[0]) == user:
-            count += int(told["Threads"])
+        if int(fields["Uid"].split()[0]) == user:
+            count += int(fields["Threads"])
     return count
 
 
@@ -211,7 +208,7 @@ def limit(limits: "dict[str, int]") -> None:
     for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
-        # At the first a process is told, at the second it is killed.
+        # At the first a process gets a signal, at the second it is killed.
         top = value + 1 if name == "RLIMIT_CPU" else value
         top = top if hard == resource.RLIM_INFINITY else min(top, hard)
         resource.setrlimit(which, (min(value, top), top))
@@ -255,7 +252,7 @@ def put_into_force(asked: Specification) -> None:
         hand_over(asked.filter)
         return
     if sys.platform.startswith("linux"):
-        checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
+        check(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
     if asked.landlock:
         restrict_files(asked.landlock, lists=asked.lists, scopes=asked.scopes)
     if asked.filter:

@@ -1,4 +1,4 @@
-"""The examination of a machine: each way to hold commands is tried, the best that works is taken."""
+"""The examination of a machine: each way to hold commands is tried; the best that works is taken."""
 
 import os
 import shutil
@@ -20,16 +20,43 @@ from greenroom.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.sandbox.process import Cleanup, Exit, no_cleanup, our_python, run_contained
 from greenroom.sandbox.report import (
     Mechanisms,
-    as_root,
-    as_user,
     check_required,
-    in_place,
+    report_as_root,
+    report_as_user,
+    report_in_place,
     report_on,
 )
-from greenroom.sandbox.resolved_policy import Ground, TrialAs, User
+from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserTrial
 from greenroom.sandbox.seccomp import seccomp_filter
 from greenroom.sandbox.temporary import remove_stale
 from greenroom.sandbox.wrappers import SANDBOX_EXEC
+
+# ---- Theory of operation
+#
+# What holds on a machine is not read off versions, which containers and kernels contradict; it is
+# tried. `list_candidates` names the ways to hold a command, the best first: bubblewrap, Landlock,
+# limits alone; Seatbelt on macOS. In each, `trial` runs as any command would, under a policy that
+# asks for all that one command can try. It tries to do everything that should be refused, in a
+# folder outside, on a hidden file, a socket and a process of ours, and answers with the parts for
+# which every attempt failed. What should work must work, or the way is passed over, as is one that
+# takes more than 20 seconds or leaves a process; the report says why.
+#
+# There are three reports, each of which can only take away from the one before:
+#
+#     report_on         this machine: the way that was found, and what it held. Found once for this
+#                       process; a cancel before the end leaves it unfound, and two tasks may find
+#                       the same twice
+#     report_as_user,   this workspace, where we are root: whether its owner can run commands there.
+#     report_as_root    Kept for each user and place, unless a trial may have failed for what else
+#                       ran at that time. One trial at a time, since the limit that it tries counts
+#                       all processes of a user
+#     report_in_place   this call: symbolic links in protected places, hidden files of two names
+#
+# So a policy that requires a part runs nothing unless that part was seen to hold; between the
+# report of a call and its command, only another program can change what was looked at.
+#
+# A kill leaves the folder of the trial or of a command. Those of commands are locked while their
+# process lives, and the next first examination removes the ones that no process has locked.
 
 # ---- What this machine may have to hold commands with; whether it works is found by trying.
 
@@ -37,7 +64,7 @@ _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""
 
 
-def candidates() -> Iterator[Mechanisms]:
+def list_candidates() -> Iterator[Mechanisms]:
     """Name the ways that this machine may offer, the best first. Reads the disk."""
     if sys.platform == "darwin" and os.path.exists(SANDBOX_EXEC):
         yield Mechanisms("seatbelt", SANDBOX_EXEC)
@@ -99,11 +126,11 @@ async def examine_sandbox(
         True
     """
     if workspace is None:
-        return report_on(sandbox, await _mechanisms())
+        return report_on(sandbox, await _find_mechanisms())
     with setup_errors():
         report, _ = await _choose_user(sandbox, workspace, shown)
-        ground = await in_thread(lambda: Ground.of(sandbox, workspace))
-    return in_place(report, sandbox, ground)
+        ground = await in_thread(lambda: PolicyPaths.of(sandbox, workspace))
+    return report_in_place(report, sandbox, ground)
 
 
 @asynccontextmanager
@@ -121,7 +148,7 @@ async def confine(
         sandbox: the policy; None holds it to nothing.
         workspace: where the command works.
         shown: files and folders that it must be able to read, whatever is hidden.
-        ignores_termination: SIGTERM is for the command, not for what stands around it.
+        ignores_termination: SIGTERM is for the command, not for what is around it.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
@@ -136,7 +163,7 @@ async def confine(
     check_required(sandbox, report)
     async with open_confinement(
         sandbox,
-        await _mechanisms(),
+        await _find_mechanisms(),
         report,
         workspace,
         user=user,
@@ -147,13 +174,13 @@ async def confine(
         yield confinement
 
 
-def our_own_files() -> tuple[str, ...]:
+def list_python_files() -> tuple[str, ...]:
     """Name the files of this Python, which a process of ours needs wherever they lie."""
     places = (sys.prefix, sys.base_prefix, sys.executable, *sys.path)
     return tuple(dict.fromkeys(each for each in places if os.path.isabs(each)))
 
 
-async def _mechanisms() -> Mechanisms:
+async def _find_mechanisms() -> Mechanisms:
     if not _found:
         _found.append(await _examine())
     return _found[0]
@@ -163,24 +190,24 @@ async def _choose_user(
     sandbox: Sandbox, workspace: Workspace, shown: Sequence[str]
 ) -> tuple[SandboxReport, User | None]:
     """Find who is to run a command, None for ourselves, and what of a policy is held then."""
-    way = await _mechanisms()
+    way = await _find_mechanisms()
     report = report_on(sandbox, way)
     is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
     asked = await in_thread(
-        lambda: TrialAs.of(sandbox, workspace, shown, limits_processes=is_lacking)
+        lambda: UserTrial.of(sandbox, workspace, shown, limits_processes=is_lacking)
     )
     if asked is None:
         return report, None
-    held = await _held_as(way, asked)
+    held = await _try_as(way, asked)
     if isinstance(held, str):
-        return as_root(report, asked.user, held), None
-    less = _lost(way, held)
+        return report_as_root(report, asked.user, held), None
+    less = _find_lost(way, held)
     if less:
-        return as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
-    return as_user(report, asked.user), asked.user
+        return report_as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
+    return report_as_user(report, asked.user), asked.user
 
 
-async def _held_as(way: Mechanisms, asked: TrialAs) -> frozenset[SandboxPart] | str:
+async def _try_as(way: Mechanisms, asked: UserTrial) -> frozenset[SandboxPart] | str:
     """Find what is held as another user; the answer is kept, unless a later one may be better."""
     if asked in way.tried_as:
         return way.tried_as[asked]
@@ -188,7 +215,7 @@ async def _held_as(way: Mechanisms, asked: TrialAs) -> frozenset[SandboxPart] | 
     async with _one_trial():
         if asked in way.tried_as:
             return way.tried_as[asked]
-        held = await _tried(way, asked)
+        held = await _try_way(way, asked)
         if not _may_be_load(way, held):
             if len(way.tried_as) >= _MAX_KEPT:
                 way.tried_as.clear()
@@ -209,10 +236,10 @@ def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
     """Tell whether a trial may have failed for what else ran at that time."""
     if isinstance(held, str):
         return held.startswith(_TOO_LONG)
-    return _lost(way, held) == {"processes"}
+    return _find_lost(way, held) == {"processes"}
 
 
-def _lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
+def _find_lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
     """Name what should be held as another user, and is not."""
     return {*way.held, "processes"} - held
 
@@ -222,16 +249,16 @@ async def _examine() -> Mechanisms:
     why: dict[str, str] = {}
     # There may be much to remove: a cancel does not wait for it.
     await trio.to_thread.run_sync(remove_stale, abandon_on_cancel=True)
-    ways = await in_thread(lambda: list(candidates()))
+    ways = await in_thread(lambda: list(list_candidates()))
     for way in ways:
-        held = await _tried(way)
+        held = await _try_way(way)
         if isinstance(held, frozenset):
             return replace(way, held=held, why={**way.why, **why})
         why[way.tier] = held
     return replace(ways[-1], why=why)
 
 
-async def _tried(way: Mechanisms, other: TrialAs | None = None) -> frozenset[SandboxPart] | str:
+async def _try_way(way: Mechanisms, other: UserTrial | None = None) -> frozenset[SandboxPart] | str:
     """Run the trial in one way, as another user if one is given.
 
     Returns:
@@ -253,17 +280,17 @@ async def _tried(way: Mechanisms, other: TrialAs | None = None) -> frozenset[San
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
         return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
-    return _answer(text)
+    return _read_answer(text)
 
 
 async def _run_trial(
-    way: Mechanisms, other: TrialAs | None, stack: ExitStack, output: list[bytes]
+    way: Mechanisms, other: UserTrial | None, stack: ExitStack, output: list[bytes]
 ) -> Exit:
-    asked, sandbox, workspace = await in_thread(lambda: _questions(stack, other))
-    report, shown = report_on(sandbox, way), [trial.__file__, *our_own_files()]
+    asked, sandbox, workspace = await in_thread(lambda: _prepare_trial(stack, other))
+    report, shown = report_on(sandbox, way), [trial.__file__, *list_python_files()]
     user = other.user if other else None
     if other:
-        report = as_user(report, other.user)
+        report = report_as_user(report, other.user)
         shown += other.read
     async with open_confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
         questions = serde.dumps(asked).decode()
@@ -277,15 +304,15 @@ async def _run_trial(
         )
 
 
-def _answer(text: str) -> frozenset[SandboxPart] | str:
+def _read_answer(text: str) -> frozenset[SandboxPart] | str:
     try:
         return frozenset(serde.decode(text.rpartition("\n")[2], tuple[SandboxPart, ...]))
     except serde.InvalidJSONError:
         return f"the trial gave no answer: {text[-_MAX_REASON:]}"
 
 
-def _questions(
-    stack: ExitStack, other: TrialAs | None
+def _prepare_trial(
+    stack: ExitStack, other: UserTrial | None
 ) -> tuple[dict[str, str], Sandbox, Workspace]:
     """Make the folders and the programs that a trial tries to reach."""
     usable = (each for each in _TRIAL_FOLDERS if os.access(each, os.W_OK))
@@ -317,7 +344,7 @@ def _questions(
 
 def _give(folder: Path, user: User) -> None:
     """Give a user the folder of a trial, the deepest first."""
-    # It is closed to all but root until it is given itself, so nobody puts a link into it meanwhile.
+    # It is closed to all but root until it is given itself, so no one puts a link into it.
     for path in (*sorted(folder.rglob("*"), reverse=True), folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 

@@ -44,10 +44,10 @@ class SandboxLimits(Wire, frozen=True):
     processes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no limit.
+        """Refuse what is not a limit.
 
         Raises:
-            ConfigurationError: a limit is no whole number, or less than 1.
+            ConfigurationError: a limit is not a whole number, or less than 1.
         """
         for name in _LIMITS:
             value = getattr(self, name)
@@ -66,7 +66,7 @@ class Sandbox(Wire, frozen=True):
     where they don't exist, and in a home folder the shell's start-up files, since what they hold
     runs outside of the sandbox later. Name one in `writable` to open it.
 
-    What of this holds depends on the machine: `examine_sandbox` says so. What does not is told to
+    What of this holds depends on the machine: `examine_sandbox` says so. What does not is reported to
     the model with every result, and to the person who is asked; `require` turns it into an error.
 
     Attributes:
@@ -133,5 +133,5 @@ def _paths(name: str, given: object) -> tuple[str, ...]:
         raise ConfigurationError(f"{name} is {given!r}", hint="give a list of paths")
     paths = tuple(str(os.fspath(each)) for each in given)
     if any(not path or "\0" in path for path in paths):
-        raise ConfigurationError(f"{name} holds what is no path: {paths!r}")
+        raise ConfigurationError(f"{name} holds what is not a path: {paths!r}")
     return paths

@@ -1,8 +1,8 @@
 """A child process that can't outlive us, whatever it does.
 
-Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe from us, its
-lifeline. When the pipe closes, because we let go of the process or because this very process was killed, the
-launcher kills everything that the command has started and ends.
+Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe
+from us, its lifeline. When the pipe closes, because we let go of the process or because this very
+process was killed, the launcher kills everything that the command has started and ends.
 """
 
 import os
@@ -51,13 +51,52 @@ def signal_name(number: int) -> str:
         return "unnamed"
 
 
+# ---- Theory of operation
+#
+#     we --lifeline--> launcher ----> parent ----> command ----> whatever it starts
+#        <--report----                                |
+#        <--output------------------------------------+
+#
+# The launcher is a child subreaper: a descendant that loses its parent becomes its child. So
+# whatever a command does (`setsid`, forking twice), all of it is below the launcher, and can be
+# listed from /proc. The parent only waits for the command. It is there so that `kill $PPID` reaches
+# it and not the launcher; the kernel kills the parent when the launcher dies, and the command when
+# the parent dies.
+#
+# The report only grows, and says how far things are:
+#
+#     nothing                             the command has not begun         pid is None
+#     "<pid>"                             it runs                           complete is False
+#     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    complete is True
+#
+# From running to ended there are three ways. The command ends: what is left below the launcher is
+# killed, and the code reported. The lifeline closes (`aclose`, after a time-out or a cancel; or our
+# death): all is killed, and the code is empty. The command kills the parent: the same.
+#
+# A cancel may fall into `follow`, anywhere: what was not read waits in the pipe, and `aclose` keeps
+# it as `rest`. In `aclose` no cancel takes effect within its grace: SIGTERM to the command's group
+# and the notice, if one is given; the lifeline; SIGCONT to the launcher every 0.1 seconds, since
+# what it kills may have stopped it. When the grace is over, we kill what is below the launcher
+# ourselves, for a second at the most, and then the launcher.
+#
+# What each death leaves behind:
+#
+#     ours, by SIGKILL as well   nothing: the kernel closes the lifeline
+#     the launcher's             parent and command die with it, and `aclose` kills the command's
+#                                group; what has left that may live on: `left` is True
+#     ours and the launcher's    parent and command die; what the command has started may live on
+#
+# Out of reach are processes of another user, and what a service starts for a command, such as a
+# container. Where there is no subreaper (not Linux), what has left the group gets away.
+
+
 @dataclass(frozen=True)
 class Report:
-    """What the launcher told, as far as it got; a command may have meddled with it.
+    """What the launcher reported, as far as it got; a command may have meddled with it.
 
     Attributes:
         pid: the command's process id, or None where it did not begin.
-        complete: whether the launcher has told everything.
+        complete: whether the launcher has reported everything.
         code: the command's exit code; negative where a signal of that number killed it; None where
             it was stopped before its end.
         left: whether something that it started may still run.
@@ -95,10 +134,10 @@ class ContainedProcess:
     def __init__(self, process: trio.Process) -> None:
         """Take over a launcher that was just started."""
         self._process = process
-        self._told = bytearray()
+        self._reported = bytearray()
         self._report: Report | None = None
         self.rest = b""
-        """The output that nobody has read, known once it is closed."""
+        """The output that was not read before, known once it is closed."""
 
     @classmethod
     async def start(
@@ -157,7 +196,7 @@ class ContainedProcess:
         return _drain(_stream(self._process.stdout))
 
     async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> Report:
-        """Kill what runs, wait until all of it is gone, and return what the launcher told.
+        """Kill what runs, wait until all of it is gone, and return what the launcher reported.
 
         Args:
             cleanup: opens the scope for it; a cancel can't cut it short.
@@ -182,7 +221,7 @@ class ContainedProcess:
         if self.has_ended:
             return
         self._listen(_drain(_stream(self._process.stderr)))
-        Report.parse(bytes(self._told)).signal_group(signal.SIGTERM)
+        Report.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
         with trio.move_on_after(notice):
             await self._process.wait()
 
@@ -208,7 +247,7 @@ class ContainedProcess:
     def _close_pipes(self) -> Report:
         output, told = _stream(self._process.stdout), _stream(self._process.stderr)
         self.rest = _drain(output)
-        report = Report.parse(bytes(self._told) + _drain(told))
+        report = Report.parse(bytes(self._reported) + _drain(told))
         output.close()
         told.close()
         if not report.complete:
@@ -217,8 +256,8 @@ class ContainedProcess:
         return report
 
     def _listen(self, data: bytes) -> None:
-        # The report is short, but whoever finds the pipe can fill it, and must not block it.
-        self._told.extend(data[: _CHUNK - len(self._told)])
+        # The report is short, but a process that finds the pipe can fill it, and must not block it.
+        self._reported.extend(data[: _CHUNK - len(self._reported)])
 
 
 async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], None]) -> None:

@@ -11,7 +11,7 @@ command's process id and a newline at once; at the end its exit code (negative: 
 killed it; empty: it was stopped) and a newline, `gone` or `left` (whether something may still run)
 and a newline, then what the command wrote to `NOTE_FD`.
 
-Between this process and the command stands another one, the parent, which only waits: so what a
+Between this process and the command is another one, the parent, which only waits: so what a
 command does to its `$PPID` does not reach the process that cleans up. A parent that is stopped is
 woken up, one that is killed takes the command along.
 
@@ -49,7 +49,7 @@ def prctl(option: int, value: int) -> bool:
 
 
 def become_subreaper() -> bool:
-    """Become the parent of what this process's descendants leave behind; false where nobody can."""
+    """Become the parent of what this process's descendants leave behind; false where that is unknown."""
     return prctl(_SET_CHILD_SUBREAPER, 1)
 
 
@@ -94,7 +94,7 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
         if linux:
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
         child = start(command, tell, note, linux)
-        # The lifeline and the report are no business of a process that the command can find.
+        # A process that the command can find gets neither the lifeline nor the report.
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(nothing, 2)

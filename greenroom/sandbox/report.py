@@ -14,7 +14,7 @@ from greenroom.core import (
 )
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.policy import Sandbox
-from greenroom.sandbox.resolved_policy import Ground, TrialAs, User, is_below
+from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserTrial, is_below
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -82,7 +82,7 @@ class Mechanisms:
     cgroups: CgroupPlaces = field(default_factory=CgroupPlaces)
     held: frozenset[SandboxPart] = frozenset()
     why: dict[str, str] = field(default_factory=dict)
-    tried_as: dict[TrialAs, frozenset[SandboxPart] | str] = field(default_factory=dict)
+    tried_as: dict[UserTrial, frozenset[SandboxPart] | str] = field(default_factory=dict)
 
 
 def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
@@ -93,18 +93,18 @@ def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
         >>> report.enforced, report.missing[:3]
         ({'cpu': 'RLIMIT_CPU, each process'}, ('files', 'attributes', 'protected'))
     """
-    enforced = _enforced(sandbox, mechanisms)
+    enforced = _find_enforced(sandbox, mechanisms)
     missing: tuple[SandboxPart, ...] = tuple(
         part for part in get_args(SandboxPart) if part not in enforced
     )
     lacking = tuple(part for part in missing if part in sandbox.asked)
-    why = {part: _why(part, sandbox, mechanisms) for part in missing}
+    why = {part: _explain_missing(part, sandbox, mechanisms) for part in missing}
     return SandboxReport(
         sandbox.mode, sandbox.network, mechanisms.tier, enforced, missing, lacking, why
     )
 
 
-def as_user(report: SandboxReport, user: User) -> SandboxReport:
+def report_as_user(report: SandboxReport, user: User) -> SandboxReport:
     """Return the report for commands that this user runs, for whom the limit of processes counts."""
     by = f"RLIMIT_NPROC, with all others of user {user.uid}"
     enforced: dict[SandboxPart, str] = {"processes": by, **report.enforced}
@@ -118,7 +118,7 @@ def as_user(report: SandboxReport, user: User) -> SandboxReport:
     )
 
 
-def as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
+def report_as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
     """Return the report for commands that root runs, since this user could not."""
     why = f"user {user.uid} could not run it: {why}"
     report = replace(report, as_root=why)
@@ -142,11 +142,11 @@ def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
         )
 
 
-def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+def report_in_place(report: SandboxReport, sandbox: Sandbox, ground: PolicyPaths) -> SandboxReport:
     """Return the report for a call on this very ground, where some part may not be held."""
     if ground.unprotected:
         why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
-        report = _without(report, sandbox, "protected", why)
+        report = _drop_part(report, sandbox, "protected", why)
     if not ground.is_searched and "protected" in report.enforced:
         by = f"{report.enforced['protected']}, but only those nested repositories found at first"
         report = replace(report, enforced={**report.enforced, "protected": by})
@@ -154,11 +154,11 @@ def in_place(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> Sandbox
     loose = [path for path in ground.hidden if is_below(path, ground.writable)]
     if loose and report.tier == "landlock":
         why = f"{', '.join(loose)}: it can be moved, and read by the next command"
-        report = _without(report, sandbox, "hidden", why)
-    return _without_linked(report, sandbox, ground)
+        report = _drop_part(report, sandbox, "hidden", why)
+    return _drop_linked(report, sandbox, ground)
 
 
-def _without_linked(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> SandboxReport:
+def _drop_linked(report: SandboxReport, sandbox: Sandbox, ground: PolicyPaths) -> SandboxReport:
     """Say where a hidden file can be read by another name: what is held is a path, not a file."""
     if "hidden" not in report.enforced:
         return report
@@ -166,7 +166,7 @@ def _without_linked(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> 
         more = len(ground.linked) - _NAMED
         named = f"{', '.join(ground.linked[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
         why = f"{named}: it can be read by another name that it has (a hard link)"
-        return _without(report, sandbox, "hidden", why)
+        return _drop_part(report, sandbox, "hidden", why)
     if ground.is_traced:
         return report
     by = "but other names (hard links) were looked for among some of the files only"
@@ -174,7 +174,9 @@ def _without_linked(report: SandboxReport, sandbox: Sandbox, ground: Ground) -> 
     return replace(report, enforced=enforced)
 
 
-def _without(report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str) -> SandboxReport:
+def _drop_part(
+    report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str
+) -> SandboxReport:
     missing = tuple(each for each in get_args(SandboxPart) if each in (*report.missing, part))
     return replace(
         report,
@@ -211,7 +213,7 @@ def _refusals(sandbox: Sandbox) -> Iterator[str]:
             yield f"{value} {words}"
 
 
-def _enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str]:
+def _find_enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str]:
     by = {**_LIMITS, **_BY[mechanisms.tier]}
     found = {
         part: by[part] for part in get_args(SandboxPart) if part in mechanisms.held & by.keys()
@@ -230,7 +232,7 @@ def _enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str
     return found
 
 
-def _why(part: SandboxPart, sandbox: Sandbox, mechanisms: Mechanisms) -> str:
+def _explain_missing(part: SandboxPart, sandbox: Sandbox, mechanisms: Mechanisms) -> str:
     if sandbox.network == "all" and part in ("network", "services"):
         return "the policy leaves it open" if part == "network" else _REACHED
     known = _WHY.get(part) if mechanisms.tier == "landlock" or part in _ANYWHERE else None

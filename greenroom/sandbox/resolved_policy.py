@@ -52,7 +52,7 @@ class Nested:
         looked, left = 0, deque([(folder, 0)])
         while left:
             place, depth = left.popleft()
-            for name, is_folder in _names(place):
+            for name, is_folder in _list_names(place):
                 looked += 1
                 if looked > _MAX_NAMES or len(found) == _MAX_FOUND:
                     return cls(tuple(found), False)
@@ -64,7 +64,7 @@ class Nested:
         return cls(tuple(found), True)
 
 
-def _names(folder: str) -> Iterator[tuple[str, bool]]:
+def _list_names(folder: str) -> Iterator[tuple[str, bool]]:
     """Name what a folder holds, and whether that is a folder; nothing where it is closed to us."""
     with suppress(OSError), os.scandir(folder) as found:
         for each in found:
@@ -94,7 +94,7 @@ _MAX_HIDDEN = 5_000
 
 
 @dataclass(frozen=True)
-class Ground:
+class PolicyPaths:
     """Real paths, and what a command may do there.
 
     Attributes:
@@ -122,7 +122,7 @@ class Ground:
     is_traced: bool = True
 
     @classmethod
-    def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "Ground":
+    def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "PolicyPaths":
         """Resolve the paths of a policy. Reads the disk: call it in a thread.
 
         Raises:
@@ -131,16 +131,16 @@ class Ground:
         root = workspace.root
         writable = []
         if sandbox.mode == "workspace-write":
-            writable = [os.path.realpath(root), *_existing(sandbox.writable, root)]
+            writable = [os.path.realpath(root), *_resolve_existing(sandbox.writable, root)]
         nested = [Nested.of(folder) for folder in writable if os.path.isdir(folder)]
         repositories = (name for each in nested for name in each.names if os.path.lexists(name))
-        named = list(dict.fromkeys((*_protected(writable), *repositories)))
+        named = list(dict.fromkeys((*_list_protected(writable), *repositories)))
         open_ = (each for each in named if not _is_linked(each))
         protected = tuple(each for each in open_ if each not in writable)
-        denied = (os.path.realpath(_absolute(path, root)) for path in sandbox.deny_read)
+        denied = (os.path.realpath(_make_absolute(path, root)) for path in sandbox.deny_read)
         hidden = tuple(dict.fromkeys(each for each in denied if os.path.exists(each)))
         cwd = os.path.realpath(workspace.cwd)
-        linked, is_traced = _linked(hidden, frozenset((*writable, *shown, cwd)))
+        linked, is_traced = _find_linked(hidden, frozenset((*writable, *shown, cwd)))
         return cls(
             cwd=cwd,
             writable=tuple(dict.fromkeys(writable)),
@@ -148,7 +148,7 @@ class Ground:
             hidden=hidden,
             shown=tuple(shown),
             unprotected=tuple(each for each in named if _is_linked(each)),
-            pinned=tuple(dict.fromkeys(_around(protected, writable))),
+            pinned=tuple(dict.fromkeys(_list_between(protected, writable))),
             is_searched=all(each.is_complete for each in nested),
             linked=linked,
             is_traced=is_traced,
@@ -164,7 +164,7 @@ def _is_linked(name: str) -> bool:
     return os.path.islink(name) or os.path.realpath(name) != name
 
 
-def _linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ...], bool]:
+def _find_linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ...], bool]:
     """Find hidden files that have more names than are hidden, and whether all were looked at."""
     names: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
     seen, left = set[str](), list(hidden)
@@ -185,13 +185,13 @@ def _linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ..
     return tuple(linked), not left
 
 
-def _absolute(path: str, root: Path) -> str:
+def _make_absolute(path: str, root: Path) -> str:
     return os.path.join(root, os.path.expanduser(path))
 
 
-def _existing(paths: Sequence[str], root: Path) -> Iterator[str]:
+def _resolve_existing(paths: Sequence[str], root: Path) -> Iterator[str]:
     for path in paths:
-        real = os.path.realpath(_absolute(path, root))
+        real = os.path.realpath(_make_absolute(path, root))
         if not os.path.exists(real):
             raise ToolError(
                 f"the sandbox can't make {path} writable: it does not exist", hint="create it first"
@@ -199,14 +199,14 @@ def _existing(paths: Sequence[str], root: Path) -> Iterator[str]:
         yield real
 
 
-def _protected(writable: Sequence[str]) -> Iterator[str]:
+def _list_protected(writable: Sequence[str]) -> Iterator[str]:
     for folder in filter(os.path.isdir, writable):
         names = CONFIGURATION_FOLDERS | (_START_UP_FILES if _is_home(folder) else frozenset())
         yield from (os.path.join(folder, name) for name in sorted(names))
-        yield from _instructions(folder)
+        yield from _list_instructions(folder)
 
 
-def _around(protected: Sequence[str], writable: Sequence[str]) -> Iterator[str]:
+def _list_between(protected: Sequence[str], writable: Sequence[str]) -> Iterator[str]:
     """Name the folders between what may be written and what is protected in it."""
     for path in protected:
         parent = os.path.dirname(path)
@@ -223,7 +223,7 @@ def _is_home(folder: str) -> bool:
     return folder in map(os.path.realpath, homes)
 
 
-def _instructions(folder: str) -> Iterator[str]:
+def _list_instructions(folder: str) -> Iterator[str]:
     """Find what agents and programs start with; such a file may be made, but not changed."""
     known = AGENT_FOLDERS | PROTECTED_FILES
     found = (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name in known)
@@ -258,7 +258,7 @@ class User:
         """Choose who runs a command in our place. Reads the disk: call it in a thread.
 
         That is who owns the workspace, so that what is made there is his, and what is his can be
-        changed; where root does, and nothing has to be written, nobody.
+        changed; where root does, and nothing has to be written, the user `nobody`.
 
         Args:
             sandbox: the policy.
@@ -275,7 +275,7 @@ class User:
             return None
         owner = os.stat(workspace.root)
         if owner.st_uid:
-            return cls(owner.st_uid, _group(owner))
+            return cls(owner.st_uid, _find_group(owner))
         return cls(_NOBODY, _NOBODY) if limits_processes and sandbox.mode == "read-only" else None
 
     def environment(self, temporary: str) -> dict[str, str]:
@@ -289,7 +289,7 @@ class User:
         return {"HOME": home if os.path.isdir(home) else temporary, "USER": name, "LOGNAME": name}
 
 
-def _group(owner: os.stat_result) -> int:
+def _find_group(owner: os.stat_result) -> int:
     """Find the group of who owns something: not that of the thing, which may be anybody's."""
     try:
         return pwd.getpwuid(owner.st_uid).pw_gid
@@ -299,7 +299,7 @@ def _group(owner: os.stat_result) -> int:
 
 
 @dataclass(frozen=True)
-class TrialAs:
+class UserTrial:
     """What is tried as another user.
 
     Attributes:
@@ -320,11 +320,11 @@ class TrialAs:
         shown: Sequence[str],
         *,
         limits_processes: bool,
-    ) -> "TrialAs | None":
+    ) -> "UserTrial | None":
         """Choose a user, and what he must reach there; None where we run commands ourselves."""
         user = User.of(sandbox, workspace, limits_processes=limits_processes)
         if user is None:
             return None
-        ground = Ground.of(sandbox, workspace, shown)
+        ground = PolicyPaths.of(sandbox, workspace, shown)
         read = (os.path.realpath(workspace.root), *ground.shown)
         return cls(user, tuple(filter(os.path.exists, read)), ground.writable)

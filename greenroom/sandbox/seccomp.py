@@ -114,10 +114,10 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
         *(step for number in refused for step in _when(_EQUAL, number, _FAIL | _EPERM)),
         # Its flags lie in memory, where a filter can't look; programs fall back to clone.
         *_when(_EQUAL, _CLONE3, _FAIL | _ENOSYS),
-        *_on(known.socket, _allowing(_EQUAL, families)),
-        *_on(known.ioctl, _refusing(1, _EQUAL, _TYPING)),
-        *_on(known.clone, _refusing(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
-        *_on(known.unshare, _refusing(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
+        *_on(known.socket, _allow_values(_EQUAL, families)),
+        *_on(known.ioctl, _refuse_values(1, _EQUAL, _TYPING)),
+        *_on(known.clone, _refuse_values(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
+        *_on(known.unshare, _refuse_values(0, _ANY_BIT, [_NEW_USER_NAMESPACE])),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(steps)
@@ -140,13 +140,13 @@ def _on(number: int, then: list[bytes]) -> list[bytes]:
     return [_step(_EQUAL, number, 0, len(then)), *then]
 
 
-def _allowing(test: int, values: Iterable[int]) -> list[bytes]:
+def _allow_values(test: int, values: Iterable[int]) -> list[bytes]:
     """Allow a call whose first argument is one of these."""
     allowed = [step for value in values for step in _when(test, value, _ALLOW)]
     return [_step(_LOAD, _ARGUMENTS_AT), *allowed, _step(_RETURN, _FAIL | _EPERM)]
 
 
-def _refusing(argument: int, test: int, values: Iterable[int]) -> list[bytes]:
+def _refuse_values(argument: int, test: int, values: Iterable[int]) -> list[bytes]:
     """Refuse a call whose argument is one of these, or has one of these bits."""
     refused = [step for value in values for step in _when(test, value, _FAIL | _EPERM)]
     return [_step(_LOAD, _ARGUMENTS_AT + 8 * argument), *refused, _step(_RETURN, _ALLOW)]

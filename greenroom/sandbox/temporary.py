@@ -55,7 +55,7 @@ class TemporaryFolder:
         return cls(path, fd)
 
     def give(self, uid: int, gid: int) -> None:
-        """Let it belong to another user, whatever stands at its path by now.
+        """Let it belong to another user, whatever is at its path by now.
 
         Raises:
             OSError: it can't be given away.
@@ -109,7 +109,7 @@ def _remove_all(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# ---- Placeholders: empty folders and files where something that must not come to be would stand.
+# ---- Placeholders: empty folders and files where something that must not come to be would be.
 #
 # Only what exists can be mounted over. So a protected name that does not exist yet is made, empty and
 # with a mode that nothing else has, and removed when the last command that needs it has ended.
@@ -125,8 +125,8 @@ _never = threading.Event()
 class Placeholders:
     """Keeps placeholders in place, from `hold` to `release`, beside others who do so.
 
-    Each holder has a shared lock on the folder in which they stand, and the last one finds nobody
-    else there: so none is removed under a command that runs, in whatever process. Those of a process
+    Each holder has a shared lock on the folder in which they are, and the last one finds no other
+    there: so none is removed under a command that runs, in whatever process. Those of a process
     that was killed are known by their mode, and go with the next ones.
     """
 
@@ -169,7 +169,7 @@ class Placeholders:
             self._names.append(name)
 
     def release(self) -> None:
-        """Let go of all; what nobody else holds is removed."""
+        """Let go of all; what no other holds is removed."""
         for folder, fd in self._folders.items():
             with suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,13 +179,13 @@ class Placeholders:
 
     def _remove(self, folder: str) -> None:
         for name in self._names:
-            with suppress(OSError):  # somebody has made it his own, or removed it
+            with suppress(OSError):  # another program uses it, or has removed it
                 if os.path.dirname(name) == folder and _is_placeholder(name):
                     (os.rmdir if os.path.isdir(name) else os.unlink)(name)
 
 
 def _share(fd: int, folder: str) -> None:
-    """Take a shared lock; whoever removes placeholders has the other kind for a moment."""
+    """Take a shared lock; the one who removes placeholders has the other kind for a moment."""
     for _ in range(_ROUNDS):
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

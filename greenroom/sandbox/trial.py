@@ -8,10 +8,10 @@ or by `main` in a process that `enforce` has made another user's.
 
 The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
 `protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
-namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how many
-`processes` may be started, and paths that this user must be allowed to read and to write, with a NUL
-between them, as far as modes say. The answer is a JSON list of the parts that were held. What can't
-be asked here, since it needs more than one command, is not in it.
+namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how
+many `processes` may be started, and paths that this user must be allowed to read and to write, with
+a NUL between them, as far as modes say. The answer is a JSON list of the parts that were held. What
+can't be asked here, since it needs more than one command, is not in it.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _MEGABYTE = 1 << 20
 Questions = dict[str, str]
 
 
-def refused(*attempts: Callable[[], object]) -> bool:
+def is_refused(*attempts: Callable[[], object]) -> bool:
     """Whether the system refuses every one of these attempts."""
     for attempt in attempts:
         try:
@@ -62,7 +62,7 @@ def connect(path: str) -> None:
 
 
 def reach() -> None:
-    """Fix the other end of a UDP socket, for which nobody has to listen there."""
+    """Fix the other end of a UDP socket, for which no program has to listen there."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect(("127.0.0.1", 9))
 
@@ -130,18 +130,18 @@ def check_paths(asked: Questions) -> None:
                 sys.exit(f"it may not {verb} {path}")
 
 
-def limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
+def is_limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
     """Whether a limit of this process makes the system refuse an attempt."""
     before = resource.getrlimit(which)
     resource.setrlimit(which, (value, before[1]))
     try:
-        return refused(attempt)
+        return is_refused(attempt)
     finally:
         resource.setrlimit(which, before)
 
 
-def held(asked: Questions) -> "dict[str, bool]":
-    """Try everything; what is inside must work, or this is no sandbox but a wall."""
+def find_held(asked: Questions) -> "dict[str, bool]":
+    """Try everything; what is inside must work, or this is not a sandbox but a wall."""
     inside, outside = asked["inside"], asked["outside"]
     check_paths(asked)
     write(f"{os.environ.get('TMPDIR', inside)}/temporary")
@@ -149,7 +149,7 @@ def held(asked: Questions) -> "dict[str, bool]":
     os.rename(f"{inside}/new", f"{inside}/renamed")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     return {
-        "files": refused(
+        "files": is_refused(
             partial(write, f"{outside}/new"),
             partial(write, f"{outside}/file"),
             partial(os.truncate, f"{outside}/file", 0),
@@ -157,32 +157,32 @@ def held(asked: Questions) -> "dict[str, bool]":
             partial(os.unlink, f"{outside}/file"),
             partial(os.open, "/proc/sys/vm/overcommit_memory", os.O_WRONLY),
         ),
-        "attributes": refused(partial(os.chmod, f"{outside}/kept", 0o600)),
-        "protected": refused(
+        "attributes": is_refused(partial(os.chmod, f"{outside}/kept", 0o600)),
+        "protected": is_refused(
             partial(write, f"{asked['protected']}/new"),
             partial(os.rename, asked["protected"], f"{inside}/moved"),
             partial(os.makedirs, f"{inside}/.git/hooks"),
         ),
-        "hidden": refused(partial(read, asked["hidden"])),
-        "network": is_apart("net", asked["net"]) or refused(reach, offer),
-        "services": refused(partial(connect, asked["socket"])),
+        "hidden": is_refused(partial(read, asked["hidden"])),
+        "network": is_apart("net", asked["net"]) or is_refused(reach, offer),
+        "services": is_refused(partial(connect, asked["socket"])),
         "signals": is_apart("pid", asked["pid_namespace"])
-        or refused(partial(os.kill, int(asked["pid"]), 0)),
-        "syscalls": refused(trace),
-        "memory": limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
+        or is_refused(partial(os.kill, int(asked["pid"]), 0)),
+        "syscalls": is_refused(trace),
+        "memory": is_limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
         "cpu": resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY,
-        "file_size": limited(
+        "file_size": is_limited(
             resource.RLIMIT_FSIZE, 10, partial(write, f"{inside}/long", "x" * 100)
         ),
         "processes": bomb(int(asked["processes"]))
         if "processes" in asked
-        else limited(resource.RLIMIT_NPROC, 1, fork),
+        else is_limited(resource.RLIMIT_NPROC, 1, fork),
     }
 
 
 def main(questions: str) -> None:
     """Answer the questions."""
-    found = held(json.loads(questions))
+    found = find_held(json.loads(questions))
     sys.stdout.write(json.dumps([part for part, is_held in found.items() if is_held]))
 
 

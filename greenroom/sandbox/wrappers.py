@@ -1,4 +1,4 @@
-"""The programs that hold a command they are put in front of: bubblewrap on Linux, Seatbelt on macOS."""
+"""The programs that hold the command behind them: bubblewrap on Linux, Seatbelt on macOS."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from greenroom.sandbox.enforce import FILTER_FD
-from greenroom.sandbox.resolved_policy import Ground, is_below
+from greenroom.sandbox.resolved_policy import PolicyPaths, is_below
 
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
@@ -22,7 +22,7 @@ _Mount: TypeAlias = tuple[str, list[str]]
 
 def bubblewrap_command(
     program: str,
-    ground: Ground,
+    ground: PolicyPaths,
     *,
     unreadable: str,
     network: bool = False,
@@ -34,24 +34,24 @@ def bubblewrap_command(
     Args:
         program: where bubblewrap is.
         ground: what the command may do where; what is protected must exist by now.
-        unreadable: an empty file that nobody may read, to put in place of hidden files.
+        unreadable: an empty file that no one may read, to put in place of hidden files.
         network: whether the network is reached.
         filtered: whether a filter of system calls comes by `FILTER_FD`.
         becomes_user: whether the command is root at first and becomes another user then.
     """
-    shown = list(_shown(ground, network=network))
+    shown = list(_list_shown(ground, network=network))
     mounts = [
-        *_system(),
+        *_mount_system(),
         *(
             (path, ["--perms", "0755", "--dir", path])
-            for path in _above((*ground.writable, *shown), ground)
+            for path in _list_above((*ground.writable, *shown), ground)
         ),
         *((path, ["--bind", path, path]) for path in ground.writable),
         # What is mounted can't be moved.
         *((path, ["--bind", path, path]) for path in ground.pinned),
         *((path, ["--ro-bind", path, path]) for path in ground.protected),
         *((path, ["--ro-bind", path, path]) for path in shown),
-        *((path, _hiding(path, unreadable)) for path in ground.hidden),
+        *((path, _hide(path, unreadable)) for path in ground.hidden),
     ]
     # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
     mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
@@ -64,7 +64,7 @@ def bubblewrap_command(
         *("--ro-bind", "/", "/"),
         *(argument for _, arguments in mounts for argument in arguments),
         # Not before, since what lies below has to be mounted somewhere.
-        *(word for path in _sealed(ground) for word in ("--remount-ro", path)),
+        *(word for path in _list_sealed(ground) for word in ("--remount-ro", path)),
         # It may be closed to a root who has given up its rights.
         *("--chdir", "/" if becomes_user else ground.cwd),
         *(["--seccomp", str(FILTER_FD)] if filtered else []),
@@ -80,7 +80,7 @@ def _namespaces(*, network: bool, has_users: bool) -> list[str]:
     return [f"--unshare-{kind}" for kind in kinds]
 
 
-def _system() -> list[_Mount]:
+def _mount_system() -> list[_Mount]:
     """What every command gets in place of what the system has there: nothing of it is shared."""
     size = ["--perms", "1777", "--size", str(_BYTES), "--tmpfs"]
     return [
@@ -93,39 +93,39 @@ def _system() -> list[_Mount]:
     ]
 
 
-def _hiding(path: str, unreadable: str) -> list[str]:
+def _hide(path: str, unreadable: str) -> list[str]:
     if os.path.isdir(path):
         return ["--perms", "0111", "--tmpfs", path]  # what lies below may be open again
     return ["--ro-bind", unreadable, path]
 
 
-def _sealed(ground: Ground) -> Iterator[str]:
+def _list_sealed(ground: PolicyPaths) -> Iterator[str]:
     """Name the folders in which nothing may be made, and the settings that root could change."""
     yield from ("/dev", "/proc", "/run")
     yield from filter(os.path.isdir, ground.hidden)
 
 
-def _above(paths: Iterable[str], ground: Ground) -> Iterator[str]:
+def _list_above(paths: Iterable[str], ground: PolicyPaths) -> Iterator[str]:
     """Name the folders on the way to a path in what is empty inside.
 
     Bubblewrap would make them for its own user alone, and the command may be another's.
     """
-    empty = _empty(ground)
+    empty = _list_empty(ground)
     parents = dict.fromkeys(parent for path in paths for parent in Path(path).parents)
     return (str(each) for each in parents if is_below(str(each), empty) and str(each) not in empty)
 
 
-def _empty(ground: Ground) -> tuple[str, ...]:
+def _list_empty(ground: PolicyPaths) -> tuple[str, ...]:
     """Name the folders that hold nothing inside but what is mounted there."""
     return ("/run", "/dev/shm", TEMPORARY, *ground.hidden)  # noqa: S108
 
 
-def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
+def _list_shown(ground: PolicyPaths, *, network: bool) -> Iterator[str]:
     """Name what must be seen although its folder is not; what may be written is seen anyway."""
     names = [*ground.shown, ground.cwd]
     if network:
         names.append(os.path.realpath("/etc/resolv.conf"))
-    covered = _empty(ground)
+    covered = _list_empty(ground)
     for path in map(os.path.realpath, names):
         if not is_below(path, covered) or is_below(path, ground.writable):
             continue
@@ -133,16 +133,16 @@ def _shown(ground: Ground, *, network: bool) -> Iterator[str]:
             yield path
 
 
-# ---- Seatbelt: what `sandbox-exec` of macOS is told, as text.
+# ---- Seatbelt: the profile of `sandbox-exec` on macOS.
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
-def seatbelt_profile(ground: Ground, temporary: str, *, network: bool) -> str:
+def seatbelt_profile(ground: PolicyPaths, temporary: str, *, network: bool) -> str:
     """Return the profile of a command: of several lines that fit, the last one counts.
 
     Example:
-        >>> ground = Ground("/ws", ("/ws",), ("/ws/.git",), ("/ws/secret",), ())
+        >>> ground = PolicyPaths("/ws", ("/ws",), ("/ws/.git",), ("/ws/secret",), ())
         >>> print(seatbelt_profile(ground, "/private/tmp/x", network=False))
         (version 1)
         (allow default)
@@ -160,7 +160,7 @@ def seatbelt_profile(ground: Ground, temporary: str, *, network: bool) -> str:
     return "\n".join(_lines(ground, temporary, network=network))
 
 
-def _lines(ground: Ground, temporary: str, *, network: bool) -> Iterator[str]:
+def _lines(ground: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str]:
     yield "(version 1)"
     yield "(allow default)"
     yield "(deny file-write*)"
@@ -174,7 +174,7 @@ def _lines(ground: Ground, temporary: str, *, network: bool) -> Iterator[str]:
     ]
     # What lies deeper comes later, so that the most specific counts.
     rules.sort(key=lambda rule: len(Path(rule[0]).parts))
-    yield from (f"({what} (subpath {_quoted(path)}))" for path, what in rules)
+    yield from (f"({what} (subpath {_quote(path)}))" for path, what in rules)
     yield "(deny signal)"
     yield "(allow signal (target same-sandbox))"
     # It starts programs that are held by nothing.
@@ -183,6 +183,6 @@ def _lines(ground: Ground, temporary: str, *, network: bool) -> Iterator[str]:
         yield "(deny network*)"
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     text = path.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'

@@ -47,7 +47,7 @@ from greenroom.shell.programs import (
     abbreviates as abbreviates,
     extent as extent,
     read_only_commands as read_only_commands,
-    usage_of as usage_of,
+    read_usage as read_usage,
 )
 from greenroom.shell.words import (
     UNKNOWN as UNKNOWN,
@@ -55,5 +55,5 @@ from greenroom.shell.words import (
     SimpleCommand as SimpleCommand,
     Word as Word,
     basename as basename,
-    words_of as words_of,
+    extract_words as extract_words,
 )

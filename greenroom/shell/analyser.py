@@ -17,9 +17,9 @@ from greenroom.shell.cautions import (
     concerns_variables,
     find_cautions,
     is_display_setting,
+    list_run_values,
     may_hold_code,
     redefines,
-    run_values,
     sets,
 )
 from greenroom.shell.effects import Change, Command, Place, ShellEffect, Unknown
@@ -29,12 +29,12 @@ from greenroom.shell.programs import (
     SHELLS,
     WRAPPERS,
     Usage,
-    evaluated,
     extent,
     find_actions,
+    find_run_text,
     is_known,
     is_transparent,
-    usage_of,
+    read_usage,
 )
 from greenroom.shell.redirections import files_written, list_opened
 from greenroom.shell.words import (
@@ -95,7 +95,7 @@ def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
     if len(command) > MAX_LENGTH:
         return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
     facts = _gather(Analyser(place, len(command)).read_text(command))
-    if hidden := name_hidden(command):
+    if hidden := name_hidden_characters(command):
         why = f"the command holds characters that can't be seen: {hidden}"
         facts.insert(0, Unknown(reason=why))
     return facts or (Unknown(reason="the command holds nothing to run"),)
@@ -112,7 +112,7 @@ def list_program_effects(
         ['sets the variable DEBUG', 'timeout 5 ls', 'ls']
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
-        return (Unknown(reason="no usable command"),)
+        return (Unknown(reason="not a usable command"),)
     words = tuple(Word(word, quoted=True) for word in argv)
     assignments = tuple(Assignment(name, Word(value)) for name, value in environment)
     node = SimpleCommand(words, assignments)
@@ -126,7 +126,7 @@ def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
         facts += found
     except RecursionError:  # the caller stands deep in its own stack
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
-    return [*facts, *dict.fromkeys(find_posing_words(facts))]
+    return [*facts, *dict.fromkeys(find_disguised_words(facts))]
 
 
 class Analyser:
@@ -169,7 +169,7 @@ class Analyser:
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
-                    yield from run_values(node)
+                    yield from list_run_values(node)
             elif node.change:
                 yield Change(reason=node.reason)
             else:
@@ -199,7 +199,7 @@ class Analyser:
                 yield Unknown(
                     reason="changes what later words mean, or may run a command in a name"
                 )
-            yield from run_values(node)
+            yield from list_run_values(node)
         if self._written and self._runs_written(node):
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
@@ -242,7 +242,7 @@ class Analyser:
         if level >= MAX_LEVEL or self._inner_words < 0:
             yield Unknown(reason="too many commands inside commands")
             return
-        usage = usage_of(words)
+        usage = read_usage(words)
         found = find_cautions(usage)
         command = Command(
             argv=tuple(words),
@@ -259,7 +259,7 @@ class Analyser:
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
-            self.place = _moved(self.place, words)
+            self.place = _change_folder(self.place, words)
         yield from self._inner(command, usage, level, guard)
 
     def _unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
@@ -275,7 +275,7 @@ class Analyser:
     ) -> Iterator[ShellEffect]:
         """Take apart what a command runs: a text, or the program that its own words name."""
         name = basename(command.argv[0].text)
-        text = evaluated(command.argv)
+        text = find_run_text(command.argv)
         if text is not None:
             yield from self._inner_text(text, command, level, guard)
         elif name in WRAPPERS:
@@ -302,7 +302,7 @@ class Analyser:
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
             name, _, value = argv[start].text.partition("=")
             yield Change(reason=f"sets the variable {name}")
-            yield from run_values(Assignment(name, argv[start]._replace(text=value)))
+            yield from list_run_values(Assignment(name, argv[start]._replace(text=value)))
             start += 1
         inner = argv[start:]
         if inner and "fills" in kinds:
@@ -353,24 +353,24 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
     for chosen in product(*choices.values()):
         values = dict(zip(choices, chosen, strict=True))
         redirections = (
-            Redirection(each.operator, _filled(each.target, values)) for each in node.redirections
+            Redirection(each.operator, _fill(each.target, values)) for each in node.redirections
         )
         yield SimpleCommand(
-            tuple(_filled(word, values) for word in node.words),
+            tuple(_fill(word, values) for word in node.words),
             node.assignments,
             tuple(redirections),
             node.fed,
         )
 
 
-def _filled(word: Word, values: dict[str, Piece]) -> Word:
+def _fill(word: Word, values: dict[str, Piece]) -> Word:
     """Put the values of loops into a word."""
     if not any(piece.name in values for piece in word.pieces):
         return word
     return join([values.get(piece.name, piece) for piece in word.pieces])
 
 
-def _moved(place: Place, words: Sequence[Word]) -> Place:
+def _change_folder(place: Place, words: Sequence[Word]) -> Place:
     """Return the place after a change of folder, which may or may not take effect."""
     operands = [word for word in words[1:] if not _FOLDER_OPTION.fullmatch(word.text)]
     target = operands[0] if len(operands) == 1 else None
@@ -397,11 +397,11 @@ _HARMLESS = "\N{VARIATION SELECTOR-16}"
 MAX_NAMED = 5
 
 
-def name_hidden(text: str) -> str:
+def name_hidden_characters(text: str) -> str:
     r"""Name the control, invisible and direction-changing characters of a text; empty if none.
 
     Example:
-        >>> name_hidden("ls \u202e.txt")
+        >>> name_hidden_characters("ls \u202e.txt")
         'U+202E (RIGHT-TO-LEFT OVERRIDE)'
     """
     if text.isascii() and text.isprintable():
@@ -409,7 +409,7 @@ def name_hidden(text: str) -> str:
     return _named(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
 
 
-def find_posing_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
+def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
     """Find the programs, options, paths and hosts of commands that look like others in ASCII.
 
     Text in quotes is left alone, unless it is a path or a host, and so are words of a language.

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from greenroom.shell.effects import Command, ShellEffect, Unknown
 from greenroom.shell.programs import Usage, extent
-from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, words_of
+from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, extract_words
 
 # Variables: which settings change what runs, and which builtins set them.
 
@@ -65,7 +65,7 @@ def concerns_variables(node: Finding) -> bool:
     return isinstance(node, Assignment)
 
 
-def run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
+def list_run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
     """Say what programs may run that find it in a variable, for the sake of denials."""
     given = [node] if isinstance(node, Assignment) else list(node.assignments)
     if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
@@ -76,7 +76,7 @@ def run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
             continue
         if value.unknown:
             yield Unknown(reason=f"a program may run what is only known later: {value.text}")
-        if words := words_of(value.text):
+        if words := extract_words(value.text):
             yield Command(argv=tuple(map(Word, words)), guard=True, loose=True)
 
 
@@ -223,8 +223,8 @@ def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
 
     Example:
         >>> from greenroom.shell.words import Word
-        >>> from greenroom.shell.programs import usage_of
-        >>> find_cautions(usage_of([Word(each) for each in ("sort", "-ro", "file", "names")]))
+        >>> from greenroom.shell.programs import read_usage
+        >>> find_cautions(read_usage([Word(each) for each in ("sort", "-ro", "file", "names")]))
         ((1, '-ro lets sort write files or run programs'),)
     """
     argv, found = usage.argv, dict[int, str]()

@@ -51,7 +51,7 @@ class Disk:
         return at
 
     def _end(self, path: str) -> str:
-        """Follow the last name of a path whose other names are no links."""
+        """Follow the last name of a path whose other names are not links."""
         if path in self._ends:
             return self._ends[path]
         self._lookups += 1
@@ -63,7 +63,7 @@ class Disk:
         except FileNotFoundError:
             target = ""
             self._missing.add(path)
-        except OSError:  # which is no link
+        except OSError:  # it is not a link
             target = ""
         self._ends[path] = path  # what leads back here is a circle, and stands for itself
         if target:

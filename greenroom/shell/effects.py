@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from greenroom.core import visible
 from greenroom.shell.disk import MAX_LENGTH, Disk
-from greenroom.shell.glob import loosened
+from greenroom.shell.glob import loosen
 from greenroom.shell.words import Part, Word
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
@@ -226,30 +226,17 @@ class Place:
         """
         name = path
         if stars == "files":  # a long set may stand for a short name
-            name = loosened(path, quoted=not tilde or len(path) > MAX_LENGTH)
+            name = loosen(path, quoted=not tilde or len(path) > MAX_LENGTH)
         if not name or len(name) > MAX_LENGTH or "\0" in name:
-            return Unknown(reason=f"no usable path: {path[:60]!r}")
+            return Unknown(reason=f"not a usable path: {path[:60]!r}")
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         try:
-            os.fsencode(name)  # which fails for what no disk can hold
-            meant = self._meant(name)
-            lexical = [_normal(each) for each in meant]
-            # A program follows links before it goes up; a tool may go up first. Judge both.
-            spelled = meant if meant == lexical else (*meant, *lexical)
-            real = [self.disk.real(each) for each in spelled]
-            patterns = lexical if stars == "search" else []
-            if stars == "files":
-                found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
-                if not patterns:
-                    lexical += found
-                # What else a pattern may name is asked about, except where only links lead.
-                seen = set(found) if patterns else set()
-                real += [each for each in map(self.disk.real, found) if each not in seen]
+            lexical, real, patterns = self._resolve(name, stars)
         except (OSError, ValueError) as error:
-            return Unknown(reason=f"no usable path: {path!r}: {error}")
+            return Unknown(reason=f"not a usable path: {path!r}: {error}")
         return PathUse(
             kind=kind,
             text=path,
@@ -260,6 +247,28 @@ class Place:
             patterns=tuple(patterns),
             command=command,
         )
+
+    def _resolve(self, name: str, stars: Stars) -> tuple[list[str], list[str], list[str]]:
+        """Find what a name may mean: as it is written, with links followed, and what stays a pattern.
+
+        Raises:
+            OSError, ValueError: no disk can hold it.
+        """
+        os.fsencode(name)  # which fails for what no disk can hold
+        meant = self._meant(name)
+        lexical = [_normal(each) for each in meant]
+        # A program follows links before it goes up; a tool may go up first. Judge both.
+        spelled = meant if meant == lexical else (*meant, *lexical)
+        real = [self.disk.real(each) for each in spelled]
+        patterns = lexical if stars == "search" else []
+        if stars == "files":
+            found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
+            if not patterns:
+                lexical += found
+            # What else a pattern may name is asked about, except where only links lead.
+            seen = set(found) if patterns else set()
+            real += [each for each in map(self.disk.real, found) if each not in seen]
+        return lexical, real, patterns
 
     def _meant(self, name: str) -> list[str]:
         """Begin a path in each folder, also where it leads by the links of a process.

@@ -164,11 +164,11 @@ def _find_braces(text: str) -> list[int]:
     return first
 
 
-def loosened(text: str, *, quoted: bool) -> str:
+def loosen(text: str, *, quoted: bool) -> str:
     """Write a star for the sets of a name whose characters can't be told: classes, or quoted ones.
 
     Example:
-        >>> loosened("a/x[[:digit:]][ab].c", quoted=False), loosened("[a-c]x", quoted=True)
+        >>> loosen("a/x[[:digit:]][ab].c", quoted=False), loosen("[a-c]x", quoted=True)
         ('a/x*.c', '*x')
     """
     if not (_CLASS.search(text) or (quoted and "[" in text)):

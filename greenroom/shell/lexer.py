@@ -1,4 +1,4 @@
-"""Words of a shell text: plain ones, quotes, and what stands behind a dollar sign or a backtick.
+"""Words of a shell text: plain ones, quotes, and what follows a dollar sign or a backtick.
 
 The shell evaluates the *values* of the variables that arithmetic names, subscripts and the commands
 inside them included; so an expression is as safe as what its variables hold.
@@ -78,7 +78,7 @@ class Findings:
     computes: bool = False
 
     def unclear(self, reason: str, *, change: bool = False) -> None:
-        """Note something that can't be told, or a change that is no command."""
+        """Note something that can't be told, or a change that is not a command."""
         self.nodes.append(Unclear(reason, change))
 
     @cached_property

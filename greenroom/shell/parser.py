@@ -36,7 +36,7 @@ _KEYWORD = re.compile(rf"(?:{_RESERVED.pattern}|time){_KEYWORD_END}")
 _COMPOUND = re.compile(rf"\(\(?|(?:if|for|while|until|case|\[\[|\{{){_KEYWORD_END}")
 _BODY = re.compile(rf"(?:do|\{{){_KEYWORD_END}")
 _IN = re.compile(r"in(?=[ \t\n;])")
-# A command of plain words, the first of which is no keyword and sets nothing.
+# A command of plain words, the first of which is not a keyword and sets nothing.
 _PLAIN = re.compile(
     rf"(?!{_KEYWORD.pattern}|[A-Za-z0-9_]++\+?=){PLAIN_WORDS.pattern}"
     r"[ \t]*+(?=[\n;|)]|&(?!>)|\Z)",

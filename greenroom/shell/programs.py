@@ -180,12 +180,12 @@ class Usage(NamedTuple):
         return start if all(word.static for word in self.argv[:start]) else None
 
 
-def usage_of(argv: Sequence[Word]) -> Usage:
+def read_usage(argv: Sequence[Word]) -> Usage:
     """Take a command apart as its program does.
 
     Example:
         >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in usage_of(words).parts:
+        >>> for part in read_usage(words).parts:
         ...     print(part.at, part.option, part.value)
         1 -n None
         1 -k 2
@@ -272,7 +272,7 @@ def extent(usage: Usage) -> Extent:
     """Say what a command without cautions does with what its words name.
 
     Example:
-        >>> [extent(usage_of([Word(each) for each in line.split()])) for line in (
+        >>> [extent(read_usage([Word(each) for each in line.split()])) for line in (
         ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
         ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
     """
@@ -301,7 +301,7 @@ def _is_listing(usage: Usage) -> bool:
     return any("$" in each for each in (marks, *(part.marks for part in options)))
 
 
-def evaluated(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+def find_run_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     """Find the words of the text that a command runs as commands; None if it runs none.
 
     There are no words where it comes from the standard input.

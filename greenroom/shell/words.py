@@ -52,7 +52,7 @@ class Word(NamedTuple):
         dynamic: part of it is only known at run time.
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
-        quoted: part of it was quoted, so it is no keyword and no tilde path.
+        quoted: part of it was quoted, so it is neither a keyword nor a tilde path.
         pieces: the parts of a dynamic word.
     """
 
@@ -133,11 +133,11 @@ def basename(program: str) -> str:
     return program.rpartition("/")[2]
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def extract_words(text: str) -> tuple[str, ...]:
     """Split a text that may be run into words, whatever stands between them.
 
     Example:
-        >>> words_of("ls;$(r'm' -rf x)")
+        >>> extract_words("ls;$(r'm' -rf x)")
         ('ls', 'rm', '-rf', 'x')
     """
     text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
@@ -291,7 +291,7 @@ class SimpleCommand(NamedTuple):
 
 
 class Unclear(NamedTuple):
-    """Something whose effect can't be told; `change` marks what is understood but is no command.
+    """Something whose effect can't be told; `change` marks what is understood but is not a command.
 
     A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
     anything else is never allowed without asking.

@@ -1,20 +1,28 @@
-"""One whole life of an agent in one call, and everything that came of it."""
+"""One whole life of an agent in one call: who answers it, and everything that came of it."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections import deque
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from math import floor
 from pathlib import Path
-from typing import TypeAlias, TypeVar, TypeVarTuple, Unpack
+from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 import trio
 from trio.testing import MockClock
 
 from greenroom.core import (
     AgentNotRunningError,
+    Answer,
+    ConfigurationError,
     ContentBlock,
+    Lagged,
     Message,
     OutputChunk,
+    PermissionRequest,
+    RuleDecision,
+    SubAgentOutput,
     TurnError,
     TurnStatus,
 )
@@ -27,10 +35,137 @@ from greenroom.runtime import (
     TurnResult,
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
-from greenroom.testing.approver import ScriptedApprover
+
+# -- a person who answers permission requests as the test wrote -------------------------------------
+
+ScriptedAnswer: TypeAlias = (
+    Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
+)
+"""What a script is made of: a decision, a whole `Answer`, or a function of the request."""
+
+_NOT_WRITTEN = Answer(
+    RuleDecision.DENY, message="the test's approver has no answer for this request", by="script"
+)
+
+
+class ScriptedApprover:
+    """Answers the permission requests of an agent and its subagents, each with the next answer.
+
+    A request beyond the script is denied, and `check()` fails; so does an answer that nobody asked
+    for. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
+
+    Attributes:
+        requests: what it was asked, in order.
+        unexpected: those of them for which no answer was written.
+
+    Example:
+        ```python
+        approver = ScriptedApprover("allow", Answer(RuleDecision.DENY, message="not on Sundays"))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(approver.attend, handle)
+            result = await handle.ask("Tidy up.")
+        assert [request.tool_name for request in approver.requests] == ["Bash", "Write"]
+        ```
+    """
+
+    def __init__(self, *answers: ScriptedAnswer) -> None:
+        """Take the answers in order.
+
+        Raises:
+            ConfigurationError: something is no answer.
+        """
+        for answer in answers:
+            if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
+                raise ConfigurationError(
+                    f"{answer!r} is no answer",
+                    hint="write 'allow', 'deny', an Answer, or a function of the request",
+                )
+        self.requests: list[PermissionRequest] = []
+        self.unexpected: list[PermissionRequest] = []
+        self._script = deque(answers)
+        self._seen: set[str] = set()
+
+    @property
+    def unused(self) -> int:
+        """How many answers nobody has asked for yet."""
+        return len(self._script)
+
+    async def attend(
+        self,
+        handle: AgentHandle,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Answer for this agent, and for its subagents, until it has ended.
+
+        With `await nursery.start(approver.attend, handle)` it is registered before the next line.
+
+        Raises:
+            ValueError: an answer is neither allow nor deny.
+            BaseException: whatever an answer that is a function raises, such as a failed `assert`.
+        """
+        async with handle.subscribe(replay="none", answers=True) as chunks:
+            task_status.started()
+            await self._answer_all(handle)
+            async for chunk in chunks:
+                if isinstance(_unwrapped(chunk), (PermissionRequest, Lagged)):
+                    await self._answer_all(handle)
+
+    def check(self) -> None:
+        """Fail unless each request had an answer in the script, and each answer its request.
+
+        Raises:
+            AssertionError: it was asked something else than written.
+        """
+        self.check_requests()
+        assert not self._script, f"answers that nobody asked for: {len(self._script)}"
+
+    def check_requests(self) -> None:
+        """Fail unless each request had an answer in the script; some answers may be unused.
+
+        Raises:
+            AssertionError: it was asked more than written.
+        """
+        asked = "; ".join(f"{each.tool_name}: {each.action}" for each in self.unexpected)
+        assert not self.unexpected, f"no answer was written for these requests: {asked}"
+
+    async def _answer_all(self, handle: AgentHandle) -> None:
+        """Answer what is open; the handle knows it better than a reader that may have lagged."""
+        for request in await handle.pending():
+            if request.request_id in self._seen:
+                continue
+            self._seen.add(request.request_id)
+            self.requests.append(request)
+            answer = self._next(request)
+            await handle.respond_permission(
+                request.request_id,
+                answer.decision,
+                remember=answer.remember,
+                message=answer.message,
+                input=answer.input,
+                by=answer.by,
+            )
+
+    def _next(self, request: PermissionRequest) -> Answer:
+        if not self._script:
+            self.unexpected.append(request)
+            return _NOT_WRITTEN
+        answer = self._script.popleft()
+        while callable(answer):
+            answer = answer(request)
+        return answer if isinstance(answer, Answer) else Answer(RuleDecision(answer))
+
+
+def _unwrapped(chunk: OutputChunk) -> OutputChunk:
+    while isinstance(chunk, SubAgentOutput):
+        chunk = chunk.chunk
+    return chunk
+
 
 Ts = TypeVarTuple("Ts")
 Chunk = TypeVar("Chunk")
+
+# -- the run ----------------------------------------------------------------------------------------
 
 Content: TypeAlias = str | Iterable[ContentBlock]
 """What an agent can be told: a text, or content blocks."""
@@ -259,3 +394,31 @@ def _only(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+# -- a stream as one line of letters: what came, in which order, and when ---------------------------
+
+
+async def marbles(
+    chunks: AsyncIterable[OutputChunk], letters: Mapping[type[OutputChunk], str]
+) -> str:
+    """Read a stream to its end, and draw it: a letter for each chunk, a dash for each second.
+
+    Seconds are those of trio's clock since the call, so with a clock that jumps an hour costs nothing;
+    beside threads, processes and sockets it tells how fast the machine is. Chunks of kinds without a
+    letter are left out, and so are the seconds after the last letter.
+
+    Example:
+        ```python
+        line = await marbles(handle.stream(), {ToolStart: "(", ToolEnd: ")", Done: "|"})
+        assert line == "(--)|"
+        ```
+    """
+    start, passed, drawn = trio.current_time(), 0, ""
+    async for chunk in chunks:
+        if letter := letters.get(type(chunk)):
+            # A millionth of a second belongs to the second that it ends: clocks add up in floats.
+            seconds = floor(trio.current_time() - start + 1e-6)
+            drawn += "-" * (seconds - passed) + letter
+            passed = seconds
+    return drawn

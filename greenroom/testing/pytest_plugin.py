@@ -25,7 +25,7 @@ from trio.testing import MockClock
 from greenroom.runtime import AgentRuntime
 from greenroom.session import InMemoryStore
 from greenroom.testing.agent_run import AgentRun, run_agent as run_agent_in
-from greenroom.testing.real_calls import forbid_model_calls as forbid_calls
+from greenroom.testing.models import forbid_model_calls as forbid_calls
 
 if TYPE_CHECKING:
     from trio.abc import Clock, Instrument

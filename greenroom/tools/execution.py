@@ -1,7 +1,7 @@
 """Execution: how one call runs behind the gate.
 
-A tool's failure is a result, its time is bounded, and a text that is too long is cut and kept in a file. A
-plain function runs in a thread, which can be left behind but not stopped.
+A tool's failure is a result, its time is bounded, and a text that is too long is cut and kept in a
+file. A plain function runs in a thread, which can be left behind but not stopped.
 """
 
 import dataclasses
@@ -77,9 +77,9 @@ async def execute_tool(
         with trio.move_on_after(tool.timeout):
             # Before it is cut: what is left out goes to a file, and half a value is a secret, too.
             result = conceal(await _run(tool, input, context), context)
-            return _check_result(tool, await capped(result, tool.name, context))
+            return _check_result(tool, await cut_text(result, tool.name, context))
     except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
-        return conceal(_failed(tool, error, context), context)
+        return conceal(_make_error_result(tool, error, context), context)
     return ToolResult.error(
         f"{tool.name} was stopped: it did not finish within {tool.timeout:g} seconds.",
         ToolStatus.TIMEOUT,
@@ -93,7 +93,7 @@ async def _run(
 ) -> ToolResult:
     result: object = await tool.tool.execute(input, context)
     if not isinstance(result, ToolResult):
-        raise ToolError(f"{tool.name} returned {type(result).__name__}, which is no ToolResult")
+        raise ToolError(f"{tool.name} returned {type(result).__name__}, which is not a ToolResult")
     return result
 
 
@@ -105,7 +105,9 @@ def _check_result(tool: _CheckedTool, result: ToolResult) -> ToolResult:
         raise ToolError(f"{tool.name} returned a result that can't be used: {error}") from error
 
 
-def _failed(tool: _CheckedTool, error: BaseException, context: AgentContext) -> ToolResult:
+def _make_error_result(
+    tool: _CheckedTool, error: BaseException, context: AgentContext
+) -> ToolResult:
     """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
     found = leaves(error)
     passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
@@ -208,7 +210,7 @@ class _Work(Generic[T]):
     def run(self) -> T:
         with self._lock:
             if self._given_up:
-                raise RuntimeError("given up before it began")  # nobody is left to see this
+                raise RuntimeError("given up before it began")  # it is not seen any more
             self._running = True
         try:
             return self._function(self._context)
@@ -225,16 +227,18 @@ class _Work(Generic[T]):
     def _from_thread(self, hook: Callable[[Unpack[Ts]], None]) -> Callable[[Unpack[Ts]], None]:
         """Make a hook callable from any thread; it is dumb once the call has been left behind."""
 
-        def report(*told: *Ts) -> None:
+        def report(*arguments: *Ts) -> None:
             if not self._given_up:
                 with suppress(trio.RunFinishedError):  # it left a thread of its own behind
-                    trio.from_thread.run_sync(self._receive, hook, *told, trio_token=self._token)
+                    trio.from_thread.run_sync(
+                        self._receive, hook, *arguments, trio_token=self._token
+                    )
 
         return report
 
-    def _receive(self, hook: Callable[[Unpack[Ts]], None], *told: *Ts) -> None:
+    def _receive(self, hook: Callable[[Unpack[Ts]], None], *arguments: *Ts) -> None:
         if not self._given_up:
-            hook(*told)
+            hook(*arguments)
 
 
 def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
@@ -274,12 +278,12 @@ class SpillFolder:
         self._finalizer()
 
 
-async def capped(
+async def cut_text(
     result: ToolResult, tool_name: str, context: AgentContext, limit: int = MAX_TEXT
 ) -> ToolResult:
     """Cut the text of a result to `limit` characters, in total; images and documents stay.
 
-    The head and the tail remain, and between them stands where the whole text lies: in a file
+    The head and the tail remain, and between them the place of the whole text is named: in a file
     under `context.spill_folder`, or where that is empty in a `SpillFolder` among the resources. If
     the file can't be written, the text is cut all the same, and says so. A folder keeps the newest
     200 files, of 200 MB together; the older ones go.
@@ -290,7 +294,9 @@ async def capped(
     whole = "\n".join(texts)
     metadata = dict(result.metadata)
     try:
-        folder = _folder(context)  # here and not in the thread, so that two calls get one folder
+        folder = _find_folder(
+            context
+        )  # here and not in the thread, so that two calls get one folder
         path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
     except OSError as error:
         _log.warning("the long output of %s could not be kept: %s", tool_name, error)
@@ -300,11 +306,11 @@ async def capped(
         extent = "the whole text" if len(whole) <= MAX_FILE else "more of its head and tail"
         note = f"{extent} is in {path}"
     others = tuple(block for block in result.content if not isinstance(block, TextBlock))
-    text = TextBlock(_ends(whole, limit, note))
+    text = TextBlock(_keep_ends(whole, limit, note))
     return replace(result, content=(text, *others), metadata=metadata)
 
 
-def _ends(text: str, limit: int, note: str) -> str:
+def _keep_ends(text: str, limit: int, note: str) -> str:
     """Keep the head and the tail, the head being the longer: it says what the text is."""
     marker = f"\n\n… {len(text):,} characters in all, the middle is left out; {note} …\n\n"
     room = max(limit - len(marker), 2)
@@ -317,7 +323,7 @@ def _write(text: str, tool_name: str, folder: Path) -> str:
         raise OSError(errno.ELOOP, "the folder for it is a link", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
-    kept = text if len(text) <= MAX_FILE else _ends(text, MAX_FILE, "it was too long to keep")
+    kept = text if len(text) <= MAX_FILE else _keep_ends(text, MAX_FILE, "it was too long to keep")
     data = valid_unicode(kept).encode()
     _make_room(folder, len(data))
     path.touch(mode=0o600)  # it may hold what is not for others
@@ -342,7 +348,7 @@ def _make_room(folder: Path, size: int) -> None:
         count, total = count - 1, total - stat.st_size
 
 
-def _folder(context: AgentContext) -> Path:
+def _find_folder(context: AgentContext) -> Path:
     if context.spill_folder:
         return Path(context.spill_folder)
     folder = context.resources.get(SpillFolder)

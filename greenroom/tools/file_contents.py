@@ -1,7 +1,7 @@
 """The files of a workspace: how one path is, what it held, and how it is put back.
 
-`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function here
-blocks: call them in a thread of trio's.
+`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function
+here blocks: call them in a thread of trio's.
 """
 
 import hashlib
@@ -109,12 +109,12 @@ def _read(folder: int, name: str, unread: FileState) -> Look:
 
 def _link(target: str) -> FileState:
     if not is_unicode(target):
-        return FileState("other", problem="it is a link to a name that is no Unicode")
+        return FileState("other", problem="it is a link to a name that is not Unicode")
     return FileState("link", target=target)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a name can stand in JSON: one that is no UTF-8 on the disk can't."""
+    """Whether a name can be in JSON: one that is not UTF-8 on the disk can't."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -181,7 +181,7 @@ class Packs:
         """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
 
         If the block raises, there is no new pack. One without a content is not written. Packs that
-        somebody else has added or removed are noticed here.
+        another process has added or removed are noticed here.
 
         Raises:
             OSError: the disk refused; the packs are as they were.
@@ -286,7 +286,7 @@ def _is_pack(entry: "os.DirEntry[str]") -> bool:
 
 
 def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:
-    """List what a pack holds, up to what is no pack's line."""
+    """List what a pack holds, up to what is not a pack's line."""
     with open(path, "rb") as file:
         while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
             digest, size = found[1].decode(), int(found[2])

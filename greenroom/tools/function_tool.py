@@ -1,4 +1,4 @@
-"""Tools out of what is at hand: `@tool` makes one of a typed function, `as_tool` of what is nearly one."""
+"""`@tool` makes a tool of a typed function, `as_tool` of what is nearly a tool."""
 
 import functools
 import inspect
@@ -31,7 +31,7 @@ from greenroom.core import (
 from greenroom.sandbox import Sandbox
 from greenroom.tools.execution import run_blocking
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
-from greenroom.tools.isolation.worker_pool import files_of, run_isolated
+from greenroom.tools.isolation.worker_pool import list_files, run_isolated
 from greenroom.tools.protocol import (
     DEFAULT_TIMEOUT,
     OPTIONAL_MEMBERS,
@@ -97,7 +97,7 @@ class FunctionTool(Generic[P, R]):
         """
         _check_function(function)
         functools.update_wrapper(self, function)
-        self._function = function
+        self._find_execute = function
         self._effects = effects
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
         self.name = name or function.__name__
@@ -162,7 +162,7 @@ class FunctionTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
-        return self._function(*args, **kwargs)
+        return self._find_execute(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -172,13 +172,13 @@ class FunctionTool(Generic[P, R]):
         return plain_info(self.name, input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
-        """State what the call would do, as far as the decorator was told how."""
+        """State what the call would do, as far as the decorator was given a function for it."""
         return self._effects(input, context) if self._effects else ()
 
     @property
     def sandbox_files(self) -> Sequence[str]:
         """Files that a call must be able to read in its sandbox."""
-        return files_of(self._reference) if self._reference else ()
+        return list_files(self._reference) if self._reference else ()
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Turn the input into typed arguments, call the function, and wrap what it returns.
@@ -189,7 +189,7 @@ class FunctionTool(Generic[P, R]):
         if self.runs_on == "client":
             return await context.client_result()
         if self._reference:
-            self._reference.check(self._function, self)
+            self._reference.check(self._find_execute, self)
             return await run_isolated(
                 self._reference,
                 self.name,
@@ -221,11 +221,11 @@ class FunctionTool(Generic[P, R]):
         return to_result(self.name, outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
-        return cast("_Function", self._function)(**self._arguments.bind(input, context))
+        return cast("_Function", self._find_execute)(**self._arguments.bind(input, context))
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool` can be told; `tool` says what each means."""
+    """The options of `@tool`; `tool` says what each means."""
 
     name: str | None
     category: str
@@ -260,14 +260,14 @@ def tool(
     The model's input is turned into the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
 
-    An async function runs as it is. A plain one runs in a thread, which nobody can stop: after a
+    An async function runs as it is. A plain one runs in a thread, which can't be stopped: after a
     time-out or an interrupt it is left behind and reported to `context.abandoned`. It may call
     `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
     end early it can call `trio.from_thread.check_cancelled`.
 
     With `isolation="process"` a plain function runs in a process of its own, which is killed with all
     that it has started after a time-out or an interrupt, and when it goes beyond its `limits`. The
-    function has to stand at the top of a module, so that the process can import it. Its arguments are
+    function has to be at the top of a module, so that the process can import it. Its arguments are
     made there, by the same rules, and its result and what it prints and reports come back; of the
     context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
 
@@ -299,7 +299,7 @@ def tool(
     Example:
         >>> @tool(category="read")
         ... async def greet(name: str, times: int = 1) -> str:
-        ...     \"\"\"Greet somebody.
+        ...     \"\"\"Greet a person.
         ...
         ...     Args:
         ...         name: who is greeted.
@@ -317,7 +317,7 @@ def tool(
 
 def _check_function(function: object) -> None:
     if not inspect.isroutine(function):
-        raise ToolError(f"{function!r} is no function", hint="@tool decorates functions")
+        raise ToolError(f"{function!r} is not a function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolError(
             f"{function.__name__} yields, so it has no single result",
@@ -397,7 +397,7 @@ class _AdaptedTool:
     def __init__(self, thing: object) -> None:
         """Read what the object says of itself."""
         self.name = _text(thing, "name")
-        self._execute = _function(thing, self.name)
+        self._execute = _find_execute(thing, self.name)
         schema, self.parameters = _schema(thing, self.name)
         self.description = (
             _text(thing, "description")
@@ -408,7 +408,7 @@ class _AdaptedTool:
         for member in OPTIONAL_MEMBERS:
             if hasattr(thing, member):
                 setattr(self, member, getattr(thing, member))
-        self._bind = _convention(self._execute, self.name, self.parameters)
+        self._bind = _find_convention(self._execute, self.name, self.parameters)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -426,7 +426,7 @@ class _AdaptedTool:
             outcome = await run_blocking(call, self.name, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
-        return _translated(outcome) or to_result(self.name, outcome)
+        return _read_result(outcome) or to_result(self.name, outcome)
 
 
 def _text(thing: object, member: str) -> str:
@@ -434,7 +434,7 @@ def _text(thing: object, member: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _function(thing: object, name: str) -> _Execute:
+def _find_execute(thing: object, name: str) -> _Execute:
     found: object = getattr(thing, "execute", None)
     if not name or not callable(found):
         what = "execute that can be called" if name else "name"
@@ -442,7 +442,7 @@ def _function(thing: object, name: str) -> _Execute:
         if callable(getattr(thing, "as_tool", None)):
             hint = "pass what its as_tool() returns"
         raise ToolError(
-            f"{name or type(thing).__name__} is no tool: it has no {what}",
+            f"{name or type(thing).__name__} is not a tool: it has no {what}",
             hint=hint,
         )
     return cast("_Execute", found)
@@ -456,11 +456,11 @@ def _schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
         if isinstance(inner, Mapping):
             return found, inner
     raise ToolError(
-        f"{name} is no tool: it has no JSON Schema", hint=f"give it one as {', '.join(_SCHEMAS)}"
+        f"{name} is not a tool: it has no JSON Schema", hint=f"give it one as {', '.join(_SCHEMAS)}"
     )
 
 
-def _convention(
+def _find_convention(
     execute: _Execute, name: str, schema: Mapping[str, object]
 ) -> Callable[[dict[str, object], AgentContext], object]:
     """Find out from its signature how a function wants to be given its input."""
@@ -491,8 +491,8 @@ def _convention(
     )
 
 
-def _translated(value: object) -> ToolResult | None:
-    """Read a result of another type, so that a failure stays one; None where it is no such thing."""
+def _read_result(value: object) -> ToolResult | None:
+    """Read a result of another type, so that a failure stays one; None where it is not one."""
     content: object = getattr(value, "content", None)
     is_result = hasattr(value, "status") or hasattr(value, "is_error")
     if isinstance(value, ToolResult) or not isinstance(content, str) or not is_result:

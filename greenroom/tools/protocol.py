@@ -95,7 +95,7 @@ class Tool(Protocol):
     async def execute(self, input: dict[str, object], context: AgentContext, /) -> ToolResult:  # noqa: A002
         """Run the call. The input satisfies `parameters`.
 
-        Raise `ToolError` to tell the model what went wrong; any other exception is told as its type
+        Raise `ToolError` to tell the model what went wrong; any other exception is reported by its type
         and message, and logged with its traceback.
         """
         ...
@@ -118,7 +118,7 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
 # ---- What a tool says of its calls.
 #
 # Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the tool's own
-# word, and what a tool says of itself is no reason to let it run.
+# word, and what a tool says of itself is not a reason to let it run.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,7 @@ class RegisteredTool:
         name = tool.name
         if not isinstance(name, str) or not _is_name(name):
             raise ToolError(
-                f"{str(name)[:80]!r} is no name for a tool",
+                f"{str(name)[:80]!r} is not a name for a tool",
                 hint="use 1 to 64 letters, digits, '_' and '-'; dots between them count as two",
             )
         parameters = _parameters(tool)
@@ -180,12 +180,12 @@ def _check_members(tool: object) -> None:
     if missing:
         hint = "decorate the function with @tool" if callable(tool) else "pass as_tool(…) of it"
         label = getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__)
-        raise ToolError(f"{label} is no tool: it has no {', no '.join(missing)}", hint=hint)
+        raise ToolError(f"{label} is not a tool: it has no {', no '.join(missing)}", hint=hint)
     for member in ("info", "execute"):
         if not callable(getattr(tool, member)):
-            raise ToolError(f"{tool!r} is no tool: its {member} can't be called")
+            raise ToolError(f"{tool!r} is not a tool: its {member} can't be called")
     if not isinstance(getattr(tool, "parameters", None), Mapping):
-        raise ToolError(f"{tool!r} is no tool: its parameters are no JSON Schema object")
+        raise ToolError(f"{tool!r} is not a tool: its parameters are not a JSON Schema object")
 
 
 def _parameters(tool: Tool) -> dict[str, object]:
@@ -193,14 +193,14 @@ def _parameters(tool: Tool) -> dict[str, object]:
     try:
         copy = serde.loads(serde.dumps(dict(tool.parameters)))
     except serde.InvalidJSONError as error:
-        raise ToolError(f"tool {tool.name}: its schema is no JSON: {error}") from error
+        raise ToolError(f"tool {tool.name}: its schema is not JSON: {error}") from error
     return cast("dict[str, object]", copy)
 
 
 def _text(tool: Tool, member: str) -> str:
     value: object = getattr(tool, member)
     if not isinstance(value, str):
-        raise ToolError(f"tool {tool.name}: its {member} is no text")
+        raise ToolError(f"tool {tool.name}: its {member} is not text")
     return value
 
 
@@ -348,7 +348,7 @@ class ToolRegistry:
 
 
 class _Extended(ToolRegistry):
-    """A registry that stands on another one; of two tools of one name, its own wins."""
+    """A registry on top of another one; of two tools of one name, its own wins."""
 
     def __init__(self, below: ToolRegistry, tools: Iterable[Tool]) -> None:
         self._below = below
@@ -390,7 +390,7 @@ async def run_batch(
     limit: int = 5,
     on_result: Callable[[int, ToolResult], None] | None = None,
 ) -> list[ToolResult]:
-    """Run the calls of one reply; the results stand in the calls' order.
+    """Run the calls of one reply; the results are in the calls' order.
 
     They run side by side, at most `limit` at a time and begun in order, when every one of their
     tools is marked concurrent; otherwise one after the other. A failed call stops no other.
@@ -399,7 +399,7 @@ async def run_batch(
         calls: name, input and context of each call.
         tools: what each goes through.
         limit: how many run at a time; at least one does.
-        on_result: told the index and the result of each call as soon as it has ended; so on a
+        on_result: called with the index and the result of each call as soon as it has ended; so on a
             cancel, the caller knows of every call that had ended.
 
     Example:

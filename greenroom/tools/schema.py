@@ -1,4 +1,4 @@
-"""The schema of a tool: what a function's signature and docstring say, as JSON Schema and as arguments."""
+"""The schema of a tool, made of a function's signature and docstring, and its typed arguments."""
 
 import functools
 import inspect
@@ -97,16 +97,16 @@ def portable(hint: object) -> object:
     Before Python 3.12 each is put anew as one of `typing_extensions`, which comes with pydantic.
     One that holds itself stays as it is, and pydantic says what to do about it.
     """
-    return hint if sys.version_info >= (3, 12) else _rebuilt(hint, frozenset())
+    return hint if sys.version_info >= (3, 12) else _rebuild(hint, frozenset())
 
 
-def _rebuilt(hint: object, outer: frozenset[object]) -> object:
+def _rebuild(hint: object, outer: frozenset[object]) -> object:
     if is_typeddict(hint):
         return hint if hint in outer else _typed_dict(cast("type", hint), outer | {hint})
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return Annotated[(_rebuilt(arguments[0], outer), *arguments[1:])]
-    rebuilt = tuple(_rebuilt(argument, outer) for argument in arguments)
+        return Annotated[(_rebuild(arguments[0], outer), *arguments[1:])]
+    rebuilt = tuple(_rebuild(argument, outer) for argument in arguments)
     if rebuilt == arguments:
         return hint
     if origin in (Union, types.UnionType):
@@ -122,7 +122,7 @@ def _typed_dict(kind: type, outer: frozenset[object]) -> object:
     for name, hint in get_type_hints(kind, include_extras=True).items():
         marker = get_origin(hint)
         stated = marker in (Required, NotRequired)
-        inner = _rebuilt(get_args(hint)[0] if stated else hint, outer)
+        inner = _rebuild(get_args(hint)[0] if stated else hint, outer)
         needed = marker is Required if stated else name in required
         fields[name] = Required[inner] if needed else NotRequired[inner]
     rebuilt = TypedDict(kind.__name__, fields)  # type: ignore[misc]  # fields known at run time
@@ -152,7 +152,7 @@ class Arguments:
         self._name = name
         hints = _hints(function, name)
         parameters = inspect.signature(function).parameters.values()
-        makers = {p.name: _maker(hints.get(p.name)) for p in parameters}
+        makers = {p.name: _find_maker(hints.get(p.name)) for p in parameters}
         self._injected = {each: make for each, make in makers.items() if make is not None}
         fields = [p for p in parameters if p.name not in self._injected]
         for parameter in fields:
@@ -173,7 +173,7 @@ class Arguments:
         try:
             values = self._model.model_validate(input)
         except ValidationError as error:
-            raise ToolError(f"{self._name}: the input does not fit: {_told(error)}") from None
+            raise ToolError(f"{self._name}: the input does not fit: {_reported(error)}") from None
         arguments = {
             parameter: getattr(values, field)
             for field, parameter in self._parameters.items()
@@ -211,7 +211,7 @@ def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
         raise ToolError(f"tool {name}: its type hints can't be read: {error}") from None
 
 
-def _maker(hint: object) -> Callable[[AgentContext], object] | None:
+def _find_maker(hint: object) -> Callable[[AgentContext], object] | None:
     """Return what makes a value of this type from the context of a call; None where the model gives it.
 
     That is so for AgentContext, for a class that has `from_context`, and for an Optional or Annotated
@@ -222,11 +222,11 @@ def _maker(hint: object) -> Callable[[AgentContext], object] | None:
     """
     origin = get_origin(hint)
     if origin is Annotated:
-        return _maker(get_args(hint)[0])
+        return _find_maker(get_args(hint)[0])
     if origin in (Union, types.UnionType):
-        return next(filter(None, map(_maker, get_args(hint))), None)
+        return next(filter(None, map(_find_maker, get_args(hint))), None)
     if hint is AgentContext:
-        return _itself
+        return _return_context
     kind = origin or hint
     if not isinstance(kind, type) or not hasattr(kind, "from_context"):
         return None
@@ -240,7 +240,7 @@ def _maker(hint: object) -> Callable[[AgentContext], object] | None:
     return make
 
 
-def _itself(context: AgentContext) -> AgentContext:
+def _return_context(context: AgentContext) -> AgentContext:
     return context
 
 
@@ -248,7 +248,7 @@ def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str
     place = f"tool {name}: the parameter {parameter.name!r}"
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise ToolError(
-            f"{place} stands for any number of arguments, which no schema can name",
+            f"{place} takes any number of arguments, which no schema can name",
             hint="name each parameter, or take one list",
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -259,9 +259,9 @@ def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str
 
 def _how_to_type(tool: str, parameter: str) -> str:
     if parameter == "self":
-        return "a method is no tool: write a function, and find the object in context.resources"
+        return "a method is not a tool: write a function, and find the object in context.resources"
     if tool == "<lambda>":
-        return "a lambda is no tool: write a function with def, a name and types"
+        return "a lambda is not a tool: write a function with def, a name and types"
     return f"write `{parameter}: str`, or its type"
 
 
@@ -271,11 +271,11 @@ def _build(
     hints: Mapping[str, object],
     descriptions: Mapping[str, str],
 ) -> tuple["type[BaseModel]", dict[str, object]]:
-    """Make the model and its schema, or say which parameter stands in the way."""
+    """Make the model and its schema, or say which parameter prevents it."""
     from pydantic.errors import PydanticUserError
 
     fields = {
-        f"f{i}": (_described(hints[p.name]), _field(p, hints[p.name], descriptions))
+        f"f{i}": (_without_texts(hints[p.name]), _field(p, hints[p.name], descriptions))
         for i, p in enumerate(parameters)
     }
     try:
@@ -315,7 +315,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _described(hint: object) -> object:
+def _without_texts(hint: object) -> object:
     """Take the texts out of `Annotated[int, "how many"]`; `_field` makes descriptions of them."""
     if get_origin(hint) is not Annotated:
         return hint
@@ -352,7 +352,7 @@ def _json_schema(model: "type[BaseModel]") -> dict[str, object]:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Plain(GenerateJsonSchema):
-        # A default that is no JSON stays out of the schema; the function has it all the same.
+        # A default that is not JSON stays out of the schema; the function has it all the same.
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
         def field_title_should_be_set(self, schema: object) -> bool:
@@ -363,7 +363,7 @@ def _json_schema(model: "type[BaseModel]") -> dict[str, object]:
     return schema
 
 
-def _told(error: "ValidationError") -> str:
+def _reported(error: "ValidationError") -> str:
     """List the faults that pydantic found, without its links and without the values."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(

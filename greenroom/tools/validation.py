@@ -29,7 +29,7 @@ class InputValidator:
         """Check and compile the schema of the tool of this name.
 
         Raises:
-            ToolError: it is no valid schema, is not of type object, is nested too deeply, or
+            ToolError: it is not a valid schema, is not of type object, is nested too deeply, or
                 points to a schema that is not part of it; the message says where.
         """
         import referencing
@@ -57,8 +57,8 @@ class InputValidator:
 
     def _faults(self, value: object) -> list[str]:
         errors = sorted(self._errors(value), key=lambda error: list(map(str, error.absolute_path)))
-        # Several missing parameters are one fault, told once.
-        lines = list(dict.fromkeys(f"- {_explained(error)}" for error in errors))
+        # Several missing parameters are one fault.
+        lines = list(dict.fromkeys(f"- {_explain(error)}" for error in errors))
         if len(lines) > _MAX_FAULTS:
             lines[_MAX_FAULTS:] = [f"- and {len(lines) - _MAX_FAULTS} more"]
         return lines
@@ -79,8 +79,8 @@ def _check(name: str, schema: Mapping[str, object]) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ToolError(
-            f"tool {name}: the schema is broken at {_path(error.absolute_path)}: "
-            f"{_shortened(error.message)}"
+            f"tool {name}: the schema is broken at {_write_path(error.absolute_path)}: "
+            f"{_shorten(error.message)}"
         ) from None
     if schema.get("type") != "object":
         raise ToolError(
@@ -121,52 +121,52 @@ def _subschemas(resource: "Resource[object]") -> Iterator[object]:
         yield from _subschemas(part)
 
 
-def _explained(error: "ValidationError") -> str:
+def _explain(error: "ValidationError") -> str:
     explain = _EXPLANATIONS.get(str(error.validator))
-    reason = explain(error) if explain else _shortened(error.message)
-    place = _path(error.absolute_path)
+    reason = explain(error) if explain else _shorten(error.message)
+    place = _write_path(error.absolute_path)
     return valid_unicode(f"{place}: {reason}" if error.absolute_path else reason)
 
 
-def _missing(error: "ValidationError") -> str:
+def _explain_missing(error: "ValidationError") -> str:
     required = cast("list[str]", error.validator_value)
     missing = [name for name in required if name not in cast("dict[str, object]", error.instance)]
-    return _parameters(missing) + (" is missing" if len(missing) == 1 else " are missing")
+    return _name_parameters(missing) + (" is missing" if len(missing) == 1 else " are missing")
 
 
-def _unexpected(error: "ValidationError") -> str:
+def _explain_unexpected(error: "ValidationError") -> str:
     known = cast("dict[str, object]", cast("dict[str, object]", error.schema).get("properties", {}))
     extra = [name for name in cast("dict[str, object]", error.instance) if name not in known]
     allowed = ", ".join(known) or "none"
     verb = "does" if len(extra) == 1 else "do"
-    return f"{_parameters(extra)} {verb} not exist; there are: {allowed}"
+    return f"{_name_parameters(extra)} {verb} not exist; there are: {allowed}"
 
 
-def _parameters(names: list[str]) -> str:
-    quoted = ", ".join(repr(_shortened(name)) for name in names[:_MAX_FAULTS])
+def _name_parameters(names: list[str]) -> str:
+    quoted = ", ".join(repr(_shorten(name)) for name in names[:_MAX_FAULTS])
     return f"the parameter {quoted}" if len(names) == 1 else f"the parameters {quoted}"
 
 
-def _wrong_type(error: "ValidationError") -> str:
+def _explain_type(error: "ValidationError") -> str:
     expected = error.validator_value
     names = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
-    return f"expected {names}, got {_kind(error.instance)} {_value(error.instance)}".rstrip()
+    return f"expected {names}, got {_name_type(error.instance)} {_write_value(error.instance)}".rstrip()
 
 
-def _not_listed(error: "ValidationError") -> str:
+def _explain_enum(error: "ValidationError") -> str:
     allowed = ", ".join(map(repr, cast("list[object]", error.validator_value)))
-    return f"expected one of {_shortened(allowed)}, got {_value(error.instance)}"
+    return f"expected one of {_shorten(allowed)}, got {_write_value(error.instance)}"
 
 
 _EXPLANATIONS: dict[str, Callable[["ValidationError"], str]] = {
-    "required": _missing,
-    "additionalProperties": _unexpected,
-    "type": _wrong_type,
-    "enum": _not_listed,
+    "required": _explain_missing,
+    "additionalProperties": _explain_unexpected,
+    "type": _explain_type,
+    "enum": _explain_enum,
 }
 
 
-def _kind(value: object) -> str:
+def _name_type(value: object) -> str:
     """Name the type of a value as JSON Schema does."""
     if value is None:
         return "null"
@@ -176,15 +176,15 @@ def _kind(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-def _value(value: object) -> str:
+def _write_value(value: object) -> str:
     return "" if value is None else clip(repr(value), _MAX_VALUE)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return clip(text, _MAX_MESSAGE)
 
 
-def _path(parts: object) -> str:
+def _write_path(parts: object) -> str:
     """Write the way to a value as `todos[0].status`; the value itself is `input`."""
     path = ""
     for part in cast("list[str | int]", parts):

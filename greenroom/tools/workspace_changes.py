@@ -1,8 +1,8 @@
 """What calls do to the files of a workspace: seen and kept. It knows of no session.
 
-A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes it. When
-it opens, the files that calls name are kept, and before a command all files are surveyed (`Coverage`); when
-it closes, what has changed is found by comparing.
+A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes
+it. When it opens, the files that calls name are kept, and before a command all files are surveyed
+(`Coverage`); when it closes, what has changed is found by comparing.
 """
 
 import os
@@ -160,13 +160,15 @@ class Window:
         if not real.is_relative_to(self.root) or real == self.root:
             self.gaps.append(f"{label} is outside of the workspace")
         elif label != str(real) and not is_unicode(str(real)):
-            self.gaps.append(f"{label} has a name that is no Unicode")
+            self.gaps.append(f"{label} has a name that is not Unicode")
         elif len(self.declared) < MAX_CHANGES:
-            self.declared[real.relative_to(self.root).as_posix()] = self._held(look_at(real))
+            self.declared[real.relative_to(self.root).as_posix()] = self._limit_content(
+                look_at(real)
+            )
         else:
             self.gaps.append(f"{label} is one file more than can be on record")
 
-    def _held(self, look: Look) -> Look:
+    def _limit_content(self, look: Look) -> Look:
         """Keep no more contents in memory than a pack takes."""
         held = sum(len(each.content or b"") for each in self.declared.values())
         return (
@@ -247,7 +249,7 @@ T = TypeVar("T")
 class WorkspaceRecorder:
     """Records what the calls of one agent do to the files below a root.
 
-    Files that calls name are kept up to 10 MB each. Before a command, whose files nobody can name,
+    Files that calls name are kept up to 10 MB each. Before a command, whose files can't be named beforehand,
     all files are stamped, and those of up to 256 KB kept, 32 MB at the most; a file that was kept
     and has not changed costs its stamp alone from then on.
     """
@@ -282,7 +284,7 @@ class WorkspaceRecorder:
         if window.stamps is not None:
             now = await _in_time(lambda late: _survey_again(window, late))
             if passed_over := sorted(window.coverage.passed_over):
-                window.gaps.append(_not_looked_at(passed_over))
+                window.gaps.append(_describe_passed_over(passed_over))
         return await _in_time(lambda late: self._compare(window, now, late))
 
     def _survey(self, window: Window, late: threading.Event) -> None:
@@ -305,11 +307,11 @@ class WorkspaceRecorder:
         try:
             with self._packs.writing(flush=self._flush) as writer:
                 for path, look in window.declared.items():
-                    window.declared[path] = _kept(look, writer)
+                    window.declared[path] = _keep_content(look, writer)
                 has_room = True
                 for path, stamp in (window.stamps or {}).items():
                     trio.from_thread.check_cancelled()
-                    if (known := self._kept_state(path, stamp)) is not None:
+                    if (known := self._find_known_state(path, stamp)) is not None:
                         window.states[path] = known
                     elif has_room and not late.is_set():
                         has_room = self._keep_one(window, path, stamp, writer)
@@ -336,7 +338,7 @@ class WorkspaceRecorder:
                 self._known[path] = look.stamp, look.state
         return True
 
-    def _kept_state(self, path: str, stamp: Stamp) -> FileState | None:
+    def _find_known_state(self, path: str, stamp: Stamp) -> FileState | None:
         """Return how a file is that was kept before and has not changed; else None."""
         known, state = self._known.get(path, (None, FileState("absent")))
         if known != stamp or (state.kind == "file" and state.digest not in self._packs):
@@ -355,7 +357,7 @@ class WorkspaceRecorder:
             elif (change := window.change(path, self._packs)) is None:
                 continue
             elif not is_unicode(path):
-                window.gaps.append(f"{visible(path)} was changed, and its name is no Unicode")
+                window.gaps.append(f"{visible(path)} was changed, and its name is not Unicode")
             elif len(found) < MAX_CHANGES:
                 found.append(change)
             else:
@@ -370,7 +372,7 @@ class WorkspaceRecorder:
 _COPIED = (stat.S_IFREG, stat.S_IFLNK)
 
 
-def _not_looked_at(paths: Sequence[str]) -> str:
+def _describe_passed_over(paths: Sequence[str]) -> str:
     """Say that commands may have changed what git ignores or keeps for itself."""
     named = ", ".join(visible(path) for path in paths[:_NAMED])
     more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
@@ -386,7 +388,7 @@ def _survey_again(window: Window, late: threading.Event) -> dict[str, Stamp] | N
     return found
 
 
-def _kept(look: Look, writer: PackWriter) -> Look:
+def _keep_content(look: Look, writer: PackWriter) -> Look:
     """Keep a content, and hold it in memory no longer."""
     if look.content is not None:
         writer.add(look.state.digest, look.content)

@@ -96,7 +96,7 @@ _COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
 # What is taken away, how, and the groups of cases that are asked.
 MUTANTS = {
     "invisible characters are asked about": (
-        [("shell.analyser.name_hidden", lambda _: "")],
+        [("shell.analyser.name_hidden_characters", lambda _: "")],
         ["quote", "url"],
     ),
     "a comment ends with its line": (
@@ -234,7 +234,10 @@ MUTANTS = {
         ["path"],
     ),
     "a glob is no name": ([("shell.words._is_pattern", no)], ["dynamic", "quote"]),
-    "texts for shells are commands": ([("shell.analyser.evaluated", lambda argv: None)], ["wrap"]),
+    "texts for shells are commands": (
+        [("shell.analyser.find_run_text", lambda argv: None)],
+        ["wrap"],
+    ),
     "shells that read a file or their input": (
         [("shell.programs._file", lambda argv, at: None)],
         ["wrap", "dynamic"],
@@ -271,7 +274,7 @@ MUTANTS = {
     "a prefix ends at a word": (
         [
             (
-                "permissions.matching.begins",
+                "permissions.matching.begins_with",
                 lambda argv, prefix: (
                     len(argv) >= len(prefix)
                     and all(w.text.startswith(p) for w, p in zip(argv, prefix, strict=False))
@@ -292,7 +295,7 @@ MUTANTS = {
     "an allowance is about known words": (
         [
             (
-                "permissions.matching.begins",
+                "permissions.matching.begins_with",
                 lambda argv, prefix: [w.text for w in argv[: len(prefix)]] == list(prefix),
             )
         ],
@@ -303,11 +306,11 @@ MUTANTS = {
         ["quote"],
     ),
     "a denial means every spelling of an option": (
-        [("permissions.matching.gives", lambda word, option: word == option)],
+        [("permissions.matching.turns_on", lambda word, option: word == option)],
         ["flags"],
     ),
     "a program that runs its words": (
-        [("permissions.matching.stands_in", no), ("shell.analyser.RUNNERS", frozenset())],
+        [("permissions.matching.occurs_in", no), ("shell.analyser.RUNNERS", frozenset())],
         ["wrap"],
     ),
     "words that are not known may be options": (
@@ -341,20 +344,20 @@ MUTANTS = {
         ["path"],
     ),
     "builtins change what later words mean": ([("shell.analyser.redefines", no)], ["dynamic"]),
-    "values of variables are run": ([("shell.analyser.run_values", nothing)], ["env"]),
+    "values of variables are run": ([("shell.analyser.list_run_values", nothing)], ["env"]),
     "a file is run that was just written": (
         [("shell.analyser.files_written", nothing)],
         ["dynamic"],
     ),
     "operands are in a folder": (
-        [("shell.analyser._moved", lambda place, words: place)],
+        [("shell.analyser._change_folder", lambda place, words: place)],
         ["path"],
     ),
     "what is left out is not read": (
         [("permissions.call._LEFT_OUT", re.compile("(?!)"))],
         ["path"],
     ),
-    "operands are files": ([("permissions.evaluator.operands", nothing)], ["path"]),
+    "operands are files": ([("permissions.evaluator.find_operands", nothing)], ["path"]),
     "a glob stands for files": ([("permissions.patterns.PathPattern.overlaps", no)], ["path"]),
     "denied paths have no case": (
         [

@@ -527,6 +527,6 @@ def test_statistics_count_the_rules_by_scope_and_those_of_the_managers_above():
 
 def test_a_text_in_place_of_a_rule_is_refused_and_no_rule_is_added():
     manager = PermissionManager()
-    with pytest.raises(TypeError, match=r"'Bash\(ls\)' is no rule: write PermissionRule"):
+    with pytest.raises(TypeError, match=r"'Bash\(ls\)' is not a rule: write PermissionRule"):
         manager.add_rules([PermissionRule.allow_tool("Read"), "Bash(ls)"])
     assert manager.rules == ()

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.matcher import quoted_words, split_words
+from greenroom.permissions.matcher import quote_words, split_words
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
@@ -199,7 +199,7 @@ MATCHERS = st.one_of(
     st.fixed_dictionaries(
         {
             **COMMON,
-            "command_prefix": several(COMMANDS.map(quoted_words)),
+            "command_prefix": several(COMMANDS.map(quote_words)),
             "argv_exact": st.one_of(st.just(()), COMMANDS),
             "regex": several(EXPRESSIONS),
             "redirect_to": several(PATHS),
@@ -225,4 +225,4 @@ def test_a_matcher_as_it_is_shown_is_accepted_and_equal(fields):
 
 @given(COMMANDS)
 def test_words_are_written_so_that_a_shell_reads_them_again(words):
-    assert split_words(quoted_words(words)) == words
+    assert split_words(quote_words(words)) == words

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
+from greenroom.fs import durable
 from greenroom.permissions import (
     PermissionManager,
     PermissionRule,
@@ -16,7 +17,7 @@ from greenroom.permissions import (
     keep_rules,
     read_rules,
     rules_digest,
-    tightening,
+    tighten,
     user_rules_path,
 )
 from greenroom.permissions.rule_file import store_rules
@@ -247,14 +248,14 @@ def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(durable, "sync", refuse)
     with pytest.raises(RuleFileError, match="No space left"):
         store_rules(tmp_path / "rules.json", RULES)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_untrusted_project_may_only_tighten():
-    kept = tightening([*RULES, PermissionRule.deny_tool("Write")])
+    kept = tighten([*RULES, PermissionRule.deny_tool("Write")])
     assert {rule.decision for rule in kept} == {RuleDecision.DENY, RuleDecision.ASK}
 
 

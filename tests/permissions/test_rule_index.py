@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.call import read_call
-from greenroom.permissions.evaluator import judge
+from greenroom.permissions.evaluator import evaluate
 from greenroom.permissions.scopes import RuleIndex
 from greenroom.shell import disk
 from greenroom.shell.disk import Disk
@@ -127,7 +127,7 @@ calls = st.one_of(
 def test_an_index_finds_what_looking_at_every_rule_finds(rules, calls):
     for tool, arguments in calls:
         call = read_call(tool, arguments, CONTEXT)
-        assert judge(call, RuleIndex(rules)) == judge(call, Scan(rules))
+        assert evaluate(call, RuleIndex(rules)) == evaluate(call, Scan(rules))
 
 
 def test_few_of_many_rules_are_looked_at():

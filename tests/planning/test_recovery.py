@@ -47,7 +47,7 @@ from greenroom.planning import (
 )
 from greenroom.resilience import Backoff
 from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async
-from greenroom.testing.fuzz import stage
+from greenroom.testing.fuzz import sweep
 from greenroom.tools import calculator, tool
 from tests.planning.planned import Planned
 
@@ -173,7 +173,7 @@ def test_where_much_fails_by_chance_the_answer_is_right(caplog):
     right = 0
     for seed in range(SEEDS):
         caplog.clear()
-        with stage.repeatable(seed):  # which task goes first decides what fails
+        with sweep.repeatable(seed):  # which task goes first decides what fails
             clock = MockClock(autojump_threshold=0)
             result, run, recoveries, failed = trio.run(run_six_steps, seed, clock=clock)
         assert result.status in (TurnStatus.COMPLETED, TurnStatus.FAILED)

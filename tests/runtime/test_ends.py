@@ -48,6 +48,24 @@ async def crash(agent):
     raise ValueError("broken")
 
 
+@pytest.mark.parametrize("function", [idle, crash])
+async def test_no_state_follows_a_final_one(runtime, function):
+    kept = []
+
+    async def keep(agent):
+        kept.append(agent)
+        await function(agent)
+
+    handle = runtime.spawn(new(), keep)
+    await wait_all_tasks_blocked()
+    await handle.shutdown()
+    last = handle.state
+    assert last.is_final
+    with pytest.raises(TurnError, match="it has ended"):
+        kept[0].set_state(AgentState.processing())
+    assert handle.state == last
+
+
 async def test_a_crash_is_a_value_and_the_siblings_live(runtime, caplog):
     neighbour = runtime.spawn(new(), idle)
     handle = runtime.spawn(new(), crash, name="bad")

@@ -226,7 +226,6 @@ class Dog:
         self.clock = Clock()
         monkeypatch.setattr(watchdog, "time", self.clock)
         self.dog = watchdog.Watchdog()
-        self.pulse = self.dog._pulse
         self.frames = {}
         monkeypatch.setattr(self.dog._view, "stack", lambda: self.stack)
         monkeypatch.setattr(self.dog._view, "describe", lambda stack: ("x", str(stack), ""))
@@ -235,12 +234,12 @@ class Dog:
     def look(self, after, worked=None):
         self.clock.now += after
         self.clock.cpu += after if worked is None else worked
-        self.pulse.woken.set()  # so that it does not wait in real time
+        self.dog._woken.set()  # so that it does not wait in real time
         self.dog._pause_and_look(1.0)
 
     def step(self):
-        self.pulse.before_io_wait(0)
-        self.pulse.after_io_wait(0)
+        self.dog.before_io_wait(0)
+        self.dog.after_io_wait(0)
 
 
 @pytest.fixture
@@ -268,7 +267,7 @@ async def test_a_loop_that_goes_round_or_waits_is_not_blocked(dog, report):
     for _ in range(20):
         dog.step()
         dog.look(0.25)
-    dog.pulse.before_io_wait(1000)
+    dog.dog.before_io_wait(1000)
     for _ in range(20):
         dog.look(0.25)
     assert report.messages == []
@@ -317,7 +316,7 @@ async def test_time_in_which_the_thread_could_not_run_but_the_process_did_counts
 
 
 async def test_a_thread_that_was_late_while_the_loop_waited_reports_nothing(dog, report):
-    dog.pulse.before_io_wait(1000)
+    dog.dog.before_io_wait(1000)
     dog.look(5.25)
     dog.look(5.25)
     assert report.messages == []

@@ -9,7 +9,7 @@ import pytest
 
 from greenroom.core import AgentContext, Workspace
 from greenroom.sandbox import examination
-from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.examination import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from tests.sandbox.held import Held, in_turns
 
@@ -37,8 +37,8 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def leave(tier: str) -> None:
         monkeypatch.setattr(examination, "_found", examined.setdefault(tier, []))
-        ways = [way for way in candidates() if way.tier in (tier, "limits")]
-        monkeypatch.setattr(examination, "candidates", lambda: iter(ways))
+        ways = [way for way in list_candidates() if way.tier in (tier, "limits")]
+        monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
 
     return leave
 

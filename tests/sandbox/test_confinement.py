@@ -10,12 +10,12 @@ from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.sandbox import confinement, examination
 from greenroom.sandbox.confinement import open_confinement
 from greenroom.sandbox.report import Mechanisms, report_on
-from greenroom.sandbox.resolved_policy import Ground
+from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.sandbox.wrappers import bubblewrap_command, seatbelt_profile
 from greenroom.tools import Bash, Sandbox
 from tests.sandbox.held import Held
 
-GROUND = Ground("/ws", ("/ws",), ("/ws/.git",), ("/home/secret",), ("/opt/python",))
+GROUND = PolicyPaths("/ws", ("/ws",), ("/ws/.git",), ("/home/secret",), ("/opt/python",))
 
 
 async def test_macos_runs_the_command_under_its_profile(
@@ -33,14 +33,14 @@ async def test_macos_runs_the_command_under_its_profile(
     result = await tool.execute({"command": "cd /; echo $TMPDIR; cd $OLDPWD; pwd"}, context)
     temporary, cwd = result.text.splitlines()[:2]
     assert cwd == str(root)
-    ground = Ground.of(tool.sandbox, context.workspace, ())
+    ground = PolicyPaths.of(tool.sandbox, context.workspace, ())
     profile = (tmp_path / "profile").read_text()
     assert profile == seatbelt_profile(ground, temporary, network=True) + "\n"
     assert result.metadata["sandbox"]["tier"] == "seatbelt"  # type: ignore[index]
 
 
 def test_in_a_profile_the_most_specific_line_is_the_last() -> None:
-    ground = Ground(
+    ground = PolicyPaths(
         cwd="/home/me/ws",
         writable=("/home/me/ws",),
         protected=("/home/me/ws/.git",),
@@ -60,7 +60,7 @@ def test_in_a_profile_the_most_specific_line_is_the_last() -> None:
 
 
 def test_a_path_can_not_break_out_of_its_line() -> None:
-    ground = Ground("/ws", ('/ws/"))(allow file-write* (subpath "/',), (), ("/a\\",), ())
+    ground = PolicyPaths("/ws", ('/ws/"))(allow file-write* (subpath "/',), (), ("/a\\",), ())
     lines = seatbelt_profile(ground, "/t", network=False).splitlines()
     assert (
         '(allow file-read* file-write* (subpath "/ws/\\"))(allow file-write* (subpath \\"/"))'
@@ -109,7 +109,9 @@ def test_where_the_command_becomes_another_user_all_is_apart_but_users() -> None
 def test_bubblewrap_shows_what_a_command_needs_of_hidden_folders(tmp_path: Path) -> None:
     needed = tmp_path / "needed"
     needed.touch()
-    ground = Ground("/ws", ("/ws",), (), (str(tmp_path),), (str(needed), str(tmp_path / "gone")))
+    ground = PolicyPaths(
+        "/ws", ("/ws",), (), (str(tmp_path),), (str(needed), str(tmp_path / "gone"))
+    )
     words = bubblewrap_command("bwrap", ground, unreadable="/none", network=True, filtered=False)
     hidden = position(words, "--tmpfs", str(tmp_path))
     assert position(words, "--ro-bind", str(needed), str(needed)) > hidden

@@ -148,7 +148,7 @@ try:
 except OSError as error:
     print(error.strerror)
 """.replace("HIDDEN", repr(str(tmp_path / "secret")))
-    assert become(code) == "more than 3 names stand beside what is hidden"
+    assert become(code) == "more than 3 names are beside what is hidden"
 
 
 def test_a_filter_refuses_calls_with_the_error_of_a_missing_right() -> None:

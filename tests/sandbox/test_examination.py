@@ -12,7 +12,7 @@ import trio
 from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, Workspace
 from greenroom.sandbox import enforce, examination
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.examination import list_candidates
 from greenroom.sandbox.process import Exit
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.seccomp import seccomp_filter
@@ -27,7 +27,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def offering(monkeypatch: pytest.MonkeyPatch, *ways: Mechanisms) -> None:
-    monkeypatch.setattr(examination, "candidates", lambda: iter(ways))
+    monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
 
 
 def program(folder: Path, text: str) -> str:
@@ -38,8 +38,8 @@ def program(folder: Path, text: str) -> str:
 
 
 async def test_what_bubblewrap_holds_where_it_works() -> None:
-    way = next(candidates())
-    held = await examination._tried(way)
+    way = next(list_candidates())
+    held = await examination._try_way(way)
     if way.tier != "bubblewrap" or isinstance(held, str):
         pytest.skip("no bubblewrap here, or no namespaces for it")
     assert held >= {
@@ -58,8 +58,8 @@ async def test_what_bubblewrap_holds_where_it_works() -> None:
 
 
 async def test_what_landlock_holds_where_it_works() -> None:
-    ways = [way for way in candidates() if way.tier == "landlock"]
-    held = await examination._tried(ways[0]) if enforce.landlock_version() >= 3 else ""
+    ways = [way for way in list_candidates() if way.tier == "landlock"]
+    held = await examination._try_way(ways[0]) if enforce.landlock_version() >= 3 else ""
     if isinstance(held, str):
         pytest.skip("no Landlock here, or an old one")
     assert held >= {"files", "hidden", "network", "services", "syscalls", "file_size"}
@@ -68,7 +68,7 @@ async def test_what_landlock_holds_where_it_works() -> None:
 
 
 async def test_what_limits_alone_do_not_hold_is_said() -> None:
-    held = await examination._tried(Mechanisms("limits"))
+    held = await examination._try_way(Mechanisms("limits"))
     assert isinstance(held, frozenset)
     assert not held & {"files", "attributes", "protected", "hidden", "network", "signals"}
     assert held >= {"cpu", "file_size"}
@@ -117,7 +117,7 @@ async def test_one_that_leaves_something_behind_is_passed_over(
         return Exit(0, left=True)
 
     monkeypatch.setattr(examination, "run_contained", leaving)
-    told = await examination._tried(Mechanisms("limits"))
+    told = await examination._try_way(Mechanisms("limits"))
     assert told == "what the trial started could not be ended"
 
 
@@ -144,13 +144,13 @@ async def test_a_full_disk_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(examination, "_questions", fail)
+    monkeypatch.setattr(examination, "_prepare_trial", fail)
     offering(monkeypatch, Mechanisms("limits"))
     assert "No space left" in (await examine_sandbox(Sandbox())).why["files"]
 
 
 async def test_where_nothing_works_all_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "_tried", lambda _: failing())
+    monkeypatch.setattr(examination, "_try_way", lambda _: failing())
 
     async def failing() -> str:
         return "it broke"
@@ -212,9 +212,9 @@ async def test_without_a_filter_for_this_processor_its_parts_are_missing(
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert seccomp_filter(()) is None
     for tier in ("bubblewrap", "landlock"):
-        ways = [replace(way, filtered=False) for way in candidates() if way.tier == tier]
+        ways = [replace(way, filtered=False) for way in list_candidates() if way.tier == tier]
         for way in ways:
-            held = await examination._tried(way)
+            held = await examination._try_way(way)
             assert "syscalls" not in held
             if tier == "landlock":
                 assert "network" not in held
@@ -223,7 +223,7 @@ async def test_without_a_filter_for_this_processor_its_parts_are_missing(
 async def test_where_no_group_can_be_made_each_process_is_limited(
     monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
-    ways = [replace(way, cgroups=CgroupPlaces()) for way in candidates()]
+    ways = [replace(way, cgroups=CgroupPlaces()) for way in list_candidates()]
     offering(monkeypatch, *ways)
     report = await examine_sandbox(Sandbox())
     assert report.enforced["memory"] == "RLIMIT_AS, each process"
@@ -239,17 +239,17 @@ async def test_where_no_group_can_be_made_each_process_is_limited(
 
 def test_macos_is_offered_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.platform", "freebsd14")
-    assert [way.tier for way in candidates()] == ["limits"]
+    assert [way.tier for way in list_candidates()] == ["limits"]
     monkeypatch.setattr("sys.platform", "darwin")
-    assert [way.tier for way in candidates()] == ["limits"]
+    assert [way.tier for way in list_candidates()] == ["limits"]
     monkeypatch.setattr("greenroom.sandbox.examination.SANDBOX_EXEC", str(tmp_path))
-    assert [way.tier for way in candidates()] == ["seatbelt", "limits"]
+    assert [way.tier for way in list_candidates()] == ["seatbelt", "limits"]
 
 
 def test_a_machine_without_anything_is_offered_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.setattr(enforce, "landlock_version", lambda: 0)
-    (way,) = candidates()
+    (way,) = list_candidates()
     assert way.tier == "limits"
     assert way.why == {
         "bubblewrap": "the program bwrap is not installed",

@@ -7,7 +7,7 @@ import pytest
 
 from greenroom.core import SandboxUnavailableError, Workspace
 from greenroom.sandbox import resolved_policy as ground
-from greenroom.sandbox.resolved_policy import Ground
+from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.tools import Bash, Sandbox, examine_sandbox
 from tests.sandbox.held import Held
 
@@ -52,10 +52,10 @@ def test_a_name_in_a_workspace_below_something_hidden_is_another_one(secret: Pat
     workspace = secret.parents[1] / "workspace"
     workspace.mkdir()
     os.link(secret, workspace / "other")
-    found = Ground.of(Sandbox(deny_read=(str(secret.parents[1]),)), Workspace(workspace))
+    found = PolicyPaths.of(Sandbox(deny_read=(str(secret.parents[1]),)), Workspace(workspace))
     assert found.linked == (str(secret),)
     (workspace / "other").unlink()
-    found = Ground.of(Sandbox(deny_read=(str(secret.parents[1]),)), Workspace(workspace))
+    found = PolicyPaths.of(Sandbox(deny_read=(str(secret.parents[1]),)), Workspace(workspace))
     assert (found.linked, found.is_traced) == ((), True)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from greenroom.core import Workspace
 from greenroom.sandbox import resolved_policy as nested
-from greenroom.sandbox.report import Mechanisms, in_place, report_on
-from greenroom.sandbox.resolved_policy import Ground, Nested
+from greenroom.sandbox.report import Mechanisms, report_in_place, report_on
+from greenroom.sandbox.resolved_policy import Nested, PolicyPaths
 from greenroom.tools import Sandbox
 
 
@@ -51,9 +51,9 @@ def test_the_look_is_bounded_and_that_is_reported(
     cut = Nested.of(str(tmp_path))
     assert not cut.is_complete
     assert len(cut.names) <= 3
-    ground = Ground.of(Sandbox(), Workspace(tmp_path))
+    ground = PolicyPaths.of(Sandbox(), Workspace(tmp_path))
     way = Mechanisms("bubblewrap", held=frozenset({"protected"}))
-    told = in_place(report_on(Sandbox(), way), Sandbox(), ground)
+    told = report_in_place(report_on(Sandbox(), way), Sandbox(), ground)
     assert told.enforced["protected"] == (
         "mount namespace, but only those nested repositories found at first"
     )
@@ -64,7 +64,7 @@ def test_the_folders_around_them_are_pinned_once(tmp_path: Path) -> None:
     make(tmp_path, "a/.git", "a/b/.git", "c/.git", "d/.git")
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / ".git").symlink_to("../a")
-    ground = Ground.of(Sandbox(writable=("c/.git", "d")), Workspace(tmp_path))
+    ground = PolicyPaths.of(Sandbox(writable=("c/.git", "d")), Workspace(tmp_path))
     assert set(ground.pinned) == {f"{root}/a", f"{root}/a/b"}
     assert len(ground.pinned) == 2
     assert {f"{root}/a/.git", f"{root}/a/b/.git", f"{root}/d/.git"} <= set(ground.protected)
@@ -78,7 +78,7 @@ def test_a_link_that_took_the_place_of_a_folder_leads_nowhere(tmp_path: Path) ->
     assert found(root) == {"a/b/.git"}
     (root / "a").rename(root / "c")
     (root / "a").symlink_to(outside)
-    ground = Ground.of(Sandbox(), Workspace(root))
+    ground = PolicyPaths.of(Sandbox(), Workspace(root))
     name = os.path.join(os.path.realpath(root), "a/b/.git")
     assert name not in ground.protected
     assert ground.unprotected == (name,)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import ConfigurationError, Workspace, serde
-from greenroom.sandbox.resolved_policy import Ground
+from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.tools import Sandbox, SandboxLimits
 
 
@@ -35,8 +35,8 @@ def test_any_list_of_paths_and_parts_will_do() -> None:
         ({"network": "some"}, "network: no 'some'"),
         ({"require": {"everything"}}, "require: no 'everything'"),
         ({"writable": "build"}, "writable is 'build'.*list"),
-        ({"deny_read": ("",)}, "deny_read holds what is no path"),
-        ({"deny_read": ("a\0b",)}, "deny_read holds what is no path"),
+        ({"deny_read": ("",)}, "deny_read holds what is not a path"),
+        ({"deny_read": ("a\0b",)}, "deny_read holds what is not a path"),
         ({"mode": "read-only", "writable": ("build",)}, "nothing writable"),
     ],
 )
@@ -66,8 +66,8 @@ def test_start_up_files_stay_in_the_home_of_whoever_owns_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = pwd.struct_passwd(("x", "", os.getuid(), 0, "", str(tmp_path), ""))
-    assert f"{tmp_path}/.zshrc" not in Ground.of(Sandbox(), Workspace(tmp_path)).protected
+    assert f"{tmp_path}/.zshrc" not in PolicyPaths.of(Sandbox(), Workspace(tmp_path)).protected
     monkeypatch.setattr(pwd, "getpwuid", {os.getuid(): entry}.__getitem__)
-    assert f"{tmp_path}/.zshrc" in Ground.of(Sandbox(), Workspace(tmp_path)).protected
+    assert f"{tmp_path}/.zshrc" in PolicyPaths.of(Sandbox(), Workspace(tmp_path)).protected
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert f"{tmp_path}/.git" in Ground.of(Sandbox(), Workspace(tmp_path)).protected
+    assert f"{tmp_path}/.git" in PolicyPaths.of(Sandbox(), Workspace(tmp_path)).protected

@@ -45,7 +45,7 @@ def test_without_a_sandbox_limits_alone_are_held(questions: dict[str, str]) -> N
 def test_a_wall_is_no_sandbox(questions: dict[str, str]) -> None:
     questions["inside"] = "/nowhere"
     with pytest.raises(FileNotFoundError):
-        trial.held(questions)
+        trial.find_held(questions)
 
 
 def test_without_a_temporary_folder_it_is_no_sandbox_either(
@@ -53,14 +53,14 @@ def test_without_a_temporary_folder_it_is_no_sandbox_either(
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(FileNotFoundError, match="/nowhere"):
-        trial.held(questions)
+        trial.find_held(questions)
 
 
 def test_an_attempt_counts_as_refused_only_if_all_like_it_are(tmp_path: Path) -> None:
     fails, works = partial(trial.read, str(tmp_path / "gone")), partial(trial.fill, 1)
-    assert trial.refused(fails, fails)
-    assert not trial.refused(fails, works)
-    assert not trial.refused(works)
+    assert trial.is_refused(fails, fails)
+    assert not trial.is_refused(fails, works)
+    assert not trial.is_refused(works)
 
 
 def test_a_namespace_is_another_only_where_it_can_be_told() -> None:
@@ -73,8 +73,8 @@ def test_a_namespace_is_another_only_where_it_can_be_told() -> None:
 def test_a_limit_is_tried_and_put_back(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     long = partial(trial.write, str(tmp_path / "long"), "x" * 100)
-    assert trial.limited(resource.RLIMIT_FSIZE, 10, long)
-    assert not trial.limited(resource.RLIMIT_FSIZE, 1000, long)
+    assert trial.is_limited(resource.RLIMIT_FSIZE, 10, long)
+    assert not trial.is_limited(resource.RLIMIT_FSIZE, 1000, long)
     assert resource.getrlimit(resource.RLIMIT_FSIZE) == before
 
 

@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.sandbox import examination, resolved_policy as user
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.examination import candidates
+from greenroom.sandbox.examination import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.resolved_policy import User
 from greenroom.tools import Bash, Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
@@ -46,10 +46,10 @@ BOMB = """perl -e '
 def examined_without_groups(tier: str) -> Mechanisms:
     """Try a tier of this machine without control groups, or the last one, which always works."""
     tiers = (tier, "limits")
-    ways = [replace(way, cgroups=CgroupPlaces()) for way in candidates() if way.tier in tiers]
+    ways = [replace(way, cgroups=CgroupPlaces()) for way in list_candidates() if way.tier in tiers]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examination, "_found", [])
-        patch.setattr(examination, "candidates", lambda: iter(ways))
+        patch.setattr(examination, "list_candidates", lambda: iter(ways))
         trio.run(examine_sandbox, Sandbox())
         return examination._found[0]
 
@@ -95,9 +95,9 @@ async def test_a_bomb_of_the_owner_is_held_at_the_limit(owned: Held) -> None:
 async def test_with_control_groups_the_owner_runs_it_as_well(
     owned: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ways = [way for way in candidates() if way.tier in (owned.tier, "limits")]
+    ways = [way for way in list_candidates() if way.tier in (owned.tier, "limits")]
     monkeypatch.setattr(examination, "_found", [])
-    monkeypatch.setattr(examination, "candidates", lambda: iter(ways))
+    monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
     result = await owned.run(f"{BOMB}; id -u", BOUND)
     assert 10 <= int(result.text.split()[1]) <= 20
     assert result.text.splitlines()[1] == str(OWNER)
@@ -328,7 +328,7 @@ async def test_what_was_tried_is_kept_for_so_many_places(
     first = await report(owned, BOUND)
     kept = examination._found[0].tried_as
     assert len(kept) == 1
-    monkeypatch.setattr(examination, "_tried", None)
+    monkeypatch.setattr(examination, "_try_way", None)
     assert await report(owned, BOUND) == first
     monkeypatch.undo()
 
@@ -348,7 +348,7 @@ async def test_what_load_may_have_spoiled_is_tried_again(
         )
 
     with monkeypatch.context() as patch:
-        patch.setattr(examination, "_tried", spoiled)
+        patch.setattr(examination, "_try_way", spoiled)
         assert (await report(owned, BOUND)).user is None
     assert not way.tried_as
     assert await report(owned, BOUND) == first
@@ -372,10 +372,10 @@ async def test_trials_do_not_run_at_the_same_time(
         running -= 1
         return held
 
-    monkeypatch.setattr(examination, "_tried", slow)
+    monkeypatch.setattr(examination, "_try_way", slow)
     async with trio.open_nursery() as nursery:
         for each in (asked, asked, replace(asked, write=())):
-            nursery.start_soon(examination._held_as, way, each)
+            nursery.start_soon(examination._try_as, way, each)
     assert (most, number) == (1, 2)
 
 

@@ -5,11 +5,10 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, read_branches
-from greenroom.session.conversation import Conversation
+from greenroom.session import AgentSession, Conversation, read_branches
 from greenroom.session.entries import CompactionEntry, decode_entries
 from greenroom.session.pairing import count_kept, unanswered
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 from tests.session.accepted import check_accepted
 
 

@@ -19,7 +19,7 @@ from greenroom.session import (
     read_branches,
     read_last,
 )
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 
 TEXT = "so it goes " * 100
 COUNT = 600

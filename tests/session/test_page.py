@@ -31,7 +31,7 @@ from greenroom.session.entries import (
 )
 from greenroom.session.history import START, encode_line, read_history
 from greenroom.session.transcript import Transcript
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 from tests.session.test_compaction import calls
 
 PERSON = MessageEntry(Message.user("What does this function do, and who calls it? " * 4))

@@ -6,7 +6,7 @@ import trio
 from greenroom.core import Message, Usage
 from greenroom.session import AgentSession, read_branches, read_last
 from greenroom.session.entries import RewriteEntry, decode_entries
-from greenroom.testing.stores.disturbance import cancelling
+from greenroom.testing.session_stores import cancelling
 
 
 @pytest.fixture

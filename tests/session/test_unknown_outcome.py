@@ -14,7 +14,7 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.session import AgentSession, FileStore, read_branches
-from greenroom.testing.stores.disturbance import AfterAppend
+from greenroom.testing.session_stores import AfterAppend
 from tests.session.test_faults import disk, failing, raising, short_write
 
 __all__ = ["disk"]

@@ -13,13 +13,7 @@ from greenroom import PermissionManager, PermissionRule, ToolRegistry, coder, to
 from greenroom.core import CassetteError, ConfigurationError, Message, ModelRequest
 from greenroom.llm import AnthropicProvider, OpenAIProvider
 from greenroom.net import HttpClient
-from greenroom.testing import (
-    cassette,
-    cassette_client,
-    cassette_file,
-    forbid_model_calls,
-    run_agent_async,
-)
+from greenroom.testing import cassette, cassettes, forbid_model_calls, run_agent_async
 from greenroom.testing.concealment import PLACEHOLDER, Concealment
 from tests.llm.server import Answer, model_server
 
@@ -327,14 +321,14 @@ async def test_what_is_no_cassette_is_refused(path, text):
 
 
 async def test_its_size_is_bounded(path, monkeypatch):
-    monkeypatch.setattr(cassette_client, "MAX_SIZE", 10_000)
+    monkeypatch.setattr(cassettes, "MAX_SIZE", 10_000)
     large = Answer((event(content="x" * 20_000), END), headers=STREAM)
     async with model_server(large) as server:
         with pytest.raises(CassetteError, match="would be larger"):
             async with cassette(path) as client:
                 await provider(server.url, client).generate(hello())
     assert not path.exists()
-    monkeypatch.setattr(cassette_file, "MAX_SIZE", 10)
+    monkeypatch.setattr(cassettes, "MAX_SIZE", 10)
     path.parent.mkdir(exist_ok=True)
     path.write_text("{" + " " * 20 + "}")
     with pytest.raises(CassetteError, match="larger than"):

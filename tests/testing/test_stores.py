@@ -14,7 +14,7 @@ from greenroom.session import (
     store as memory_store,
 )
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
-from greenroom.testing.stores.under_test import expecting, same
+from greenroom.testing.session_store_contents import expecting, same
 
 Writer = memory_store._MemoryWriter
 

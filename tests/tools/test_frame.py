@@ -11,7 +11,7 @@ from greenroom.tools.isolation.frame import (
     EndedFrame,
     FrameBuffer,
     ProgressFrame,
-    answer_in,
+    decode_answer,
     pack,
 )
 
@@ -29,14 +29,14 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(answers, sizes):
     buffer, found = FrameBuffer(), []
     while data:
         size = sizes[len(data) % len(sizes)]
-        found += map(answer_in, buffer.feed(data[:size]))
+        found += map(decode_answer, buffer.feed(data[:size]))
         data = data[size:]
     assert found == answers
     assert buffer.is_empty
 
 
 def test_a_length_beyond_the_limit_is_no_frame():
-    with pytest.raises(ToolError, match="no frame"):
+    with pytest.raises(ToolError, match="not a frame"):
         list(FrameBuffer().feed(b"\xff\xff\xff\xff"))
 
 
@@ -49,4 +49,4 @@ def test_a_frame_that_is_too_long_is_refused(monkeypatch):
 @pytest.mark.parametrize("data", [b"{}", b'{"type":"call"}', b"\xff", b'{"type":"progress"}'])
 def test_what_is_no_answer_is_refused(data):
     with pytest.raises(InvalidJSONError):
-        answer_in(data)
+        decode_answer(data)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.sandbox.confinement import Unconfined
+from greenroom.sandbox import Confinement
 from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, tool
 from greenroom.tools.isolation import frame as function_reference
 from greenroom.tools.isolation.frame import FunctionReference
@@ -212,7 +212,7 @@ def test_a_script_that_fails_leaves_everything_as_it_was(tmp_path, monkeypatch):
 async def test_no_worker_starts_while_a_script_is_loaded(monkeypatch):
     monkeypatch.setattr(function_reference, "_loading", {"program.py"})
     with pytest.raises(ToolError, match="while another process loads the script"):
-        await WorkerProcess.start(Unconfined())
+        await WorkerProcess.start(Confinement())
 
 
 def test_the_function_itself_still_can_be_called():

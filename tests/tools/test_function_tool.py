@@ -398,9 +398,9 @@ class Loop(TypedDict):
 
 
 def test_a_typed_dict_that_holds_itself_is_left_to_pydantic():
-    from greenroom.tools.schema import _rebuilt
+    from greenroom.tools.schema import _rebuild
 
-    assert _rebuilt(Loop, frozenset()).__annotations__["again"] == Required[Loop | None]
+    assert _rebuild(Loop, frozenset()).__annotations__["again"] == Required[Loop | None]
 
 
 def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
@@ -434,17 +434,17 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
 
     for function, message in [
         (untyped, r"the parameter 'b' has no type \(write `b: str`"),
-        (Till.take_in, r"the parameter 'self' has no type \(a method is no tool: .*resources"),
-        (lambda x: x, r"the parameter 'x' has no type \(a lambda is no tool: .*def"),
-        (many, "the parameter 'files' stands for any number"),
-        (open_ended, "the parameter 'options' stands for any number"),
+        (Till.take_in, r"the parameter 'self' has no type \(a method is not a tool: .*resources"),
+        (lambda x: x, r"the parameter 'x' has no type \(a lambda is not a tool: .*def"),
+        (many, "the parameter 'files' takes any number"),
+        (open_ended, "the parameter 'options' takes any number"),
         (nameless, r"the parameter 'a' has no name for callers \(remove"),
         (odd, r"the type of the parameter 'b'.*Thread.*use plain types"),
         (unknown, r"the type 'Nowhere' is not known at run time .*TYPE_CHECKING"),
         (yields, "yields"),
         (streams, "yields"),
-        (Point, "is no function"),
-        (3, "is no function"),
+        (Point, "is not a function"),
+        (3, "is not a function"),
     ]:
         with pytest.raises(ToolError, match=message):
             tool(function)

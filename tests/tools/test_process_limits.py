@@ -24,7 +24,7 @@ def test_they_hold_in_the_block_and_count_from_its_beginning():
     before = limits()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     used = usage.ru_utime + usage.ru_stime
-    with ProcessLimits(cpu_seconds=100, memory_megabytes=1000).imposed():
+    with ProcessLimits(cpu_seconds=100, memory_megabytes=1000).impose():
         (seconds, _), (size, _) = limits()
         assert used + 100 < seconds < used + 110
         assert size > 1000 << 20
@@ -33,14 +33,14 @@ def test_they_hold_in_the_block_and_count_from_its_beginning():
 
 def test_no_limits_change_nothing():
     before = limits()
-    with ProcessLimits().imposed():
+    with ProcessLimits().impose():
         assert limits() == before
 
 
 def test_a_limit_that_is_lower_already_stays(monkeypatch):
     monkeypatch.setattr(process_limits.resource, "getrlimit", lambda _: (5, 10))
     monkeypatch.setattr(process_limits.resource, "setrlimit", lambda *_: pytest.fail("raised"))
-    with ProcessLimits(cpu_seconds=1000).imposed():
+    with ProcessLimits(cpu_seconds=1000).impose():
         pass
 
 

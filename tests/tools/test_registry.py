@@ -69,30 +69,30 @@ def test_a_class_or_a_bare_function_is_told_what_to_do():
 
     with pytest.raises(ToolError, match=r"Shout is a class, not a tool \(register Shout\(\)\)"):
         ToolRegistry([Shout])
-    with pytest.raises(ToolError, match=r"add is no tool.*decorate the function with @tool"):
+    with pytest.raises(ToolError, match=r"add is not a tool.*decorate the function with @tool"):
         ToolRegistry([add])
 
 
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"name": ""}, "'' is no name for a tool"),
-        ({"name": "a b"}, "'a b' is no name"),
-        ({"name": "x" * 65}, "is no name"),
-        ({"name": "naïve"}, "is no name"),
-        ({"name": 3}, "is no name"),
-        ({"description": None}, "its description is no text"),
-        ({"category": 3}, "its category is no text"),
+        ({"name": ""}, "'' is not a name for a tool"),
+        ({"name": "a b"}, "'a b' is not a name"),
+        ({"name": "x" * 65}, "is not a name"),
+        ({"name": "naïve"}, "is not a name"),
+        ({"name": 3}, "is not a name"),
+        ({"description": None}, "its description is not text"),
+        ({"category": 3}, "its category is not text"),
         ({"info": "text"}, "its info can't be called"),
         ({"execute": None}, "its execute can't be called"),
-        ({"parameters": []}, "no JSON Schema object"),
+        ({"parameters": []}, "not a JSON Schema object"),
         ({"timeout": 0}, "its timeout is 0"),
         ({"timeout": "1"}, "its timeout is '1'"),
         ({"timeout": True}, "its timeout is True"),
         ({"timeout": float("nan")}, "its timeout is nan"),
         ({"parameters": {"type": "array"}}, "not of type object"),
         ({"parameters": {}}, "not of type object"),
-        ({"parameters": {"type": "object", "default": object()}}, "its schema is no JSON"),
+        ({"parameters": {"type": "object", "default": object()}}, "its schema is not JSON"),
         (
             {"parameters": {"type": "object", "properties": {"a": {"type": "text"}}}},
             r"the schema is broken at properties\.a\.type: 'text'",

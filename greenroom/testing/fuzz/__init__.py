@@ -5,8 +5,15 @@ Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again an
 `leftovers` (what is seen from outside), `invariants` (what must be true of it).
 """
 
+from greenroom.testing.fuzz.evidence import (
+    Acknowledged as Acknowledged,
+    EndedCall as EndedCall,
+    Interrupted as Interrupted,
+    Leftovers as Leftovers,
+    Mode as Mode,
+    Trial as Trial,
+)
 from greenroom.testing.fuzz.invariants import INVARIANTS as INVARIANTS, Invariant as Invariant
-from greenroom.testing.fuzz.leftovers import Leftovers as Leftovers
 from greenroom.testing.fuzz.scenario import Scenario as Scenario
 from greenroom.testing.fuzz.sweep import (
     MODES as MODES,
@@ -14,11 +21,4 @@ from greenroom.testing.fuzz.sweep import (
     FuzzReport as FuzzReport,
     Violation as Violation,
     cancel_at_every_checkpoint as cancel_at_every_checkpoint,
-)
-from greenroom.testing.fuzz.trial import (
-    Acknowledged as Acknowledged,
-    EndedCall as EndedCall,
-    Interrupted as Interrupted,
-    Mode as Mode,
-    Trial as Trial,
 )

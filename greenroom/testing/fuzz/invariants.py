@@ -36,8 +36,7 @@ from greenroom.core import (
     TurnStatus,
     clip,
 )
-from greenroom.testing.fuzz.leftovers import Files, Leftovers
-from greenroom.testing.fuzz.trial import EndedCall, Trial
+from greenroom.testing.fuzz.evidence import EndedCall, Files, Leftovers, Trial
 
 Invariant: TypeAlias = Callable[[Trial], None]
 """A function that raises `AssertionError` where a trial breaks it; its name is shown."""
@@ -48,8 +47,7 @@ _GIVE_BACK = "give back in a `finally` what the call has taken"
 
 def nobody_is_stuck(trial: Trial) -> None:
     """Every call to the handle has returned: `ask`, `wait`, `interrupt`, `shutdown`."""
-    waiting = f", while these waited: {'; '.join(trial.waiting)}" if trial.waiting else ""
-    assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}{waiting}"
+    assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}"
 
 
 def nothing_is_alive(trial: Trial) -> None:
@@ -208,12 +206,12 @@ def prompts_are_closed(trial: Trial) -> None:
 
 
 def states_are_legal(trial: Trial) -> None:
-    """States follow the table from idle to a final one, and the handle shows the last of them."""
+    """A final state is the last one and the only one, and the handle shows it."""
     for session_id, chunks in trial.streams.items():
         states = [AgentState.idle()]
         states += [chunk.state for chunk in chunks if isinstance(chunk, StateChange)]
         for one, other in pairwise(states):
-            assert one.may_become(other), f"{session_id}: from {one} to {other}"
+            assert not one.is_final, f"{session_id}: from {one} to {other}"
         assert states[-1].is_final, f"{session_id}: the last state is {states[-1]}"
         if session_id == trial.session_id:
             assert states[-1] == trial.state, f"the handle says {trial.state}, not {states[-1]}"
@@ -364,19 +362,8 @@ def nothing_is_left_to_the_collector(trial: Trial) -> None:
     _check_left(trial, lambda left: left.unclosed, "nobody closed", "open it with `with`")
 
 
-def no_lock_is_kept(trial: Trial) -> None:
-    """No lock or limit is taken any more, of those that the agent and its tools can reach."""
-    control = trial.control
-    if control is None or trial.mode == "kill":
-        return
-    for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
-        kept = [way for way, taken in left.locks.items() if taken > usual.locks.get(way, 0)]
-        names = ", ".join(way.rpartition(".")[2] for way in kept)
-        assert not kept, f"still taken: {names} (take it with `with`)"
-
-
 def settings_are_restored(trial: Trial) -> None:
-    """Environment, working directory and the functions of modules are as they were."""
+    """The environment and the working directory are as they were."""
     _check_left(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
 
 
@@ -409,7 +396,6 @@ INVARIANTS: Sequence[Invariant] = (
     no_thread_is_left,
     no_descriptor_is_left,
     nothing_is_left_to_the_collector,
-    no_lock_is_kept,
     settings_are_restored,
 )
 """What holds for every agent and every tool; add your own."""

@@ -1,17 +1,63 @@
-"""What is run again and again: an agent, what it is told, and who answers for it."""
+"""A scenario, and one run of it: disturbed at one checkpoint, from its first task to its evidence.
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+`Scenario` is an agent with everything around it: what it is told, and who answers for it. `play` runs
+it once.
+"""
+
+import gc
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVarTuple, Unpack
 
+import trio
+from trio.lowlevel import Task
+from trio.testing import MockClock
+
 from greenroom.agents import coder
-from greenroom.core import ContentBlock
+from greenroom.core import (
+    AgentContext,
+    AgentNotRunningError,
+    ContentBlock,
+    Message,
+    OutputChunk,
+    SessionError,
+    SessionNotFoundError,
+    ToolResult,
+    ToolUseBlock,
+    TurnError,
+    TurnStatus,
+    UserInput,
+    clip,
+)
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, RuntimeLimits
+from greenroom.runtime import (
+    AgentHandle,
+    AgentInternals,
+    AgentRuntime,
+    Outcome,
+    Receipt,
+    RuntimeLimits,
+    Subscription,
+    TurnResult,
+)
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
-from greenroom.testing.approver import ScriptedApprover
-from greenroom.testing.script import ScriptedProvider, Step, call
+from greenroom.testing.agent_run import Content, ScriptedApprover
+from greenroom.testing.fuzz.evidence import (
+    Acknowledged,
+    EndedCall,
+    Files,
+    Interrupted,
+    Leftovers,
+    Mode,
+    Surroundings,
+    Trial,
+    is_yours,
+    streams_of,
+)
+from greenroom.testing.models import ScriptedProvider, Step, call
 from greenroom.tools import Tool, ToolRegistry
 
 Ts = TypeVarTuple("Ts")
@@ -45,19 +91,24 @@ class Scenario:
         self,
         agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
         *args: *Ts,
-        inputs: str | Iterable[str | Iterable[ContentBlock]] = (),
+        inputs: str | Iterable[Content] = (),
         person: Callable[[AgentHandle], Awaitable[object]] | None = None,
         approver: ScriptedApprover | None = None,
-        probe: str | Iterable[str | Iterable[ContentBlock]] | None = None,
+        probe: str | Iterable[Content] | None = None,
         store: SessionStore | None = None,
         limits: RuntimeLimits | None = None,
         workspace: str | Path | None = None,
     ) -> None:
         """Describe it; nothing runs yet."""
-        told = _contents(inputs)
-        self.person = person or _Inputs(told).tell
+        contents = _contents(inputs)
+
+        async def tell(handle: AgentHandle) -> None:
+            for content in contents:
+                await handle.ask(content)
+
+        self.person = person or tell
         self.approver = approver or ScriptedApprover()
-        self.probe = _contents(probe) if probe is not None else told or [_PROBE]
+        self.probe = _contents(probe) if probe is not None else contents or [_PROBE]
         self.store = store or InMemoryStore()
         self.limits = limits or RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
         self.workspace = workspace
@@ -113,20 +164,431 @@ class Scenario:
         return AgentRuntime(self.store, self.limits, self.workspace or ".")
 
 
-def _contents(
-    inputs: str | Iterable[str | Iterable[ContentBlock]],
-) -> list[str | list[ContentBlock]]:
+def _contents(inputs: str | Iterable[Content]) -> list[str | list[ContentBlock]]:
     if isinstance(inputs, str):
         return [inputs]
     return [each if isinstance(each, str) else list(each) for each in inputs]
 
 
-class _Inputs:
-    """The person who tells one input after the other."""
+# -- one run ----------------------------------------------------------------------------------------
+#
+# A checkpoint has two sides, and a cancel means something else on each: a task begins to wait (the
+# cancel wakes it), and a task that was woken is about to go on (what it waited for has come, and the
+# cancel waits for its next checkpoint). trio tells an instrument of both, between the steps of tasks:
+# what is done there is just what another task could do that runs at this moment.
 
-    def __init__(self, inputs: list[str | list[ContentBlock]]) -> None:
-        self._inputs = inputs
+_MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
+_MAX_CALL = 200  # characters of a call's input
+_FRAMES = 4
+_TRIO = os.path.dirname(trio.__file__)
 
-    async def tell(self, handle: AgentHandle) -> None:
-        for content in self._inputs:
-            await handle.ask(content)
+
+async def play(
+    scenario: Scenario, mode: Mode | None, at: int, timeout: float, surroundings: Surroundings
+) -> Trial:
+    """Run a scenario once, do what `mode` says at the checkpoint `at`, and collect the evidence."""
+    stage = _Stage(scenario, mode, at, surroundings)
+    await stage.play(timeout)
+    return await stage.evidence()
+
+
+class _Handle(AgentHandle):
+    """A handle that remembers the receipts that it gave, those of `ask` too, and does not wait."""
+
+    def __init__(self, handle: AgentHandle) -> None:
+        super().__init__(handle._actor)
+        self.acknowledged: list[Acknowledged] = []
+
+    @property
+    def history_now(self) -> tuple[Message, ...]:
+        """The conversation in this step; the agent may go on while one waits for `history()`."""
+        return self._actor.session.history
+
+    def _receipt(self, message: UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
+        receipt = super()._receipt(message, is_delivered, replaced)
+        kept = [each for each in self.acknowledged if each.receipt.input_id != replaced]
+        self.acknowledged = [*kept, Acknowledged(receipt, message.text)]
+        return receipt
+
+
+class _Calls:
+    """An instrument of the runtime that notes how calls of tools end, and what is told again."""
+
+    def __init__(self, list_files: Callable[[], Files] | None) -> None:
+        """Look at the files after each call, where the run is one to compare with."""
+        self._list_files = list_files
+        self.begun: dict[str, float] = {}
+        """The calls that run, and when they began."""
+        self.ended: list[EndedCall] = []
+        self.files: list[Files] = []
+
+    def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
+        """Look at the clock."""
+        self.begun[call.id] = trio.current_time()
+
+    def after_tool_call(
+        self,
+        agent: AgentContext,
+        call: ToolUseBlock,
+        result: ToolResult | None,
+        error: BaseException | None,
+    ) -> None:
+        """Note how it has ended."""
+        told = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        seconds = trio.current_time() - self.begun.pop(call.id)
+        if not _is_virtual():
+            seconds = 0.0  # it is never the same twice
+        self.ended.append(EndedCall(f"{call.name}({clip(told, _MAX_CALL)})", result, seconds))
+        if self._list_files:
+            self.files.append(self._list_files())
+
+
+def _is_virtual() -> bool:
+    return isinstance(trio.lowlevel.current_clock(), MockClock)
+
+
+class _Stage:
+    """The agent in its runtime, the people around it, and the one who disturbs."""
+
+    _runtime: AgentRuntime
+    _handle: _Handle
+    _chunks: Subscription
+
+    def __init__(
+        self, scenario: Scenario, mode: Mode | None, at: int, surroundings: Surroundings
+    ) -> None:
+        self._scenario = scenario
+        self._mode = mode
+        self._at = at
+        self._surroundings = surroundings
+        self._files_before = surroundings.files()
+        self._recorder = _Calls(None if mode else surroundings.files)
+        self._left = Leftovers()
+        # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
+        self._everything = trio.CancelScope()
+        self._outside = trio.CancelScope()
+        self._checkpoints = _Checkpoints(at, self._disturb, self._everything, self._recorder)
+        self._disturbed = trio.Event()
+        self._dealt_with = trio.Event()
+        self._talked = trio.Event()
+        self._calls: list[str] = []
+        self._before = 0
+        self._alive: tuple[str, ...] = ()
+        self._outcome: Outcome | None = None
+        self._interrupted: Interrupted | None = None
+        self._probe: TurnResult | None = None
+        self._successor = ""
+        self._worth_trying: tuple[int, ...] = ()
+        self._first_calls = 0
+
+    async def play(self, timeout: float) -> None:
+        """Run it to its end; where there is none, to the time limit."""
+        self._everything.deadline = trio.current_time() + timeout
+        trio.lowlevel.add_instrument(self._checkpoints)
+        with self._everything:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow_up)
+                async with trio.open_nursery() as callers:
+                    await callers.start(self._host)
+                    callers.start_soon(self._wait)
+                    await callers.start(self._scenario.approver.attend, self._handle)
+                    await self._talk()
+                if self._disturbed.is_set():
+                    await self._dealt_with.wait()
+                nursery.cancel_scope.cancel()
+        self._alive = self._alive or self._checkpoints.alive
+        if self._checkpoints.error is not None:
+            raise self._checkpoints.error
+        if self._needs_successor and not self._calls:
+            with trio.move_on_after(timeout) as self._checkpoints.everything:
+                await self._go_on()
+        trio.lowlevel.remove_instrument(self._checkpoints)
+
+    @property
+    def _needs_successor(self) -> bool:
+        """Where the agent has ended in peace; a control is compared with those that go on, too."""
+        if self._mode is None:
+            return self._probe is not None and self._probe.status is TurnStatus.COMPLETED
+        return self._mode in {"shutdown", "cancel"}
+
+    @contextmanager
+    def _call(self, what: str) -> Iterator[None]:
+        """Note who waits for the runtime; who never comes back is stuck."""
+        self._calls.append(what)
+        try:
+            yield
+        except* (AgentNotRunningError, TurnError):
+            pass  # it has ended, as it may at any time
+        self._calls.remove(what)
+
+    # -- the people ---------------------------------------------------------------------------
+
+    async def _host(self, task_status: trio.TaskStatus[None]) -> None:
+        with self._call("leaving the runtime"), self._outside:
+            async with self._scenario.open_runtime() as self._runtime:
+                self._runtime.instruments.add(self._recorder)
+                with self._checkpoints.adopting():
+                    self._handle = _Handle(self._scenario.spawn(self._runtime))
+                self._chunks = self._handle.subscribe("all")
+                task_status.started()
+                await self._talked.wait()
+
+    async def _wait(self) -> None:
+        with self._call("wait"):
+            self._outcome = await self._handle.wait()
+            if not self._runtime.list_active():  # else a detached agent goes on, as it may
+                self._alive = self._checkpoints.alive
+
+    async def _talk(self) -> None:
+        with self._call("the person"):
+            await self._scenario.person(self._handle)
+        with self._call("the last ask"):
+            await self._ask_last()
+        self._talked.set()
+
+    async def _ask_last(self) -> None:
+        """Ask until an answer has come that nobody has disturbed."""
+        while True:
+            before = self._disturbed.is_set()
+            if before:
+                await self._dealt_with.wait()
+            self._look_back()
+            await self._ask(self._handle)
+            if self._disturbed.is_set() == before:
+                return
+
+    def _look_back(self) -> None:
+        """Now all is over that was said and done; what follows is the probe."""
+        self._first_calls = len(self._recorder.ended)
+        if self._scenario.only_during_calls:
+            self._worth_trying = tuple(self._checkpoints.during_calls)
+        self._left = self._surroundings.leftovers()
+
+    async def _ask(self, handle: AgentHandle) -> None:
+        self._probe = probe = None
+        for content in self._scenario.probe:
+            probe = await handle.ask(content)
+            if probe.status is not TurnStatus.COMPLETED:
+                break
+        self._probe = probe
+
+    async def _go_on(self) -> None:
+        """Tell the probe to the next agent, which has the same tools."""
+        if self._mode is not None:
+            self._look_back()
+        with self._call("the next agent"):
+            async with self._scenario.open_runtime() as runtime, trio.open_nursery() as nursery:
+                runtime.instruments.add(self._recorder)
+                handle = self._scenario.spawn(runtime)
+                self._successor = handle.session_id
+                await nursery.start(self._scenario.approver.attend, handle)
+                await self._ask(handle)
+                nursery.cancel_scope.cancel()
+
+    # -- the one who disturbs -------------------------------------------------------------------
+
+    def _disturb(self) -> None:
+        """Do it at this very checkpoint, in so far as it does not wait."""
+        self._before = self._chunks.lag
+        match self._mode:
+            case "interrupt":
+                self._handle.interrupt_nowait()
+            case "after_step":
+                self._handle.interrupt_nowait("after_step")
+            case "kill":
+                self._handle.kill()
+            case "cancel":
+                self._outside.cancel()
+            case _:
+                pass
+        self._disturbed.set()
+
+    async def _follow_up(self) -> None:
+        """Do what waits, one step later."""
+        await self._disturbed.wait()
+        with self._call(f"{self._mode}"):
+            match self._mode:
+                case "interrupt":
+                    await self._join_interrupt()
+                case "after_step":
+                    await self._handle.interrupt("after_step")
+                case "shutdown":
+                    await self._handle.shutdown()
+                case _:
+                    pass
+        self._dealt_with.set()
+
+    async def _join_interrupt(self) -> None:
+        report = await self._handle.interrupt()
+        self._interrupted = Interrupted(
+            report, self._before, self._chunks.lag, self._handle.history_now
+        )
+
+    # -- what is left ---------------------------------------------------------------------------
+
+    async def evidence(self) -> Trial:
+        """Collect what the run has left behind."""
+        published = await self._read()
+        streams = streams_of(self._handle.session_id, published)
+        stored, damaged = await self._load(tuple(streams))
+        return Trial(
+            mode=self._mode,
+            checkpoint=self._at,
+            where=self._checkpoints.where,
+            checkpoints=self._checkpoints.count,
+            worth_trying=self._worth_trying,
+            session_id=self._handle.session_id,
+            outcome=self._outcome,
+            state=self._handle.state,
+            history=await self._handle.history(),
+            stored=stored,
+            damaged=damaged,
+            published=tuple(published),
+            streams=streams,
+            alive=self._alive,
+            running=self._runtime.list_active(),
+            pending=await self._handle.pending(),
+            stuck=tuple(self._calls),
+            acknowledged=tuple(self._handle.acknowledged),
+            interrupted=self._interrupted,
+            probe=self._probe,
+            calls=tuple(self._recorder.ended[: self._first_calls]),
+            calls_again=tuple(self._recorder.ended[self._first_calls :]),
+            successor=self._successor,
+            files_before=self._files_before,
+            files_after_calls=tuple(self._recorder.files),
+            left=self._left,
+        )
+
+    async def _read(self) -> list[OutputChunk]:
+        found: list[OutputChunk] = []
+        with trio.move_on_after(1):  # it ends at once, unless the agent has not ended
+            while True:
+                try:
+                    found.append(await anext(self._chunks))
+                except StopAsyncIteration:
+                    break
+        return found
+
+    async def _load(
+        self, sessions: tuple[str, ...]
+    ) -> tuple[dict[str, tuple[Message, ...]], dict[str, str]]:
+        stored: dict[str, tuple[Message, ...]] = {}
+        damaged: dict[str, str] = {}
+        for session_id in sessions:
+            try:
+                session = await AgentSession.load(session_id, store=self._scenario.store)
+                stored[session_id] = session.history
+                if not session.is_saved:
+                    damaged[session_id] = "calls without results are stored; loading repairs them"
+                await session.open()  # as the next agent would that goes on with it
+                await session.close()
+            except SessionNotFoundError:
+                continue  # it had nothing to store
+            except SessionError as error:
+                damaged[session_id] = str(error)
+        return stored, damaged
+
+
+# -- checkpoints ------------------------------------------------------------------------------------
+
+
+class _Checkpoints(trio.abc.Instrument):
+    """Follows every task that an agent has started, in whatever nursery it lives."""
+
+    def __init__(
+        self, at: int, then: Callable[[], None], everything: trio.CancelScope, calls: _Calls
+    ) -> None:
+        """At the side of this number call `then`; when there is no end of them, cancel everything."""
+        self._at = at
+        self._then = then
+        self.everything = everything
+        """What is cancelled when there is no end."""
+        self._calls = calls
+        self._adopting = False
+        self._alive: dict[Task, None] = {}
+        self.count = 0
+        """The sides passed so far."""
+        self.during_calls: list[int] = []
+        """Those of them that were passed while a call of a tool ran."""
+        self.where = ""
+        """Where the task of interest stood; empty until the number is reached."""
+        self.error: BaseException | None = None
+        """What went wrong in here, where nobody can raise."""
+
+    @property
+    def alive(self) -> tuple[str, ...]:
+        """The names of the tasks that have not ended, each with its place."""
+        return tuple(f"{task.name} ({_place(task)})" for task in self._alive)
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Take the task that is spawned in this block for the agent's."""
+        self._adopting = True
+        try:
+            yield
+        finally:
+            self._adopting = False
+
+    # -- what trio tells ------------------------------------------------------------------------
+
+    def task_spawned(self, task: Task) -> None:
+        """Follow it if the agent, or a task of the agent, has spawned it."""
+        if self._adopting or trio.lowlevel.current_task() in self._alive:
+            self._alive[task] = None
+
+    def task_exited(self, task: Task) -> None:
+        """It is gone."""
+        self._alive.pop(task, None)
+
+    def before_task_step(self, task: Task) -> None:
+        """The task has been woken, and is about to go on."""
+        if task in self._alive:
+            self._pass(task, "about to go on")
+
+    def after_task_step(self, task: Task) -> None:
+        """The task begins to wait."""
+        if task in self._alive:
+            self._pass(task, "waiting")
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Where all was cancelled and still waits, and nothing can happen: open the shields."""
+        if self.everything.cancel_called and _is_virtual():
+            statistics = trio.lowlevel.current_statistics()
+            if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == float(
+                "inf"
+            ):
+                for each in gc.get_objects():
+                    if isinstance(each, trio.CancelScope):
+                        each.shield = False
+
+    def _pass(self, task: Task, side: str) -> None:
+        self.count += 1
+        if self._calls.begun:
+            self.during_calls.append(self.count)
+        try:
+            if self.count == self._at:
+                self.where = f"{task.name}, {side} in {_place(task)}"
+                others = (
+                    each for each in self._alive if each is not task and _lines(each, is_yours)
+                )
+                self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
+                self._then()
+            elif self.count == _MAX_CHECKPOINTS:
+                self.everything.cancel()
+        except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
+            self.error = error
+
+
+def _place(task: Task) -> str:
+    """Name the innermost lines that a task stands in: of the user's code, else of any but trio's."""
+    lines = _lines(task, is_yours) or _lines(task, lambda file: not file.startswith(_TRIO))
+    return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
+
+
+def _lines(task: Task, choose: Callable[[str], bool]) -> list[str]:
+    return [
+        f"{os.path.relpath(file)}:{line} {frame.f_code.co_name}"
+        for frame, line in task.iter_await_frames()
+        if choose(file := frame.f_code.co_filename)
+    ]

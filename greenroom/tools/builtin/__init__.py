@@ -1,10 +1,11 @@
 """The built-in tools: what a coding agent needs to work in a folder.
 
-One module for each, or for two that have most in common: `commands` (`Bash`, `run_python`), `read`, `edit`
-(`Edit`, `Write`), `glob`, `grep` (with `searcher`, where ripgrep is missing), `todo`, `web` (`WebFetch`,
-`web_search`; `web_page` loads with the first page), `calculator`. What file tools share: `file_access`
-(where they may go, what they have seen), and `file_tree` (which files there are, by `.gitignore` and by
-pattern). No part of `builtin_tools()`, to be passed by name: `run_python`, `web_search`, `calculator`.
+One module for each, or for two that have most in common: `commands` (`Bash`, `run_python`), `read`,
+`edit` (`Edit`, `Write`), `glob`, `grep` (with `searcher`, where ripgrep is missing), `todo`, `web`
+(`WebFetch`, `web_search`; `web_page` loads with the first page), `calculator`. What file tools
+share: `file_access` (where they may go, what they have seen), and `file_tree` (which files there
+are, by `.gitignore` and by pattern). No part of `builtin_tools()`, to be passed by name:
+`run_python`, `web_search`, `calculator`.
 """
 
 from typing import TYPE_CHECKING

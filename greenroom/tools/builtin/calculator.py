@@ -52,7 +52,7 @@ class _Sum:
         """Work it out.
 
         Raises:
-            ToolError: it is no sum, has no value, or one that is too large.
+            ToolError: it is not a sum, has no value, or one that is too large.
         """
         try:
             value = self._terms()
@@ -77,20 +77,20 @@ class _Sum:
         token = self._next()
         found = "its end" if token is None else repr(str(token))
         return ToolError(
-            f"{self._expression!r} is no sum: {found} does not belong there",
+            f"{self._expression!r} is not a sum: {found} does not belong there",
             hint="use numbers, + - * / // % ** and parentheses",
         )
 
     def _terms(self) -> Fraction:
         value = self._factors()
         while sign := self._take("+", "-"):
-            value = _bounded(_SUMS[sign](value, self._factors()))
+            value = _check_size(_SUMS[sign](value, self._factors()))
         return value
 
     def _factors(self) -> Fraction:
         value = self._signed()
         while sign := self._take("*", "/", "//", "%"):
-            value = _bounded(_SUMS[sign](value, self._signed()))
+            value = _check_size(_SUMS[sign](value, self._signed()))
         return value
 
     def _signed(self) -> Fraction:
@@ -139,14 +139,14 @@ def _tokens(expression: str) -> list[Fraction | str]:
         found = _TOKEN.match(text, at)
         if found is None or not (found["number"] or found["sign"]):
             raise ToolError(
-                f"{expression!r} is no sum: {text[at:].lstrip()[:20]!r} is no number and no sign",
+                f"{expression!r} is not a sum: {text[at:].lstrip()[:20]!r} is neither a number nor a sign",
                 hint="use numbers, + - * / // % ** and parentheses",
             )
         if number := found["number"]:
             try:
-                tokens.append(_bounded(Fraction(number.replace(",", ""))))
+                tokens.append(_check_size(Fraction(number.replace(",", ""))))
             except ValueError as error:
-                raise ToolError(f"{number!r} is no number") from error
+                raise ToolError(f"{number!r} is not a number") from error
         if sign := found["sign"]:
             tokens.append(_SAME.get(sign, sign))
         at = found.end()
@@ -159,10 +159,10 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
     size = max(base.numerator.bit_length(), base.denominator.bit_length())
     if abs(exponent) * max(size - 1, 0) > _BITS:
         raise _too_large()
-    return _bounded(Fraction(base**exponent.numerator))
+    return _check_size(Fraction(base**exponent.numerator))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_size(value: Fraction) -> Fraction:
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _BITS:
         raise _too_large()
     return value
@@ -186,10 +186,10 @@ def _format(value: Fraction) -> str:
         digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
         sign = "-" if value < 0 else ""
         return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0")
-    return f"{value} (about {_about(value)})"
+    return f"{value} (about {_approximate(value)})"
 
 
-def _about(value: Fraction) -> str:
+def _approximate(value: Fraction) -> str:
     try:
         return f"{float(value):.15g}"
     except OverflowError:

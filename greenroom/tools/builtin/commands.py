@@ -1,4 +1,4 @@
-"""`Bash` and `run_python`: tools that run a command, in a sandbox if one is given, and leave nothing running."""
+"""`Bash` and `run_python`: tools that run a command, in a sandbox or not, and leave nothing running."""
 
 import codecs
 import os
@@ -28,7 +28,7 @@ from greenroom.sandbox import (
     clean_environment,
     confine,
     describe_sandbox,
-    our_own_files,
+    list_python_files,
     our_python,
     run_contained,
     signal_name,
@@ -202,7 +202,7 @@ def check_argument(text: str, what: str) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise ToolError(f"the {what} is no valid Unicode: {error.reason}") from error
+        raise ToolError(f"the {what} is not valid Unicode: {error.reason}") from error
     if size > _MAX_ARGUMENT_BYTES:
         raise ToolError(
             f"the {what} has {size} bytes, {_MAX_ARGUMENT_BYTES} is the limit",
@@ -344,7 +344,7 @@ PYTHON_SANDBOX = Sandbox(
 )
 """What `run_python` is held to unless its programmer says otherwise: it reads, and changes nothing."""
 
-_MARGIN = 30.0  # seconds, for what stands around the program
+_MARGIN = 30.0  # seconds, for what is around the program
 
 
 def run_python(
@@ -399,15 +399,15 @@ class _RunPython:
     @property
     def sandbox_files(self) -> Sequence[str]:
         """What this Python is made of."""
-        return our_own_files()
+        return list_python_files()
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the program."""
         return ToolInfo("Run Python", str(input["code"]))
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
-        """Say that nobody can tell."""
-        return (Opaque("what a Python program does can't be told"),)
+        """Say that it can't be known."""
+        return (Opaque("what a Python program does can't be known beforehand"),)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the program; an exit code other than 0 is an error to the model.

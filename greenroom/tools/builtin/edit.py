@@ -39,7 +39,7 @@ _BEYOND_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
 
 
 def is_binary(start: bytes) -> bool:
-    """Whether a file that begins so is no text: it holds NUL, and is not UTF-16 with its mark."""
+    """Whether a file that begins so is not text: it holds NUL, and is not UTF-16 with its mark."""
     return b"\0" in start and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
@@ -67,7 +67,7 @@ class TextContent:
         """Decode a file's bytes.
 
         Raises:
-            ToolError: it is no text: binary, or broken UTF-16.
+            ToolError: it is not text: binary, or broken UTF-16.
         """
         if is_binary(data):
             raise ToolError("the file is binary, so it can't be edited as text")
@@ -146,7 +146,7 @@ class Replacement:
             lines = [plain.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
             more = ", …" if len(starts) > _LISTED_LINES else ""
             raise ToolError(
-                f"old_string stands {len(starts)} times in {label}, at the lines "
+                f"old_string occurs {len(starts)} times in {label}, at the lines "
                 f"{', '.join(map(str, lines))}{more}",
                 hint="add surrounding lines to make it unique, or set replace_all",
             )
@@ -234,9 +234,9 @@ def _hunks(old: list[str], new: list[str]) -> list[str]:
     start, end = max(first - _CONTEXT, 0), max(last - _CONTEXT, 0)
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if len(old) + len(new) > _MAX_COMPARED:
-        return _replaced(old, new, first - start, last - end, start)
+        return _write_one_hunk(old, new, first - start, last - end, start)
     lines = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[2:]
-    return [_moved(line, start) if line.startswith("@@") else line for line in lines]
+    return [_move_header(line, start) if line.startswith("@@") else line for line in lines]
 
 
 def _common(old: list[str], new: list[str]) -> int:
@@ -245,11 +245,13 @@ def _common(old: list[str], new: list[str]) -> int:
     return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
-def _moved(header: str, lines: int) -> str:
+def _move_header(header: str, lines: int) -> str:
     return re.sub(r"(?<=[-+])\d+", lambda number: str(int(number[0]) + lines), header)
 
 
-def _replaced(old: list[str], new: list[str], above: int, below: int, start: int) -> list[str]:
+def _write_one_hunk(
+    old: list[str], new: list[str], above: int, below: int, start: int
+) -> list[str]:
     """Write one hunk: the lines above the change, the old ones, the new ones, those below."""
     # An empty range counts from the line before it.
     old_start, new_start = start + bool(old), start + bool(new)
@@ -257,10 +259,10 @@ def _replaced(old: list[str], new: list[str], above: int, below: int, start: int
     removed = [f"-{line}" for line in old[above : len(old) - below]]
     added = [f"+{line}" for line in new[above : len(new) - below]]
     tail = old[len(old) - below :]
-    return [header, *_kept(old[:above]), *removed, *added, *_kept(tail)]
+    return [header, *_mark_kept(old[:above]), *removed, *added, *_mark_kept(tail)]
 
 
-def _kept(lines: list[str]) -> list[str]:
+def _mark_kept(lines: list[str]) -> list[str]:
     return [f" {line}" for line in lines]
 
 
@@ -268,7 +270,7 @@ _MAX_BYTES = 50_000_000
 
 
 class Edit:
-    """Replaces text that stands exactly once in a file, or every occurrence of it.
+    """Replaces text that occurs exactly once in a file, or every occurrence of it.
 
     Encoding, byte order mark, line ends and mode of the file are kept, and each byte outside the
     replaced text. The file must have been read and not changed since.
@@ -277,7 +279,7 @@ class Edit:
     name = "Edit"
     description = (
         "Replace old_string by new_string in a file that was read before. old_string must be the "
-        "exact text without line numbers, and stand in the file once: add surrounding lines to "
+        "exact text without line numbers, and occur in the file once: add surrounding lines to "
         "make it unique, or set replace_all. An empty new_string deletes."
     )
     category = "write"
@@ -294,7 +296,7 @@ class Edit:
             "old_string": {
                 "type": "string",
                 "minLength": 1,
-                "description": "The text to replace, as it stands in the file.",
+                "description": "The text to replace, as it is in the file.",
             },
             "new_string": {"type": "string", "description": "The text to put in its place."},
             "replace_all": {
@@ -322,7 +324,7 @@ class Edit:
 
         Raises:
             ToolError: the text is not there or not unique; or the file was not read, has changed
-                since, is no text, is out of reach, or the disk refuses.
+                since, is not text, is out of reach, or the disk refuses.
         """
         path = str(input["file_path"])
         change = Replacement(
@@ -370,7 +372,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
 
 
 class Write:
-    """Makes a file with its folders, or replaces one that the agent has read and nobody changed.
+    """Makes a file with its folders, or replaces one that the agent has read and that has not changed since.
 
     The replacement is atomic, and keeps the file's mode; see `greenroom.fs.replace_file`.
     """
@@ -412,7 +414,7 @@ class Write:
         Raises:
             ToolError: the file was not read, has changed since, is out of reach, or the disk refuses.
         """
-        path, content = str(input["file_path"]), _encoded(str(input["content"]))
+        path, content = str(input["file_path"]), _encode(str(input["content"]))
         stamps = FileStamps.of(context)
         done = await in_thread(lambda: _write(path, content, stamps, context))
         verb = "created" if done.created else "replaced"
@@ -447,8 +449,8 @@ def _write(path: str, content: bytes, stamps: FileStamps, context: AgentContext)
     return _Written(label, created, unified_diff(before, content.decode(), label))
 
 
-def _encoded(content: str) -> bytes:
+def _encode(content: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError as error:
-        raise ToolError(f"the content is no valid Unicode: {error.reason}") from error
+        raise ToolError(f"the content is not valid Unicode: {error.reason}") from error

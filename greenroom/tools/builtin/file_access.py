@@ -1,4 +1,4 @@
-"""What file tools share: where they may go, what the agent has seen, and one change at a time to a file."""
+"""What file tools share: where they may go, what the agent has seen, one change at a time."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ from greenroom.tools.execution import SpillFolder
 _PIECE = 1 << 20
 
 in_thread = FileThreads("file tools", 8).run
-"""Does the work of file tools, apart from function tools, whose calls may keep their threads for good."""
+"""Does the work of file tools, apart from function tools, which may keep threads for good."""
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
@@ -30,8 +30,8 @@ def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     Where long results lie may be read, not written.
 
     Raises:
-        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it stands)
-            and is not allowed; or it is no path.
+        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it is)
+            and is not allowed; or it is not a path.
     """
     try:
         real = Path(os.path.realpath(context.workspace.absolute(path)))
@@ -184,7 +184,7 @@ class FileStamps:
             raise ToolError(f"{label} was not read yet", hint="Read it first, then change it")
         if not seen.same_content(present):
             raise ToolError(
-                f"{label} was changed by somebody else since it was read",
+                f"{label} has changed since it was read",
                 hint="Read it again, then change it",
             )
 

@@ -1,4 +1,4 @@
-"""Which files there are below a folder, as git would see them, and which of them a pattern describes."""
+"""The files below a folder, as git would see them, and those of them that a pattern describes."""
 
 import itertools
 import os
@@ -24,7 +24,7 @@ _MAX_ALTERNATIVES = 1_000
 class GlobPattern:
     """A pattern for paths relative to a folder, written with `/`.
 
-    `*` and `?` stay within one name; `**` as a whole part stands for any number of folders, also
+    `*` and `?` stay within one name; `**` as a whole part means any number of folders, also
     none; `{a,b}` for either. A leading dot is nothing special. Case matters.
 
     Example:
@@ -37,7 +37,7 @@ class GlobPattern:
         """Compile the pattern.
 
         Raises:
-            ToolError: its braces stand for more than 1,000 patterns.
+            ToolError: its braces mean more than 1,000 patterns.
         """
         self._alternatives = [
             [read_part(part) for part in one.split("/") if part not in {"", "."}]
@@ -51,7 +51,7 @@ class GlobPattern:
 
 
 def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
-    """Match names one to one with parts; None stands for any number of names.
+    """Match names one to one with parts; None means any number of names.
 
     Only the last None ever has to take more names, so the work is at most parts times names.
     """
@@ -94,7 +94,7 @@ def expand_braces(pattern: str) -> list[str]:
             start, end, choices = braces
             found = [one[:start] + choice + one[end:] for choice in choices] + found
         if len(found) + len(done) > _MAX_ALTERNATIVES:
-            raise ToolError(f"{pattern[:200]!r} stands for more than {_MAX_ALTERNATIVES} patterns")
+            raise ToolError(f"{pattern[:200]!r} means more than {_MAX_ALTERNATIVES} patterns")
     return done
 
 
@@ -118,7 +118,7 @@ def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
 
 
 def read_part(part: str) -> Glob | None:
-    """Read what stands between two slashes; None for `**`."""
+    """Read what is between two slashes; None for `**`."""
     if part == "**":
         return None
     # A glob has no escapes, but takes a bracketed character literally.

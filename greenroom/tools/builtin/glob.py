@@ -69,7 +69,7 @@ class Glob:
     }
 
     def __init__(self, *, use_ripgrep: bool = True) -> None:
-        """List with ripgrep where it is installed, unless told not to."""
+        """List with ripgrep where it is installed, unless `use_ripgrep` is False."""
         self._use_ripgrep = use_ripgrep
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
@@ -107,7 +107,9 @@ def _folder(path: str, context: AgentContext) -> Path:
     with os_errors("list", path):
         if base.is_dir():
             return base
-        raise ToolError(f"{path} is no folder" if base.exists() else f"there is no folder {path}")
+        raise ToolError(
+            f"{path} is not a folder" if base.exists() else f"there is no folder {path}"
+        )
 
 
 def _relative(pattern: str, base: Path) -> str:

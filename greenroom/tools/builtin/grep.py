@@ -177,7 +177,7 @@ class GrepRows:
     Attributes:
         lines: what to show.
         full: whether there was more than the limit.
-        notes: lines of output that are no rows, such as an error; the first ten.
+        notes: lines of output that are not rows, such as an error; the first ten.
 
     Example:
         >>> rows = GrepRows("content", limit=10, wants=lambda path: True, show=str)
@@ -300,7 +300,7 @@ class Grep:
     parameters = GREP_PARAMETERS
 
     def __init__(self, *, use_ripgrep: bool = True) -> None:
-        """Search with ripgrep where it is installed, unless told not to."""
+        """Search with ripgrep where it is installed, unless `use_ripgrep` is False."""
         self._use_ripgrep = use_ripgrep
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002

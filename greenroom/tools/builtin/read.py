@@ -115,7 +115,7 @@ class NumberedLines:
                 f"continue with offset={last + 1}]"
             )
         if self._stray:
-            notes.append("[bytes that are no UTF-8 are shown as \ufffd; Edit keeps them]")
+            notes.append("[bytes that are not UTF-8 are shown as \ufffd; Edit keeps them]")
         return "\n".join([*self._lines, *notes])
 
 
@@ -211,7 +211,7 @@ def _read(
         if real.is_dir():
             raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
         if not real.exists():
-            raise ToolError(f"there is no file {path}", hint=_near_names(real))
+            raise ToolError(f"there is no file {path}", hint=_suggest_names(real))
         with open_regular(real) as file:
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
@@ -224,10 +224,10 @@ def _show(
 ) -> ToolResult:
     facts: dict[str, object] = {"path": label, "bytes": stamp.size}
     if media_type := _image_type(start):
-        data = _encoded(file, stamp.size, _MAX_IMAGE_BYTES, label)
+        data = _encode(file, stamp.size, _MAX_IMAGE_BYTES, label)
         return ToolResult((ImageBlock(media_type, data),), metadata=facts)
     if start.startswith(b"%PDF-"):
-        data = _encoded(file, stamp.size, _MAX_PDF_BYTES, label)
+        data = _encode(file, stamp.size, _MAX_PDF_BYTES, label)
         block = DocumentBlock("application/pdf", data, title=os.path.basename(label))
         return ToolResult((block,), metadata=facts)
     if is_binary(start):
@@ -255,13 +255,13 @@ def _image_type(start: bytes) -> str:
     return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else ""
 
 
-def _encoded(file: BinaryIO, size: int, limit: int, label: str) -> str:
+def _encode(file: BinaryIO, size: int, limit: int, label: str) -> str:
     if size > limit:
         raise ToolError(f"{label} has {size} bytes, too many to show; the limit is {limit}")
     return base64.b64encode(read_pieces(file, limit)).decode()
 
 
-def _near_names(real: Path) -> str:
+def _suggest_names(real: Path) -> str:
     """Suggest files of a similar name, or say where the path ends."""
     folder = real.parent
     if not folder.is_dir():

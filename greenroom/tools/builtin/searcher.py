@@ -1,14 +1,14 @@
 """Search files for a regular expression, and print rows as ripgrep does with `--null`.
 
-This file runs as a program of its own, with the standard library alone, so that a regular expression
-that would take for ever can be killed:
+This file runs as a program of its own, with the standard library alone, so that a regular
+expression that would take for ever can be killed:
 
     python -I -S searcher.py OPTIONS FILE ...
 
 OPTIONS is a JSON object: `pattern`, `ignore_case`, `multiline`, `before`, `after`, `count`,
 `max_count`. A row is the path, NUL, the line's number, `:` (or `-` for context), and the line; when
 counting, the path, NUL and the count. Binary files are skipped. Exit code 2 means that the pattern
-is no regular expression; the only line of output then says why.
+is not a regular expression; the only line of output then says why.
 """
 
 import codecs
@@ -20,14 +20,14 @@ MAX_FILE_BYTES = 100_000_000
 SNIFFED_BYTES = 65_536
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Decode a file's bytes, UTF-16 with its mark as well; stray bytes become surrogates."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
-def compiled(options: "dict[str, object]") -> "re.Pattern[str]":
+def compile_pattern(options: "dict[str, object]") -> "re.Pattern[str]":
     """Compile the expression as the options ask."""
     flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
     if options["multiline"]:
@@ -35,7 +35,7 @@ def compiled(options: "dict[str, object]") -> "re.Pattern[str]":
     return re.compile(str(options["pattern"]), flags)
 
 
-def matching_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "list[int]":
+def find_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "list[int]":
     """Return the indexes of the first `limit` lines that match."""
     found = []
     for index, line in enumerate(lines):
@@ -46,7 +46,9 @@ def matching_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -
     return found
 
 
-def spanned_lines(pattern: "re.Pattern[str]", text: str, limit: int) -> "tuple[list[int], int]":
+def find_spanned_lines(
+    pattern: "re.Pattern[str]", text: str, limit: int
+) -> "tuple[list[int], int]":
     """Return the indexes of all lines that matches touch, and how many matches there are."""
     found: dict[int, None] = {}
     matches = line = position = 0
@@ -63,16 +65,18 @@ def spanned_lines(pattern: "re.Pattern[str]", text: str, limit: int) -> "tuple[l
     return list(found), matches
 
 
-def rows(path: str, text: str, options: "dict[str, object]", pattern: "re.Pattern[str]") -> str:
+def write_rows(
+    path: str, text: str, options: "dict[str, object]", pattern: "re.Pattern[str]"
+) -> str:
     """Return what to print of one file."""
     limit = int(str(options["max_count"]))
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     if options["multiline"]:
-        found, matches = spanned_lines(pattern, text, limit)
+        found, matches = find_spanned_lines(pattern, text, limit)
     else:
-        found = matching_lines(pattern, lines, limit)
+        found = find_lines(pattern, lines, limit)
         matches = len(found)
     if options["count"]:
         return f"{path}\0{matches}\n" if matches else ""
@@ -105,14 +109,14 @@ def main(arguments: "list[str]") -> int:
     options = json.loads(arguments[0])
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]  # it is a real stream here
     try:
-        pattern = compiled(options)
+        pattern = compile_pattern(options)
     except (re.error, RecursionError, OverflowError) as error:
         print(f"regex parse error: {error}")  # noqa: T201
         return 2
     for path in arguments[1:]:
         data = read(path)
         if data:
-            sys.stdout.write(rows(path, text_of(data), options, pattern))
+            sys.stdout.write(write_rows(path, decode_text(data), options, pattern))
             sys.stdout.flush()
     return 0
 

@@ -1,4 +1,4 @@
-"""Todo: the plan that an agent keeps of its own work, for itself and for whoever watches."""
+"""Todo: the plan that an agent keeps of its own work, for itself and for those who watch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ class Todo:
         return ToolInfo("Update the list of things to do", str(TodoList(_items(input["todos"]))))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Write the list, and show it to the model as it stands now."""
+        """Write the list, and show it to the model as it is now."""
         todos = TodoList.of(context)
         todos.replace(_items(input["todos"]), context)
         done = sum(item.status is TodoStatus.COMPLETED for item in todos.items)
@@ -127,7 +127,7 @@ def _items(value: object) -> tuple[TodoItem, ...]:
 
 
 def _from_metadata(value: object) -> tuple[TodoItem, ...]:
-    """Read what a session holds; what somebody else put there under our key counts as nothing."""
+    """Read what a session holds; what another program put there under our key counts as nothing."""
     try:
         return _items(value)
     except (TypeError, KeyError, ValueError):

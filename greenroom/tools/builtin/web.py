@@ -29,7 +29,7 @@ class WebFetch:
     Hosts of the local machine and network are refused, after the name look-up and again after each
     redirect, and the connection goes to the very address that was judged. Through a proxy it is the
     proxy that connects: a name that only it can look up is left to its judgement. A redirect to
-    another host is told to the model and not followed. At most 2,000,000 bytes are read.
+    another host is reported to the model and not followed. At most 2,000,000 bytes are read.
     """
 
     name = "WebFetch"
@@ -72,7 +72,7 @@ class WebFetch:
         """Fetch the page.
 
         Raises:
-            ToolError: the URL is refused, the host can't be reached, or the page is no text.
+            ToolError: the URL is refused, the host can't be reached, or the page is not text.
         """
         from greenroom.tools.builtin.web_page import fetch
 
@@ -91,7 +91,7 @@ _URL = 2_000
 _TEXT = 1_000
 _DEFAULT_RESULTS = 5
 _MOST_RESULTS = 20
-_HEADER = "Found on the web, by its pages' own words; nobody here vouches for them."
+_HEADER = "Found on the web, by its pages' own words; nobody has checked them."
 
 
 class SearchResult(Wire, frozen=True):
@@ -115,7 +115,7 @@ class SearchBackend(Protocol):
     async def search(self, query: str, limit: int, /) -> Sequence[SearchResult]:
         """Return what was found, the best first; more than `limit` is not looked at.
 
-        Raise `ToolError` to tell the model what went wrong, and `NetworkError` where nobody answered: such
+        Raise `ToolError` to tell the model what went wrong, and `NetworkError` where there was no answer: such
         a call a `resilient_tool` makes again.
         """
         ...
@@ -124,7 +124,7 @@ class SearchBackend(Protocol):
 def web_search(backend: SearchBackend, *, timeout: float = DEFAULT_TIMEOUT) -> Tool:
     """Make a tool of a search engine: it has the category "network", so calls have to be allowed.
 
-    The model is told of at most 20 results, 5 unless it asks for another number, with at most 200
+    The model sees at most 20 results, 5 unless it asks for another number, with at most 200
     characters of a title and 1,000 of a text; a result whose URL is longer than 2,000 characters, or holds
     blanks, is left out. Results may be mappings with the fields of a `SearchResult`, too. As the result of a tool, what
     a page says is never recalled as the user's word.
@@ -186,7 +186,7 @@ class _WebSearch:
         """Search.
 
         Raises:
-            ToolError: the backend returned what are no results.
+            ToolError: the backend returned what are not results.
         """
         limit = integer(input, "limit", _DEFAULT_RESULTS)
         query = str(input["query"])
@@ -211,7 +211,7 @@ async def _wait_for(given: object) -> object:
 
 def _read(given: object, limit: int) -> list[SearchResult]:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise ToolError(f"the search gave {type(given).__name__}, which is no list of results")
+        raise ToolError(f"the search gave {type(given).__name__}, which is not a list of results")
     try:
         found = [
             msgspec.convert(each, SearchResult, from_attributes=True)
@@ -219,7 +219,7 @@ def _read(given: object, limit: int) -> list[SearchResult]:
         ]
     except msgspec.ValidationError as error:
         raise ToolError(
-            f"the search gave what is no result: {error}",
+            f"the search gave what is not a result: {error}",
             hint="give SearchResult(title, url, text)",
         ) from error
     return [each for each in found if len(each.url) <= _URL and len(each.url.split()) == 1]

@@ -1,4 +1,4 @@
-"""One web page: fetched by GET, with every host on the way judged before it is contacted, and as text."""
+"""One web page as text; every host on the way is judged before it is contacted."""
 
 import codecs
 import re
@@ -75,7 +75,7 @@ def html_text(html: str, base: str = "") -> str:
 
     Links are made absolute by the page's own URL, `base`.
 
-    Takes time in proportion to the page's length, whatever the page holds; what stands in a tag or
+    Takes time in proportion to the page's length, whatever the page holds; what is in a tag or
     comment that never ends is left out.
 
     Example:
@@ -95,7 +95,7 @@ def html_text(html: str, base: str = "") -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects text; `_silent` counts the open elements whose text nobody reads."""
+    """Collects text; `_silent` counts the open elements whose text is not shown."""
 
     def __init__(self, base: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -196,7 +196,7 @@ def page_text(body: bytes, content_type: str, url: str = "") -> str:
     Bytes that the page's encoding does not explain become U+FFFD.
 
     Raises:
-        ToolError: the body is no text.
+        ToolError: the body is not text.
 
     Example:
         >>> page_text(b"<p>caf\xe9", "text/html; charset=latin-1")
@@ -236,7 +236,7 @@ async def fetch(url: str, limit: int, *, allow_private: bool) -> ToolResult:
 
     Raises:
         NetworkError: the URL or a host is refused, or the host can't be reached.
-        ToolError: the page is no text, or redirects without an end.
+        ToolError: the page is not text, or redirects without an end.
     """
     async with HttpClient() as client:
         for _ in range(_MAX_REDIRECTS + 1):

@@ -1,8 +1,8 @@
 """Frames: what crosses between us and a worker process, as JSON of a stated length.
 
-We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker answers
-with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one `EndedFrame`. Nothing of it
-can run code: no pickle.
+We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker
+answers with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one
+`EndedFrame`. Nothing of it can run code: no pickle.
 """
 
 import functools
@@ -32,7 +32,7 @@ class ProcessLimits(Wire, frozen=True):
 
     Each is counted from the moment at which the function is called, and holds for the process that
     it runs in; a process that the function starts may use as much again. A call that goes beyond
-    one is stopped, and the model is told which.
+    one is stopped, and the model is told which one.
 
     Attributes:
         cpu_seconds: seconds of processor time; the system checks at full seconds, so up to one more
@@ -49,10 +49,10 @@ class ProcessLimits(Wire, frozen=True):
     memory_megabytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no limit.
+        """Refuse what is not a limit.
 
         Raises:
-            ToolError: a limit is no whole number, or less than 1.
+            ToolError: a limit is not a whole number, or less than 1.
         """
         for name in ("cpu_seconds", "memory_megabytes"):
             value = getattr(self, name)
@@ -60,10 +60,10 @@ class ProcessLimits(Wire, frozen=True):
                 raise ToolError(f"{name} is {value!r}", hint="give a whole number, 1 or more")
 
     @contextmanager
-    def imposed(self) -> Iterator[None]:
+    def impose(self) -> Iterator[None]:
         """Hold this very process to the limits inside of the block."""
-        with _lowered(resource.RLIMIT_CPU, self._cpu_limit()):
-            with _lowered(resource.RLIMIT_AS, self._memory_limit()):
+        with _lower(resource.RLIMIT_CPU, self._cpu_limit()):
+            with _lower(resource.RLIMIT_AS, self._memory_limit()):
                 yield
 
     def _cpu_limit(self) -> int | None:
@@ -79,7 +79,7 @@ class ProcessLimits(Wire, frozen=True):
 
 
 @contextmanager
-def _lowered(which: int, limit: int | None) -> Iterator[None]:
+def _lower(which: int, limit: int | None) -> Iterator[None]:
     """Lower a limit of this process, and put it back at the end."""
     before, most = resource.getrlimit(which)
     if limit is None or 0 <= before <= limit:
@@ -135,9 +135,9 @@ class FunctionReference(Wire, frozen=True):
     Attributes:
         module: the name of its module.
         qualname: its qualified name there.
-        script: the path of the program that it stands in, where that was run as a script.
+        script: the path of the program that it is in, where that was run as a script.
         file: the path of its module, for one that an import by name does not find: test runners and
-            plug-in loaders load files that stand on no path.
+            plug-in loaders load files that are on no path.
     """
 
     module: str
@@ -166,10 +166,10 @@ class FunctionReference(Wire, frozen=True):
         return cls("__main__", function.__qualname__, _script(main, tool))
 
     def check(self, function: Callable[P, object], tool: object) -> None:
-        """Make sure that in this process the tool, or its function, is what stands in this place.
+        """Make sure that in this process the tool, or its function, is what is in this place.
 
         Raises:
-            ToolError: something else stands there, which another process would call instead.
+            ToolError: something else is there, which another process would call instead.
         """
         found = _look_up(sys.modules.get(function.__module__), self.qualname)
         if found is not tool and found is not function:
@@ -180,7 +180,7 @@ class FunctionReference(Wire, frozen=True):
             )
 
     def load(self) -> object:
-        """Import what stands in this place.
+        """Import what is in this place.
 
         Raises:
             ToolError: nothing does.
@@ -223,7 +223,7 @@ def _file(module: str) -> str:
 
 
 def _import(name: str, file: str) -> ModuleType:
-    """Import a module by its name; where that finds none, load the file that it stands in."""
+    """Import a module by its name; where that finds none, load the file that it is in."""
     try:
         return import_module(name)
     except ModuleNotFoundError as missing:
@@ -373,7 +373,7 @@ class _Envelope(Wire, frozen=True):
     answer: Answer
 
 
-def answer_in(data: bytes) -> Answer:
+def decode_answer(data: bytes) -> Answer:
     """Decode what a worker has sent.
 
     Raises:
@@ -429,7 +429,7 @@ class FrameBuffer:
         while len(self._data) >= _LENGTH_BYTES:
             end = _LENGTH_BYTES + int.from_bytes(self._data[:_LENGTH_BYTES], "big")
             if end > _LENGTH_BYTES + MAX_BYTES:
-                raise ToolError("what has arrived is no frame")
+                raise ToolError("what has arrived is not a frame")
             if len(self._data) < end:
                 return
             frame = bytes(self._data[_LENGTH_BYTES:end])

@@ -126,7 +126,7 @@ class Worker:
                 os._exit(0)  # the function has forked, and both of it have come back
             try:
                 self._connection.send(ended)
-            except GreenroomError as error:  # too long, or metadata that are no JSON
+            except GreenroomError as error:  # too long, or metadata that are not JSON
                 self._connection.send(
                     EndedFrame(error=f"{call.tool}: {error}", is_reusable=ended.is_reusable)
                 )
@@ -156,7 +156,7 @@ class Worker:
 def _run(call: CallFrame, context: AgentContext) -> EndedFrame:
     """Run a call to its end, and see what it has changed and what it leaves."""
     files = _standard_files()
-    ended = _outcome(call, context)
+    ended = _try_call(call, context)
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(ValueError, OSError):  # the function has closed it
             if stream:
@@ -171,9 +171,9 @@ def _run(call: CallFrame, context: AgentContext) -> EndedFrame:
     return replace(ended, metadata=changed, removed=removed, is_reusable=reusable)
 
 
-def _outcome(call: CallFrame, context: AgentContext) -> EndedFrame:
+def _try_call(call: CallFrame, context: AgentContext) -> EndedFrame:
     try:
-        return EndedFrame(_checked(call, _called(call, context)))
+        return EndedFrame(_check_result(call, _call_tool(call, context)))
     except _Stopped:
         raise
     except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
@@ -184,16 +184,16 @@ def _outcome(call: CallFrame, context: AgentContext) -> EndedFrame:
         return EndedFrame(error=describe_failure(error), traceback=_traceback(error))
 
 
-def _called(call: CallFrame, context: AgentContext) -> ToolResult:
+def _call_tool(call: CallFrame, context: AgentContext) -> ToolResult:
     sys.path[:] = call.path
     with suppress(OSError):
         os.chdir(call.folder)
-    tool = _found(call)
-    with call.limits.imposed():
+    tool = _find_tool(call)
+    with call.limits.impose():
         return tool.run_here(call.input, context)
 
 
-def _found(call: CallFrame) -> "FunctionTool[[], object]":
+def _find_tool(call: CallFrame) -> "FunctionTool[[], object]":
     found = call.function.load()
     if isinstance(found, FunctionTool) and found.name == call.tool:
         return found
@@ -202,7 +202,7 @@ def _found(call: CallFrame) -> "FunctionTool[[], object]":
     return FunctionTool(function, name=call.tool)
 
 
-def _checked(call: CallFrame, result: ToolResult) -> ToolResult:
+def _check_result(call: CallFrame, result: ToolResult) -> ToolResult:
     """Make sure that a result can be read on the other side."""
     try:
         return serde.decode(serde.encode(result), ToolResult)

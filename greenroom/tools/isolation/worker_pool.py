@@ -21,8 +21,8 @@ from greenroom.sandbox import (
     Report,
     Sandbox,
     confine,
+    list_python_files,
     no_cleanup,
-    our_own_files,
     our_python,
     signal_name,
 )
@@ -38,7 +38,7 @@ from greenroom.tools.isolation.frame import (
     FunctionReference,
     ProcessLimits,
     ProgressFrame,
-    answer_in,
+    decode_answer,
     is_loading_script,
     pack,
 )
@@ -154,7 +154,7 @@ class WorkerProcess:
             await self._stream.send_all(call)
             while data := await self._stream.receive_some(_CHUNK):
                 for frame in buffer.feed(data):
-                    ended = self._heard(answer_in(frame), live, context)
+                    ended = self._handle(decode_answer(frame), live, context)
                     if ended:
                         self.is_reusable = (
                             ended.is_reusable and buffer.is_empty and self._calls < _MAX_CALLS
@@ -166,7 +166,7 @@ class WorkerProcess:
             self.is_garbled = True
         return None
 
-    def _heard(self, answer: Answer, live: LiveOutput, context: AgentContext) -> EndedFrame | None:
+    def _handle(self, answer: Answer, live: LiveOutput, context: AgentContext) -> EndedFrame | None:
         match answer:
             case BegunFrame():
                 self.has_begun = True
@@ -257,14 +257,16 @@ class WorkerPool:
         )
 
     async def _run(self, call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
-        """Run one call once there is a place, and return when nothing of it runs any more."""
+        """Run one call once there is a place, and return when none of it runs any more."""
         data = pack(call)
         async with self._places:
             if not self._closed:
                 with trio.CancelScope() as scope:
                     self._calls[scope] = over = trio.Event()
                     try:
-                        return _result(call, await self._answer(call, data, context, held), context)
+                        return _result(
+                            call, await self._run_in_worker(call, data, context, held), context
+                        )
                     finally:
                         del self._calls[scope]
                         over.set()
@@ -283,12 +285,12 @@ class WorkerPool:
             for over in running.values():
                 await over.wait()
 
-    async def _answer(
+    async def _run_in_worker(
         self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement
     ) -> EndedFrame:
         """Give the call to one worker; to the next one where that had died before it began."""
         while True:
-            worker = await self._worker(held)
+            worker = await self._take_worker(held)
             ended = report = None
             try:
                 ended = await worker.run(data, context)
@@ -301,9 +303,9 @@ class WorkerPool:
                 return ended
             assert report is not None
             if worker.has_begun or worker.is_new:
-                raise ToolError(_fate(call, worker, report))
+                raise ToolError(_describe_loss(call, worker, report))
 
-    async def _worker(self, held: Confinement) -> WorkerProcess:
+    async def _take_worker(self, held: Confinement) -> WorkerProcess:
         """Take the worker that was used last, or start one; what is held gets one of its own."""
         if self._idle and not held.prefix:
             return self._idle.pop()
@@ -326,9 +328,9 @@ class WorkerPool:
         return report
 
 
-def files_of(function: FunctionReference) -> tuple[str, ...]:
+def list_files(function: FunctionReference) -> tuple[str, ...]:
     """Name the files that a process needs to run a function."""
-    return (*our_own_files(), *filter(None, (function.script, function.file)))
+    return (*list_python_files(), *filter(None, (function.script, function.file)))
 
 
 async def run_isolated(
@@ -354,7 +356,7 @@ async def run_isolated(
     async with confine(
         sandbox,
         context.workspace,
-        shown=files_of(function),
+        shown=list_files(function),
         ignores_termination=True,
         cleanup=context.cleanup,
     ) as held:
@@ -402,18 +404,18 @@ def _result(call: CallFrame, ended: EndedFrame, context: AgentContext) -> ToolRe
     return ended.result
 
 
-def _fate(call: CallFrame, worker: WorkerProcess, report: Report) -> str:
+def _describe_loss(call: CallFrame, worker: WorkerProcess, report: Report) -> str:
     """Say why there is no answer."""
     if worker.is_garbled:
         return f"{call.tool} was stopped: it wrote into the connection of its process"
-    fate = _ending(call, report)
+    fate = _describe_ending(call, report)
     if not worker.has_begun:
         fate = f"{call.tool} was not run: its process could not be started"
     _log.error("%s; its last output:\n%s%r", fate, worker.tail, report)
     return fate
 
 
-def _ending(call: CallFrame, report: Report) -> str:
+def _describe_ending(call: CallFrame, report: Report) -> str:
     code = report.code
     if code is None:
         return f"{call.tool} was stopped: its process was ended from outside"

@@ -3,7 +3,6 @@
 Each is a function that makes the tool anew, with the state that it keeps.
 """
 
-import json
 import os
 import socket
 import subprocess
@@ -36,7 +35,7 @@ def found_by(*invariants):
     return register
 
 
-@found_by("no_lock_is_kept", "calls_end_as_before")
+@found_by("calls_end_as_before")
 def a_lock_that_is_kept():
     lock = trio.Lock()
 
@@ -104,7 +103,7 @@ def a_lease_that_is_kept_until_it_ends():
     return press
 
 
-@found_by("no_lock_is_kept", "calls_end_as_before")
+@found_by("calls_end_as_before")
 def a_semaphore_that_is_not_released():
     slots = trio.Semaphore(1)
 
@@ -114,22 +113,6 @@ def a_semaphore_that_is_not_released():
         await slots.acquire()
         await trio.sleep(1)
         slots.release()
-        return "pressed"
-
-    return press
-
-
-@found_by("no_lock_is_kept")
-def a_token_of_four_that_is_kept():
-    limiter = trio.CapacityLimiter(4)
-
-    @tool
-    async def press() -> str:
-        """Press."""
-        borrower = object()
-        await limiter.acquire_on_behalf_of(borrower)
-        await trio.sleep(1)
-        limiter.release_on_behalf_of(borrower)
         return "pressed"
 
     return press
@@ -151,7 +134,7 @@ class Press:
         raise NotImplementedError
 
 
-@found_by("no_lock_is_kept")
+@found_by("calls_end_as_before")
 def a_lock_of_threads_that_is_kept():
     class Locked(Press):
         async def press(self) -> str:
@@ -472,20 +455,6 @@ def a_working_directory_that_stays_another():
         os.chdir(context.workspace.root)
         await trio.sleep(1)
         os.chdir(before)
-        return "pressed"
-
-    return press
-
-
-@found_by("settings_are_restored")
-def a_function_that_stays_replaced():
-    @tool
-    async def press() -> str:
-        """Press."""
-        before = json.dumps
-        json.dumps = str
-        await trio.sleep(1)
-        json.dumps = before
         return "pressed"
 
     return press

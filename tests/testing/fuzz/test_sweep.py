@@ -24,11 +24,11 @@ from greenroom.testing.fuzz import (
     Scenario,
     Violation,
     cancel_at_every_checkpoint,
-    stage,
+    scenario as stage,
     sweep,
 )
-from greenroom.testing.fuzz.stage import repeatable
-from greenroom.testing.fuzz.trial import streams_of
+from greenroom.testing.fuzz.evidence import streams_of
+from greenroom.testing.fuzz.sweep import repeatable
 
 
 async def echo(agent):

@@ -108,7 +108,7 @@ async def test_a_signal_without_a_name_is_told_by_its_number(context: AgentConte
     [
         ("  \n", "is empty"),
         ("echo a\0b", "NUL"),
-        ("echo \ud800", "no valid Unicode"),
+        ("echo \ud800", "not valid Unicode"),
         ("x" * 131_072, "131072 bytes"),
     ],
 )

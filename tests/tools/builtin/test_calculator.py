@@ -1,4 +1,4 @@
-"""The calculator: exact, bounded, and deaf to anything that is no sum."""
+"""The calculator: exact, bounded, and deaf to anything that is not a sum."""
 
 import re
 from fractions import Fraction
@@ -62,8 +62,8 @@ async def test_it_is_exact(expression, value):
         ("1 / 0", "division by zero"),
         ("0 ** -1", "division by zero"),
         ("1 % 0", "division by zero"),
-        ("__import__('os').system('ls')", "no number and no sign"),
-        ("(1).real", "no number"),
+        ("__import__('os').system('ls')", "neither a number nor a sign"),
+        ("(1).real", "not a number"),
         ("1 2", "'2' does not belong there"),
         ("(((", "its end does not belong there"),
         ("2 ** 0.5", "not exact"),
@@ -73,7 +73,7 @@ async def test_it_is_exact(expression, value):
         ("(" * 400, "50 levels"),
         ("-" * 900 + "1", "50 levels"),
         ("1+" * 600, "1000 characters"),
-        (".", "no number"),
+        (".", "not a number"),
     ],
 )
 async def test_what_is_no_sum_is_told(expression, reason):

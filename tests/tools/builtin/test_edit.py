@@ -42,7 +42,7 @@ def test_an_empty_new_text_deletes(edit) -> None:
 
 
 def test_a_text_that_is_not_unique_is_refused_with_its_lines(edit) -> None:
-    with pytest.raises(ToolError, match=r"stands 3 times in a\.txt, at the lines 1, 3, 4 "):
+    with pytest.raises(ToolError, match=r"occurs 3 times in a\.txt, at the lines 1, 3, 4 "):
         edit(b"x\ny\nx\nx\n", "x", "z")
     with pytest.raises(ToolError, match=r"11 times .*10, …"):
         edit(b"x\n" * 11, "x", "z")
@@ -131,7 +131,7 @@ def test_a_file_must_have_been_read_and_not_changed(call, root: Path) -> None:
         call(Edit(), **change)
     call(Read(), file_path="a.txt")
     (root / "a.txt").write_text("one!\n")
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="has changed since it was read"):
         call(Edit(), **change)
     with pytest.raises(ToolError, match=r"no file b\.txt"):
         call(Edit(), **{**change, "file_path": "b.txt"})
@@ -204,7 +204,7 @@ def test_a_change_in_the_very_last_moment_is_seen(call, root: Path, monkeypatch)
         (root / "a.txt").write_text("theirs\n")
 
     monkeypatch.setattr(real_file.os, "fsync", interfere)
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="has changed since it was read"):
         call(Edit(), file_path="a.txt", old_string="one", new_string="two")
     assert (root / "a.txt").read_text() == "theirs\n"
     assert os.listdir(root) == ["a.txt"]

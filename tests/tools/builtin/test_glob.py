@@ -103,7 +103,7 @@ def test_too_many_files_are_refused(glob, root: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"pattern": "*", "path": "a.py"}, "a.py is no folder"),
+        ({"pattern": "*", "path": "a.py"}, "a.py is not a folder"),
         ({"pattern": "*", "path": "missing"}, "there is no folder missing"),
         ({"pattern": "/etc/*"}, "is not in"),
         ({"pattern": "{a,b}" * 10}, "more than 1000 patterns"),

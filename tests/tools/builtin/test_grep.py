@@ -303,7 +303,7 @@ def test_the_searcher_says_what_is_wrong_with_an_expression(capsys) -> None:
     ],
 )
 def test_the_searcher_reads_the_encodings_that_ripgrep_reads(data: bytes, text: str) -> None:
-    assert searcher.text_of(data).removeprefix("\ufeff") == text
+    assert searcher.decode_text(data).removeprefix("\ufeff") == text
 
 
 @given(
@@ -314,7 +314,7 @@ def test_spanned_lines_are_those_that_matches_touch(text: str, pattern: str) -> 
     import re
 
     compiled = re.compile(pattern, re.MULTILINE | re.DOTALL)
-    found, matches = searcher.spanned_lines(compiled, text, 0)
+    found, matches = searcher.find_spanned_lines(compiled, text, 0)
     touched = set()
     spans = [match.span() for match in compiled.finditer(text)]
     if text.endswith("\n"):

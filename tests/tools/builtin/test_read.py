@@ -89,8 +89,8 @@ def test_stray_bytes_are_shown_replaced_with_a_note(call, root: Path) -> None:
     (root / "a.txt").write_bytes(b"caf\xe9\nplain\n")
     text = call(Read(), file_path="a.txt").text
     assert lines_of(text) == ["caf\ufffd", "plain"]
-    assert "no UTF-8" in text
-    assert "no UTF-8" not in call(Read(), file_path="a.txt", offset=2).text
+    assert "not UTF-8" in text
+    assert "not UTF-8" not in call(Read(), file_path="a.txt", offset=2).text
 
 
 @pytest.mark.parametrize(

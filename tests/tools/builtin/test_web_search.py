@@ -35,7 +35,7 @@ async def search(engine, **given):
 async def test_results_are_told_with_their_urls_and_as_the_words_of_the_web():
     result = await search(engine := Engine([PAGE, {"title": "", "url": "https://a.test"}]))
     assert result.text == (
-        "Found on the web, by its pages' own words; nobody here vouches for them.\n\n1. Trio\n"
+        "Found on the web, by its pages' own words; nobody has checked them.\n\n1. Trio\n"
         "https://trio.test/\nA friendly library.\nFor async.\n\n2. https://a.test\nhttps://a.test"
     )
     assert result.metadata == {"urls": ["https://trio.test/", "https://a.test"]}
@@ -67,7 +67,7 @@ class Plain:
     ("engine", "problem"),
     [
         (Plain(), "make the backend's search an async function"),
-        (Engine("a page"), "the search gave str, which is no list of results"),
+        (Engine("a page"), "the search gave str, which is not a list of results"),
         (Engine([{"title": "no URL"}]), r"missing required field `url`"),
         (Engine([1]), "give SearchResult"),
         (Engine(ToolError("the quota is used up")), "^the quota is used up$"),

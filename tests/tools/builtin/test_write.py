@@ -55,7 +55,7 @@ def test_a_file_that_changed_since_is_not_overwritten(call, root: Path) -> None:
     (root / "a.txt").write_text("new")
     # The same size and the same time: only the content tells.
     os.utime(root / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="has changed since it was read"):
         call(Write(), file_path="a.txt", content="mine")
 
 
@@ -82,7 +82,7 @@ def test_a_link_in_the_workspace_stays_a_link(call, root: Path) -> None:
         ("folder", "x", "is a folder"),
         ("file/below.txt", "x", "can't write file/below.txt: (Not a directory|File exists)"),
         ("x" * 300, "x", "File name too long"),
-        ("a.txt", "\ud800", "no valid Unicode"),
+        ("a.txt", "\ud800", "not valid Unicode"),
     ],
 )
 def test_what_can_not_be_written_is_told(

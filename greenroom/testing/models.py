@@ -1,9 +1,12 @@
-"""A model that says what the test wrote, and remembers what it was asked."""
+"""Models for tests: one that follows a script, an embedder without a model, a ban on real calls."""
 
+import os
+import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TypeAlias
 
 import trio
@@ -21,6 +24,7 @@ from greenroom.core import (
     new_id,
 )
 from greenroom.llm import (
+    FORBID_VARIABLE,
     BlockEnd,
     ModelRequest,
     ModelStream,
@@ -176,3 +180,79 @@ class _ScriptedStream(ModelStream):
             if self._reply.hangs:
                 await trio.sleep_forever()
         return (event,)
+
+
+# -- vectors, made of the words of a text and of nothing else ---------------------------------------
+
+
+class HashEmbedder:
+    """Turns texts into vectors without a model: texts that share words are close to each other.
+
+    The same text always gives the same vector, in any process and on any machine. `synonyms` makes
+    words mean the same, so that a test can tell meaning from words.
+
+    Args:
+        size: how many numbers a vector has.
+        synonyms: words of which all but the first count as the first, such as `[("dog", "hound")]`.
+
+    Example:
+        >>> import trio
+        >>> embedder = HashEmbedder(size=64, synonyms=[("dog", "hound")])
+        >>> one, other = trio.run(embedder.embed, ["a hound", "a dog"])
+        >>> len(one), one == other
+        (64, True)
+    """
+
+    def __init__(self, size: int = 256, synonyms: Sequence[Sequence[str]] = ()) -> None:
+        """Begin with no calls."""
+        self.name = f"hash-{size}"
+        self.size = size
+        self.calls = 0
+        """How often it was asked, for a test to look at."""
+        self._meant = {word: words[0] for words in synonyms for word in words}
+
+    async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
+        """Return a vector for each text."""
+        self.calls += 1
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self.size
+        vector[0] = 0.01  # so that a text without words has a direction, too
+        for word in re.findall(r"\w+", text.casefold()):
+            digest = blake2b(self._meant.get(word, word).encode(), digest_size=5).digest()
+            vector[int.from_bytes(digest[:4], "big") % self.size] += 1.0 if digest[4] & 1 else -1.0
+        return vector
+
+
+# -- no request to a real model leaves this machine -------------------------------------------------
+
+
+@contextmanager
+def forbid_model_calls() -> Iterator[None]:
+    """Forbid calls of real models inside the block, in this process and in those that it starts.
+
+    Whatever would send a request to a host that is not this machine raises
+    `ModelCallForbiddenError` before anything is sent. Scripted, recorded and offline models go on
+    working, and so do servers on 127.0.0.1 and cassettes that replay.
+
+    It sets `GREENROOM_FORBID_MODEL_CALLS`, which holds for the whole process.
+
+    Example:
+        >>> import trio
+        >>> from greenroom import AnthropicProvider, Message, ModelRequest
+        >>> llm = AnthropicProvider("claude-sonnet-5", api_key="sk-ant-1", env={})
+        >>> with forbid_model_calls():
+        ...     trio.run(llm.generate, ModelRequest(messages=(Message.user("Hello."),)))
+        Traceback (most recent call last):
+        greenroom.core.errors.ModelCallForbiddenError: a request would have gone to anthropic ...
+    """
+    before = os.environ.get(FORBID_VARIABLE)
+    os.environ[FORBID_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(FORBID_VARIABLE, None)
+        else:
+            os.environ[FORBID_VARIABLE] = before

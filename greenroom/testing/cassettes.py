@@ -6,6 +6,8 @@ at all, since keys stand there.
 """
 
 import difflib
+import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,19 +19,123 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import trio
 
-from greenroom.core import CassetteError, ConfigurationError, InvalidJSONError, NetworkError, serde
-from greenroom.llm import FORBID_VARIABLE, forbids_calls
-from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
-from greenroom.testing.cassette_file import (
-    MAX_SIZE,
-    Exchange,
-    Request,
-    Response,
-    pieces_of,
-    read,
-    write,
+from greenroom.core import (
+    CassetteError,
+    ConfigurationError,
+    InvalidJSONError,
+    ModelRequest,
+    NetworkError,
+    serde,
 )
+from greenroom.llm import FORBID_VARIABLE, forbids_calls, read_anthropic_request, read_chat_request
+from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
+
+# -- the file: JSON that people can read and compare, written whole or not at all -------------------
+
+MAX_SIZE = 64 * 1024 * 1024
+"""The most bytes that a cassette may take."""
+
+
+class Binary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that are not text."""
+
+    base64: bytes
+
+
+_NO_JSON = msgspec.Raw()
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request as it is recorded: its body as JSON where it is JSON, else as it is."""
+
+    method: str
+    url: str
+    json: msgspec.Raw = _NO_JSON
+    content: str | Binary | None = None
+
+
+class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer as it is recorded; it is not complete where its reader left before its end."""
+
+    status: int
+    headers: dict[str, str]
+    chunks: list[str | Binary]
+    complete: bool = True
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The body, byte by byte, cut as it came."""
+        return [each.base64 if isinstance(each, Binary) else each.encode() for each in self.chunks]
+
+
+class Exchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request and its answer."""
+
+    request: Request
+    response: Response
+
+
+class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a file holds."""
+
+    format: Literal["greenroom cassette"]
+    version: Literal[1]
+    exchanges: list[Exchange]
+
+
+def pieces_of(data: bytes) -> str | Binary:
+    """Return bytes as text where they are text, so that people can read them."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Binary(data)
+
+
+def read(path: Path) -> list[Exchange]:
+    """Read a cassette.
+
+    Raises:
+        CassetteError: it can't be read, is too large, or is not a cassette of this version.
+    """
+    try:
+        if path.stat().st_size > MAX_SIZE:
+            raise CassetteError(f"{path}: larger than {MAX_SIZE >> 20} MiB", hint=_AGAIN)
+        return serde.decode(path.read_bytes(), Recording).exchanges
+    except (OSError, InvalidJSONError) as error:
+        raise CassetteError(f"{path} can't be read: {error}", hint=_AGAIN) from error
+
+
+def write(path: Path, exchanges: list[Exchange]) -> None:
+    """Write a cassette anew, readable by its owner alone: to a file beside it, then renamed over it.
+
+    Raises:
+        CassetteError: it is too large, or the disk refuses; what was there stays.
+    """
+    recording = Recording("greenroom cassette", 1, exchanges)
+    data = serde.dumps(serde.loads(serde.encode(recording)), pretty=True) + b"\n"
+    if len(data) > MAX_SIZE:
+        raise CassetteError(f"{path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A temporary file is made with mode 0600.
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise CassetteError(f"{path} can't be written: {error}") from error
+
+
+_AGAIN = "record it anew, with mode='record'"
+
+# -- recording and replaying ------------------------------------------------------------------------
 
 CassetteMode: TypeAlias = Literal["auto", "replay", "record"]
 """What a cassette does; "auto" replays a file that exists, and records one that does not."""
@@ -357,3 +463,37 @@ def _describe(method: str, url: str, content: bytes | None, concealment: Conceal
 
 def _host(url: str) -> str:
     return urlsplit(url).hostname or ""
+
+
+# -- recorded requests as `ModelRequest` ------------------------------------------------------------
+
+WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
+"""Whose words a request is in."""
+
+
+def request_from_wire(body: Mapping[str, object], api: WireAPI) -> ModelRequest:
+    """Read the body of a recorded request; a provider of this API writes the same body of it.
+
+    What has no typed place stands in the `extra` of messages, blocks and tools, and in `options`, where
+    `msgspec.UNSET` leaves out what the provider would add. `same_request` compares two bodies.
+
+    Args:
+        body: the JSON object that was sent.
+        api: "anthropic-messages" or "openai-chat".
+
+    Raises:
+        ValueError: there is no such API.
+
+    Example:
+        >>> body = {"model": "m", "messages": [{"role": "user", "content": "hi", "name": "Ann"}]}
+        >>> [message] = request_from_wire(body, "openai-chat").messages
+        >>> message.text, message.extra
+        ('hi', {'name': 'Ann'})
+    """
+    match api:
+        case "anthropic-messages":
+            return read_anthropic_request(body)
+        case "openai-chat":
+            return read_chat_request(body)
+        case _:
+            raise ValueError(f"no such API: {api!r}")

@@ -1,8 +1,8 @@
-"""What a run can leave behind outside of its agent, and how to see it.
+"""The evidence of one run: what its agent said and did, and what is left outside of it.
 
 An agent's tasks end with it, whatever its tools do. What a tool has made or changed elsewhere does
-not: files, descriptors, threads, processes, locks, settings of the process. So one looks before the
-run and after it. To keep this exact on a busy machine, each run has a TMPDIR of its own.
+not: files, descriptors, threads, processes, settings of the process. So `Surroundings` looks before
+the run and after it. To keep this exact on a busy machine, each run has a TMPDIR of its own.
 """
 
 import atexit
@@ -16,27 +16,31 @@ import threading
 import time
 import warnings
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from operator import call, itemgetter
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TypeAlias
-from weakref import WeakKeyDictionary
+from typing import Literal, TypeAlias
 
-import msgspec
 import trio
 
-from greenroom.core import ConfigurationError
+from greenroom.core import (
+    AgentState,
+    ConfigurationError,
+    ConversationInput,
+    Message,
+    OutputChunk,
+    PermissionRequest,
+    SubAgentOutput,
+    ToolResult,
+)
+from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
 Files = Mapping[str, str]
 """What each path below `workspace` and `TMPDIR` holds, as a digest."""
 
 _MAX_FILES = 10_000
-_MAX_OBJECTS = 20_000  # that are searched for locks
 _WHOLE = 1 << 20  # bytes; of a longer file the beginning and the size are compared
 _PATIENCE = 0.2  # seconds of real time for a thread that is about to end
 _TRIO = os.path.dirname(trio.__file__) + os.sep
@@ -46,12 +50,6 @@ _LIBRARIES = (
     f"{Path(__file__).parents[2]}{os.sep}",  # our own
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")),
 )
-_THREAD_LOCK = type(threading.Lock())
-_LOCKS = (trio.Lock, trio.Semaphore, trio.CapacityLimiter, _THREAD_LOCK)
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, type)
-_Replaced: TypeAlias = tuple[ModuleType, str, object]
-
-_LEAVES = (str, bytes, int, float, type, ModuleType, CodeType, msgspec.Struct, trio.lowlevel.Task)
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,8 @@ class Leftovers:
             of trio's.
         descriptors: what new file descriptors are open on; on Linux alone.
         unclosed: what nobody had closed, so that the garbage collector did.
-        locks: how often each lock or limit of trio or `threading` is taken, by the way that leads to
-            it from the scenario; a semaphore counts down from zero.
-        settings: variables of the environment, the working directory and functions of modules that
-            have changed. They were put back.
+        settings: variables of the environment and the working directory, where they have changed.
+            They were put back.
     """
 
     files: Files = field(default_factory=dict)
@@ -76,7 +72,6 @@ class Leftovers:
     threads: tuple[str, ...] = ()
     descriptors: tuple[str, ...] = ()
     unclosed: tuple[str, ...] = ()
-    locks: Mapping[str, int] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
 
 
@@ -84,8 +79,7 @@ class Surroundings:
     """Watches the runs of one sweep from outside of trio, and puts back what they change."""
 
     def __init__(self) -> None:
-        """Remember what functions there are; nothing is watched yet."""
-        self._functions = _Functions()
+        """Nothing is watched yet."""
         self._keeps_frozen = _is_frozen()
         self._roots: dict[str, Path] = {}
         self._warnings: list[warnings.WarningMessage] = []
@@ -125,7 +119,6 @@ class Surroundings:
         self._roots["workspace"].mkdir(parents=True, exist_ok=True)
         self._environment = dict(os.environ)
         self._cwd = os.getcwd()
-        self._replaced: list[_Replaced] | None = None
         self._processes = _processes().keys()
         self._known_threads = {thread.ident for thread in threading.enumerate()}
         self._descriptors = _descriptors()
@@ -152,12 +145,10 @@ class Surroundings:
                     )
         return found
 
-    def leftovers(self, scenario: object) -> Leftovers:
+    def leftovers(self) -> Leftovers:
         """Look what is there now that was not before."""
         gc.collect()  # so that nothing is closed later, in some other run
         processes = _processes()
-        if self._replaced is None:  # once in a run: it takes time
-            self._replaced = self._functions.find_replaced()
         return Leftovers(
             files=self.files(),
             processes=tuple(
@@ -171,7 +162,6 @@ class Surroundings:
                 for each in self._warnings
                 if issubclass(each.category, ResourceWarning)
             ),
-            locks=_locks(scenario),
             settings=tuple(self._changed_settings()),
         )
 
@@ -181,12 +171,8 @@ class Surroundings:
                 yield f"the environment's {name}"
         if _cwd() != self._cwd:
             yield f"the working directory, {_cwd()}"
-        for module, name, _ in self._replaced or ():
-            yield f"{module.__name__}.{name}"
 
     def _put_back(self, environment: Mapping[str, str], cwd: str) -> None:
-        for module, name, function in self._replaced or ():
-            setattr(module, name, function)
         os.chdir(cwd)
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
@@ -274,130 +260,141 @@ def _processes() -> dict[int, str]:
     return found
 
 
-# -- functions of modules ---------------------------------------------------------------------------
+# -- the evidence of one run --------------------------------------------------------------------------
+
+Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
+"""What is done to the agent: a turn is interrupted, at once or after its step; the agent is shut
+down, or killed; or the whole runtime is cancelled from outside."""
 
 
-class _Functions:
-    """The functions and classes of all modules that are loaded, to see which are replaced later."""
+@dataclass(frozen=True)
+class Acknowledged:
+    """An input for which the runtime gave a receipt."""
 
-    def __init__(self) -> None:
-        modules = {each for each in list(sys.modules.values()) if isinstance(each, ModuleType)}
-        self._modules = [
-            (module, defined)
-            for module in modules - {warnings}
-            if (defined := _look_at(module)).by_name
-        ]
-        self._variables = [vars(module) for module, _ in self._modules]
-        self._look_ups = [defined.look_up for _, defined in self._modules]
-        self._values = [defined.values for _, defined in self._modules]
-
-    def find_replaced(self) -> list[_Replaced]:
-        """Return what was replaced: the module, the name, and what it was."""
-        with suppress(KeyError):  # one was deleted
-            # No step of Python for each: there may be ten thousand modules.
-            if list(map(call, self._look_ups, self._variables)) == self._values:
-                return []
-        return [
-            (module, name, value)
-            for module, defined in self._modules
-            for name, value in defined.by_name.items()
-            if vars(module).get(name) is not value
-        ]
+    receipt: Receipt
+    text: str
 
 
-class _Defined:
-    """The functions and classes that a module defines; of one of the user's, those it imports too."""
+@dataclass(frozen=True)
+class Interrupted:
+    """What was true in the moment in which `interrupt()` returned.
 
-    def __init__(self, module: ModuleType, is_users: bool) -> None:
-        self._variables = len(vars(module))
-        self.by_name: Mapping[str, object] = {
-            name: value
-            for name, value in vars(module).items()
-            if issubclass(type(value), _FUNCTIONS)  # `isinstance` would load what is loaded lazily
-            and (is_users or getattr(value, "__module__", "") == module.__name__)
-        }
-        self.look_up = itemgetter("__name__", *self.by_name)
-        """Takes all of them, and a name that is always there, from the module's variables."""
-        self.values = self.look_up(vars(module))
+    Attributes:
+        report: what it returned.
+        before: how many chunks the agent had published when it was interrupted.
+        after: how many it had published when that returned.
+        history: the conversation then.
+    """
 
-    def is_as_it_was(self, module: ModuleType) -> bool:
-        """Tell whether nothing was added, taken away or replaced."""
-        variables = vars(module)
-        with suppress(KeyError):
-            return len(variables) == self._variables and self.look_up(variables) == self.values
-        return False
+    report: InterruptReport
+    before: int
+    after: int
+    history: tuple[Message, ...]
 
 
-_LIBRARY_MODULES = WeakKeyDictionary[ModuleType, _Defined]()
-"""What was seen in modules of libraries, which hardly change from one sweep to the next."""
+@dataclass(frozen=True)
+class EndedCall:
+    """A call of a tool that is over.
+
+    Attributes:
+        call: the tool and its input, such as `bake(loaves=2)`.
+        result: what it gave; None where it was cut off.
+        seconds: how long it took, on a clock that jumps; 0 on a real one.
+    """
+
+    call: str
+    result: ToolResult | None
+    seconds: float
 
 
-def _look_at(module: ModuleType) -> _Defined:
-    if is_yours(getattr(module, "__file__", None) or "<"):
-        return _Defined(module, is_users=True)
-    defined = _LIBRARY_MODULES.get(module)
-    if defined is None or not defined.is_as_it_was(module):
-        defined = _LIBRARY_MODULES[module] = _Defined(module, is_users=False)
-    return defined
+@dataclass(frozen=True)
+class Trial:
+    """One run of a scenario, after its end.
+
+    Attributes:
+        mode: what was done to it; None where nothing was.
+        checkpoint: where; 0 where nothing was.
+        where: the task of that checkpoint and the lines in which it stood; empty where the run was
+            over before that.
+        checkpoints: how many the run had in all.
+        worth_trying: those of them at which a cancel can show something; empty for all.
+        session_id: the agent's session.
+        outcome: how the agent ended, as `wait()` told; None where `wait()` never returned.
+        state: its last state, as the handle shows it.
+        history: its conversation in memory.
+        stored: the conversations that the store holds, by session id, its subagents' too.
+        damaged: what is wrong with a stored conversation, by session id.
+        published: all that the agent published, its subagents' chunks wrapped among its own.
+        streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
+        alive: tasks that its agents have started and that were alive when `wait()` returned, or when
+            the runtime was left.
+        running: sessions that the runtime still called running after that.
+        pending: permission requests that were still open then.
+        stuck: calls that had not returned by the time limit, such as "ask" or "wait".
+        acknowledged: inputs for which there was a receipt.
+        interrupted: what `interrupt()` returned with, where there was one.
+        probe: the result of the last input, which shows that the agent still answers, or where it
+            has ended the next one with the same tools; None where there was no result, as after a
+            kill.
+        calls: how each call of a tool ended, before the probe.
+        calls_again: how each call ended that the probe led to.
+        successor: the session of the next agent; empty where there was none.
+        files_before: what files there were before the run.
+        files_after_calls: what files there were after each call of a tool; where nothing was done.
+        left: what was left behind when all that was done to the agent was over, before the probe.
+        left_at_end: what was left behind at the end, outside of trio.
+        control: the same scenario undisturbed; None where this is that run.
+    """
+
+    mode: Mode | None
+    checkpoint: int
+    where: str
+    checkpoints: int
+    worth_trying: tuple[int, ...]
+    session_id: str
+    outcome: Outcome | None
+    state: AgentState
+    history: tuple[Message, ...]
+    stored: Mapping[str, tuple[Message, ...]]
+    damaged: Mapping[str, str]
+    published: tuple[OutputChunk, ...]
+    streams: Mapping[str, tuple[OutputChunk, ...]]
+    alive: tuple[str, ...]
+    running: tuple[str, ...]
+    pending: tuple[PermissionRequest, ...]
+    stuck: tuple[str, ...]
+    acknowledged: tuple[Acknowledged, ...]
+    interrupted: Interrupted | None
+    probe: TurnResult | None
+    calls: tuple[EndedCall, ...]
+    calls_again: tuple[EndedCall, ...]
+    successor: str
+    files_before: Files
+    files_after_calls: tuple[Files, ...]
+    left: Leftovers
+    left_at_end: Leftovers = field(default_factory=Leftovers)
+    control: "Trial | None" = None
+
+    @property
+    def chunks(self) -> tuple[OutputChunk, ...]:
+        """The agent's own chunks."""
+        return self.streams[self.session_id]
+
+    @property
+    def undelivered(self) -> frozenset[str]:
+        """The ids of inputs that the agent never took, as its outcome says."""
+        messages = self.outcome.undelivered if self.outcome else ()
+        return frozenset(m.id for m in messages if isinstance(m, ConversationInput))
 
 
-# -- locks ------------------------------------------------------------------------------------------
-
-
-def _locks(scenario: object) -> dict[str, int]:
-    """Find the locks and limits that a scenario's agent and tools can reach, and how they are taken."""
-    found: dict[str, int] = {}
-    seen: dict[int, object] = {}  # kept, so that no id is given twice
-    waiting = deque[tuple[str, object]]([("scenario", scenario)])
-    while waiting and len(seen) < _MAX_OBJECTS:
-        way, each = waiting.popleft()
-        if id(each) in seen or isinstance(each, _LEAVES):
-            continue
-        seen[id(each)] = each
-        if isinstance(each, _LOCKS):
-            found[f"{way} ({type(each).__name__})"] = _taken(each)
-        else:
-            waiting += [(f"{way}.{name}" if name else way, part) for name, part in _parts(each)]
-    return found
-
-
-def _taken(lock: object) -> int:
-    if isinstance(lock, trio.Semaphore):
-        return -lock.value
-    if isinstance(lock, trio.CapacityLimiter):
-        return lock.borrowed_tokens
-    assert isinstance(lock, (trio.Lock, _THREAD_LOCK))
-    return int(lock.locked())
-
-
-def _parts(each: object) -> Iterable[tuple[str, object]]:
-    """Give what an object holds, with the name by which it does."""
-    if isinstance(each, dict):
-        return [(key if isinstance(key, str) else "", each[key]) for key in list(each)]
-    if isinstance(each, FunctionType):
-        return _used_by(each)
-    own = getattr(each, "__dict__", None)
-    if isinstance(own, dict):
-        return [*own.items(), *(("", part) for part in gc.get_referents(each) if part is not own)]
-    return [("", part) for part in gc.get_referents(each)]
-
-
-def _used_by(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Give what a function closes over, and the global names that it uses if it is the user's."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):  # not bound yet
-            yield name, cell.cell_contents
-    for default in function.__defaults__ or ():
-        yield "", default
-    yield from vars(function).items()
-    if is_yours(function.__code__.co_filename):
-        for name in _names(function.__code__):
-            if name in function.__globals__:
-                yield name, function.__globals__[name]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
+def streams_of(
+    session_id: str, chunks: Iterable[OutputChunk]
+) -> dict[str, tuple[OutputChunk, ...]]:
+    """Take the chunks of an agent's subagents, of any depth, out of its own."""
+    found: dict[str, list[OutputChunk]] = {session_id: []}
+    for chunk in chunks:
+        speaker = session_id
+        while isinstance(chunk, SubAgentOutput):
+            speaker, chunk = chunk.session_id, chunk.chunk  # noqa: PLW2901 (unwrapped layer by layer)
+        found.setdefault(speaker, []).append(chunk)
+    return {speaker: tuple(said) for speaker, said in found.items()}
