@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
-from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.run_rules import load_rules
 from greenroom.cli.settings import Settings, read_settings
-from greenroom.cli.stored_sessions import load_session, newest_session, open_store, working_folder
+from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider, resilient
 from greenroom.permissions import PermissionManager, user_rules_path
@@ -96,7 +96,7 @@ def open_setup(
 async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
-        rules_of_run,
+        load_rules,
         workspace,
         options.allow,
         options.deny,
@@ -156,7 +156,7 @@ async def _open_session(options: "Options", store: SessionStore, workspace: Path
     if options.resume is not None:
         return await load_session(options.resume, store, keep_open=True)
     if options.continue_last:
-        return await newest_session(store, workspace)
+        return await load_newest(store, workspace)
     return AgentSession.new("coder", store=store)
 
 

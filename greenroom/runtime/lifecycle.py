@@ -304,7 +304,7 @@ def _outcome(actor: Actor) -> Outcome:
 def _undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
     """Return what it never took, and what it had taken without a turn when it was ended.
 
-    Without a `Resume`: nobody sent it, and the calls are still open.
+    Without a `Resume`: no one sent it, and the calls are still open.
     """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
     cut_off = actor.turns.taken if from_outside else ()

@@ -304,7 +304,7 @@ async def test_own_functions_run_and_what_writes_or_comes_from_a_server_is_denie
         "mcp__shop__read",
     ]
     assert result.denials[0].input == {"command": "ls"}
-    assert "nobody is there to ask" in result.denials[0].reason
+    assert "no one can be asked" in result.denials[0].reason
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

@@ -83,7 +83,7 @@ async def test_a_person_may_refuse_to_answer():
 async def test_where_nobody_can_answer_the_model_is_told_why():
     result, _ = await ask(unattended="deny")
     assert result.is_error
-    assert result.text.startswith("There is no answer: nobody is there to ask")
+    assert result.text.startswith("There is no answer: no one can be asked")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_at_the_time_out_it_is_unanswered_and_a_late_answer_is_not_accepte
                     break
             assert not await handle.respond_permission(chunk.request_id, "allow", message="red")
     told = made[0].requests[1].messages[-1].tool_results[0]
-    assert told.text == "There is no answer: nobody answered within 300 seconds."
+    assert told.text == "There is no answer: no answer came within 300 seconds."
 
 
 async def test_the_question_survives_the_process_and_is_answered_ahead():

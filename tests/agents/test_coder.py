@@ -215,10 +215,14 @@ def plain(chunks):
 
 async def test_the_loop_as_printed_and_the_primitives_alone_give_the_same_chunks(tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    primitives = load(ROOT / "examples" / "coder.py").coder
+    primitives = load(ROOT / "examples" / "coder.py").Coder
     streams = []
     rules = [*READS, PermissionRule.deny_command("rm")]
-    for agent_fn in (printed_loop, primitives):
+
+    async def written_out(*parts):
+        await primitives(*parts).run()
+
+    for agent_fn in (printed_loop, written_out):
         result, chunks, _ = await run(
             ScriptedProvider(*script()), "go", rules=rules, agent_fn=agent_fn, workspace=tmp_path
         )

@@ -157,7 +157,7 @@ async def test_a_subagent_has_those_of_its_tree_and_another_tree_does_not():
             )
             await other.ask("go")
     assert len(clerk.asked) == 1
-    assert "nobody is there to ask" in results(model)[0]
+    assert "no one can be asked" in results(model)[0]
 
 
 async def test_a_program_gives_one_for_all_agents_of_a_runtime():

@@ -58,7 +58,7 @@ from greenroom.tools import (
     workspace_changes as survey,
     workspace_changes as window,
 )
-from greenroom.tools.file_contents import Stamp
+from greenroom.tools.file_contents import StatusStamp
 
 ALL = [PermissionRule.allow_all()]
 
@@ -866,10 +866,10 @@ async def test_an_interrupt_while_files_are_kept_leaves_nothing_half(shop, monke
 
 async def test_a_change_that_no_time_of_the_file_tells_is_seen(shop, monkeypatch):
     def coarse(status):
-        return Stamp(status.st_mode, status.st_size, *[int(status.st_ctime) * 10**9] * 2, 1)
+        return StatusStamp(status.st_mode, status.st_size, *[int(status.st_ctime) * 10**9] * 2, 1)
 
-    monkeypatch.setattr(file_state, "stamp_of", coarse)
-    monkeypatch.setattr(survey, "stamp_of", coarse)
+    monkeypatch.setattr(file_state, "take_stamp", coarse)
+    monkeypatch.setattr(survey, "take_stamp", coarse)
     monkeypatch.setattr(clock, "_clock", lambda: datetime.now(UTC))
     shop.write("a", "one")
     keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))

@@ -334,7 +334,11 @@ async def test_the_primitives_alone_are_seen_and_rewritten_alike(tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     logs = []
-    for agent_fn in (coder, module.coder):
+
+    async def written_out(*parts):
+        await module.Coder(*parts).run()
+
+    for agent_fn in (coder, written_out):
         ledger, rewriter = Ledger(), Rewriter(file_path="b.txt")
         llm = ScriptedProvider(call("Read", file_path="a.txt"), "done")
         arguments = (llm, ToolRegistry(builtin_tools()), PermissionManager(RULES))

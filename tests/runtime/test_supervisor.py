@@ -542,7 +542,9 @@ async def test_every_crash_is_in_the_log_with_the_agent_s_path(runtime, lives, c
 
 
 async def test_seconds_in_place_of_a_back_off_are_refused_before_anything_crashes(runtime):
-    with pytest.raises(ConfigurationError, match=r"0\.1 is no back-off \(write .*Backoff\(first="):
+    with pytest.raises(
+        ConfigurationError, match=r"0\.1 is not a Backoff \(write .*Backoff\(first="
+    ):
         runtime.supervisor(backoff=0.1)
 
 
