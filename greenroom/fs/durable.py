@@ -80,7 +80,7 @@ def replace(path: str, data: bytes, *, beside: str = "") -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path) or ".")
 
 
 def rewrite(path: str, start: int, stop: int) -> None:
