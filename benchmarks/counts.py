@@ -38,7 +38,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     RuntimeLimits,
@@ -259,7 +259,7 @@ async def measure_all(counter: Counter, store: SessionStore, where: str) -> int:
 def main() -> int:
     counter = Counter()
     print(" " * 20 + "".join(f"{name:>9}" for name in NAMES))
-    passed = trio.run(measure_all, counter, MemoryStore(), "memory")
+    passed = trio.run(measure_all, counter, InMemoryStore(), "memory")
     with tempfile.TemporaryDirectory() as folder:
         passed += trio.run(measure_all, counter, FileStore(folder), "files")
     return int(passed > 0)

@@ -22,8 +22,8 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Exited,
+    InMemoryStore,
     Lagged,
-    MemoryStore,
     RuntimeLimits,
     Subscription,
     TextDelta,
@@ -73,7 +73,7 @@ async def read(chunks: Subscription, run: Run) -> None:
 
 async def measure(frozen: bool) -> Run:
     run = Run()
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talk, run)
         async with handle.subscribe("all") as sleeper:
             async with trio.open_nursery() as nursery:

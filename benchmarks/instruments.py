@@ -16,7 +16,7 @@ import trio
 from greenroom import (
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     ToolRegistry,
@@ -47,7 +47,7 @@ async def turns(*instruments: object) -> None:
     steps = [step for _ in range(TURNS) for step in (call("look", label="a"), "done")]
     permissions = PermissionManager([PermissionRule.allow_tool("look")])
     arguments = (ScriptedProvider(*steps), ToolRegistry([look]), permissions)
-    async with AgentRuntime(store=MemoryStore(), instruments=instruments) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=instruments) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         for _ in range(TURNS):
             await handle.ask("go")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, MemoryStore, TextDelta
+from greenroom import AgentInternals, AgentRuntime, AgentSession, InMemoryStore, TextDelta
 
 ROUNDS = 5
 AGENTS = 2_000
@@ -23,7 +23,7 @@ async def idle(agent: AgentInternals) -> None:
 
 
 async def spawn_agents() -> None:
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         for _ in range(AGENTS):
             runtime.spawn(AgentSession.new("idle"), idle)
         await trio.lowlevel.checkpoint()
@@ -57,7 +57,7 @@ async def fan_out() -> None:
         async for _ in chunks:  # type: ignore[attr-defined]
             pass
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talk)
         async with trio.open_nursery() as nursery:
             for _ in range(READERS):

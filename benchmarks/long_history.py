@@ -29,7 +29,7 @@ from greenroom import (
     AgentSession,
     AnthropicProvider,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     Message,
     SessionStore,
     TextBlock,
@@ -170,7 +170,7 @@ def main() -> int:
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else MESSAGES
     broken = 0
     with model_server() as url, tempfile.TemporaryDirectory() as folder:
-        stores = {"memory": MemoryStore(), "files": FileStore(Path(folder))}
+        stores = {"memory": InMemoryStore(), "files": FileStore(Path(folder))}
         for name, store in stores.items():
             steps, longest, floors = trio.run(measure, url, store, messages)
             floor = statistics.median(floors)

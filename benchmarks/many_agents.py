@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom import AgentHandle, AgentInternals, AgentRuntime, AgentSession, MemoryStore
+from greenroom import AgentHandle, AgentInternals, AgentRuntime, AgentSession, InMemoryStore
 
 AGENTS = 10_000
 CROWD, CRASHES = 2_000, 200
@@ -44,7 +44,7 @@ async def idle(agent: AgentInternals) -> None:
 
 
 async def agents(costs: Costs) -> None:
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         begin = time.perf_counter()
         handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(AGENTS)]
         await wait_all_tasks_blocked()
@@ -94,7 +94,7 @@ async def crash_together(took: list[float]) -> None:
             async with agent.turn(message):
                 pass
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handles = [
             runtime.spawn(AgentSession.new("one"), agent_fn, number < CRASHES)
             for number in range(CROWD)

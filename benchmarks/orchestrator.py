@@ -14,7 +14,7 @@ import time
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import orchestrator
 from greenroom.testing import ScriptedProvider
@@ -58,7 +58,7 @@ async def carry_out() -> str:
     team = orchestrator(
         map(worker, range(WORKERS)), ScriptedProvider("Done."), planner=Plan("", subtasks)
     )
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=WORKERS)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=WORKERS)) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("Go.")
         await handle.shutdown()

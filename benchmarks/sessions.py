@@ -22,7 +22,8 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentSession, FileStore, MemoryStore, Message, SessionStore, SQLiteStore
+from greenroom import AgentSession, FileStore, InMemoryStore, Message, SessionStore, SQLiteStore
+from greenroom.session import read_last
 
 MESSAGES = 100_000
 PER_LINE = 50  # how many messages one commit holds while the long session is made
@@ -75,10 +76,7 @@ async def append_by_turns(store: SessionStore) -> tuple[float, float, str]:
 async def page_and_load(store: SessionStore, session_id: str) -> tuple[float, float]:
     """Return what the last page of a long session costs, in seconds, and a load of all of it."""
     # One after the other: what a load leaves to be collected is not the page's to pay.
-    pages = [
-        await timed(lambda: AgentSession.read_last(session_id, PAGE, store=store))
-        for _ in range(ROUNDS)
-    ]
+    pages = [await timed(lambda: read_last(session_id, PAGE, store=store)) for _ in range(ROUNDS)]
     loads = [await timed(lambda: AgentSession.load(session_id, store=store)) for _ in range(ROUNDS)]
     return statistics.median(pages), statistics.median(loads)
 
@@ -173,7 +171,7 @@ async def grows(folder: Path) -> bool:
     """Print what the length of a session costs; return whether that is within the bounds."""
     holds = True
     database = SQLiteStore(folder / "append.db")
-    for store in (FileStore(folder / "append"), database, MemoryStore()):
+    for store in (FileStore(folder / "append"), database, InMemoryStore()):
         long, empty, session_id = await append_by_turns(store)
         page, load = await page_and_load(store, session_id)
         name = type(store).__name__

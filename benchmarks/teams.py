@@ -13,7 +13,7 @@ import time
 
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, MemoryStore, Message
+from greenroom import AgentInternals, AgentRuntime, AgentSession, InMemoryStore, Message
 from greenroom.teams import Member, parallel, pipeline
 
 MEMBERS = {"pipeline": 20, "parallel": 50}
@@ -79,7 +79,7 @@ def run(function: Member) -> tuple[int, float]:
 
     async def main() -> None:
         nonlocal spent
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             handle = runtime.spawn(AgentSession.new("team"), function)
             await handle.ask("x")
             trio.lowlevel.add_instrument(passes)

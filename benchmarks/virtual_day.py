@@ -22,7 +22,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     RuntimeLimits,
 )
@@ -111,7 +111,7 @@ class Day:
 
     async def run(self) -> None:
         limits = RuntimeLimits(permission_timeout=30.0)
-        async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
             supervisor = runtime.supervisor(intensity=10, period=60.0)
             supervisor.spawn(AgentSession.new("crashing"), self.crashing, restart="transient")
             people = [

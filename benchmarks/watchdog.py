@@ -10,7 +10,7 @@ from functools import partial
 
 import trio
 
-from greenroom import AgentRuntime, MemoryStore, RuntimeLimits
+from greenroom import AgentRuntime, InMemoryStore, RuntimeLimits
 
 ROUNDS = 7
 PASSES = 50_000
@@ -18,14 +18,14 @@ RUNTIMES = 500
 
 
 async def passes(watchdog: float | None) -> None:
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(watchdog=watchdog)):
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(watchdog=watchdog)):
         for _ in range(PASSES):
             await trio.lowlevel.checkpoint()
 
 
 async def runtimes(watchdog: float | None) -> None:
     for _ in range(RUNTIMES):
-        async with AgentRuntime(MemoryStore(), RuntimeLimits(watchdog=watchdog)):
+        async with AgentRuntime(InMemoryStore(), RuntimeLimits(watchdog=watchdog)):
             pass
 
 

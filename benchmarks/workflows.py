@@ -20,7 +20,7 @@ from typing import Annotated, TypedDict
 
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, FileStore, MemoryStore
+from greenroom import AgentInternals, AgentRuntime, AgentSession, FileStore, InMemoryStore
 from greenroom.session import SessionStore
 from greenroom.teams import END, START, Workflow
 
@@ -111,7 +111,7 @@ async def by_hand(store: SessionStore | None) -> None:
                 for _ in range(10):
                     nursery.start_soon(lane, AGENTS // 10)
 
-    async with AgentRuntime(store or MemoryStore()) as runtime:
+    async with AgentRuntime(store or InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("lead"), lead).ask("Go.")
         assert result.error == ""
 

@@ -46,7 +46,7 @@ async def main() -> None:
         price=Price(input=1.5, output=7.5),
     )
     purse = Budget(cost=3.0)
-    async with gr.AgentRuntime(store=gr.MemoryStore()) as runtime:
+    async with gr.AgentRuntime(store=gr.InMemoryStore()) as runtime:
         for name in ("first", "second"):
             session = gr.AgentSession.new("researcher")
             handle = runtime.spawn(session, researcher, llm, name=name, budget=purse)

@@ -8,7 +8,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     stream_reply,
 )
@@ -96,7 +96,7 @@ async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
 
 
 async def main() -> None:
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, planner)
         desk.join(handle)
         for role in team:

@@ -15,8 +15,8 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
+    InMemoryStore,
     LLMProvider,
-    MemoryStore,
     PermissionManager,
     PermissionRule,
     TextComplete,
@@ -70,7 +70,7 @@ async def main() -> list[str]:
     tools = ToolRegistry([add_book])
     permissions = PermissionManager([PermissionRule.allow_tool("add_book")])
     seen = []
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         session = AgentSession.new("librarian")
         handle = runtime.spawn(session, librarian, llm, tools, permissions)
         receipt = await handle.send_input("Add Middlemarch, please.")

@@ -5,7 +5,7 @@ python examples/fan_out.py
 
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, MemoryStore, Message, ModelError
+from greenroom import AgentInternals, AgentRuntime, AgentSession, InMemoryStore, Message, ModelError
 from greenroom.runtime import fan_out
 
 SIZES = {"core": 3, "tools": 2, "runtime": 1}
@@ -31,7 +31,7 @@ async def lead(agent: AgentInternals) -> None:
 
 async def main() -> None:
     """Ask a lead, who asks reviewers; then ask reviewers directly, in two other ways."""
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead)
         print("all:", (await handle.ask("core tools runtime")).text)
 

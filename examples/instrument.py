@@ -54,7 +54,7 @@ async def main() -> None:
     llm = ScriptedProvider(call("publish", folder="/var/www", page="index"), "It is online.")
     tools = gr.ToolRegistry([publish])
     permissions = gr.PermissionManager([gr.PermissionRule.allow_tool("publish")])
-    async with gr.AgentRuntime(store=gr.MemoryStore(), instruments=[Drafts()]) as runtime:
+    async with gr.AgentRuntime(store=gr.InMemoryStore(), instruments=[Drafts()]) as runtime:
         runtime.instruments.add(Diary())
         session = gr.AgentSession.new("coder")
         handle = runtime.spawn(session, gr.coder, llm, tools, permissions, name="Ann")

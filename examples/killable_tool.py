@@ -15,7 +15,7 @@ from greenroom import (
     AgentContext,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     ToolEnd,
@@ -57,7 +57,7 @@ async def main() -> None:
         "I am still here.",
     )
     rules = PermissionManager([PermissionRule.allow_tool("search")])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, llm, ToolRegistry([search]), rules)
         receipt = await handle.send_input("Search.")
         async for chunk in handle.stream(receipt):

@@ -1,11 +1,11 @@
 """A conversation that outgrows the model's window: what the user said stays, and the rest becomes notes."""
 
-from greenroom import Agent, AgentSession, MemoryStore
+from greenroom import Agent, AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 
 model = ScriptedProvider(*["Noted."] * 40, name="groq", model="openai/gpt-oss-20b")
 agent = Agent(model, instructions="You plan a journey.")  # its window is known: 131,072 tokens
-session = AgentSession.new("guide", store=MemoryStore())
+session = AgentSession.new("guide", store=InMemoryStore())
 
 agent.run_sync("I'm vegetarian.", session=session)
 for number in range(30):

@@ -31,7 +31,7 @@ async def main() -> None:
         ' "Tokyo: light rain, 18 °C", "language": "French",}}\n```\nObservation: (made up)',
         "Thought: I have both.\nFinal Answer: Tokyo : pluie légère, 18 °C",
     )
-    async with gr.AgentRuntime(store=gr.MemoryStore()) as runtime:
+    async with gr.AgentRuntime(store=gr.InMemoryStore()) as runtime:
         session = gr.AgentSession.new("react")
         handle = runtime.spawn(session, react, llm, [get_weather, translate])
         async with handle.subscribe() as chunks:

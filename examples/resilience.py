@@ -51,7 +51,7 @@ async def main() -> None:
     breaker = CircuitBreaker("the first model", failures=3)
     llm = resilient(first, retry=QUICK, fallback=[second], breaker=breaker)
     guarded = resilient_tool(look_up, breaker=CircuitBreaker("the dictionary", failures=1))
-    async with gr.AgentRuntime(store=gr.MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with gr.AgentRuntime(store=gr.InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         session = gr.AgentSession.new("coder")
         tools = gr.ToolRegistry([guarded])
         handle = runtime.spawn(session, gr.coder, llm, tools, ALLOW)

@@ -15,7 +15,7 @@ import trio
 from greenroom import (
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     ToolEnd,
     ToolRegistry,
@@ -43,7 +43,7 @@ async def main() -> None:
     tools = ToolRegistry(builtin_tools(sandbox=sandbox))
     rules = PermissionManager(mode="bypass")
     with tempfile.TemporaryDirectory() as folder:
-        async with AgentRuntime(store=MemoryStore(), workspace=Path(folder)) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), workspace=Path(folder)) as runtime:
             handle = runtime.spawn(AgentSession.new("coder"), coder, llm, tools, rules)
             receipt = await handle.send_input("Try what you can.")
             names = iter(COMMANDS)

@@ -9,7 +9,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     SubAgentResult,
     TextComplete,
@@ -61,7 +61,7 @@ async def say(agent: AgentInternals, text: str) -> None:
 async def main() -> list[str]:
     """Run the parent and print what it says."""
     said = []
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("boss"), boss)
         await handle.send_input("how many words are these")
         async with handle.subscribe(replay="all") as chunks:

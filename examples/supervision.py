@@ -10,7 +10,7 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    MemoryStore,
+    InMemoryStore,
     Message,
     Restarted,
     TextComplete,
@@ -37,7 +37,7 @@ async def desk(agent: AgentInternals) -> None:
 
 async def main() -> None:
     """Run both, crash the first, and show what comes back."""
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         team = runtime.supervisor("rest_for_one", backoff=Backoff(first=0.01), name="newsroom")
         source = team.spawn(AgentSession.new("feed"), feed, restart="transient")
         reader = team.spawn(AgentSession.new("desk"), desk, restart="permanent")

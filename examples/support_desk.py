@@ -2,7 +2,7 @@
 
 import trio
 
-from greenroom import Agent, AgentSession, Custom, MemoryStore, RunContext, TextComplete
+from greenroom import Agent, AgentSession, Custom, InMemoryStore, RunContext, TextComplete
 from greenroom.teams import handoff_team
 from greenroom.testing import ScriptedProvider, call
 
@@ -43,7 +43,7 @@ shop = handoff_team(desk, technician, refunds)
 
 
 async def main() -> None:
-    session = AgentSession.new("shop", store=MemoryStore())
+    session = AgentSession.new("shop", store=InMemoryStore())
     for question in ("My lamp came in pieces.", "When do you open?"):
         print("ann:", question)
         async with shop.stream(question, deps="ann", session=session) as run:

@@ -2,7 +2,7 @@
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, Custom, MemoryStore
+from greenroom import AgentRuntime, AgentSession, Custom, InMemoryStore
 from greenroom.planning import plan_and_execute
 from greenroom.testing import ScriptedProvider, call
 
@@ -35,7 +35,7 @@ llm = ScriptedProvider(  # in a program of yours: "anthropic:claude-sonnet-5"
 
 
 async def main() -> None:
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("travel agent"), plan_and_execute, llm, [book])
         receipt = await handle.send_input("A weekend in Oslo, please.")
         async for chunk in handle.stream(receipt):

@@ -118,7 +118,7 @@ from greenroom.runtime import (
 from greenroom.session import (
     AgentSession as AgentSession,
     FileStore as FileStore,
-    MemoryStore as MemoryStore,
+    InMemoryStore as InMemoryStore,
     SessionStore as SessionStore,
     SQLiteStore as SQLiteStore,
 )

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentSession, MemoryStore, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from greenroom import (
+    AgentSession,
+    InMemoryStore,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+)
 from greenroom.core import ImageBlock, ToolUseBlock, Usage
 from greenroom.export import export_session
 
@@ -84,7 +91,7 @@ def result(id_: str, text: str, *, error: bool = False) -> Message:
 
 async def conversation() -> AgentSession:
     """Build a session that has something of everything."""
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", session_id="s-7k2m9q4x1zt0", store=store)
     session.set_metadata("title", "Correct the greeting, and see that it stays right")
     session.set_metadata("workspace", "/home/ada/greeter")
@@ -96,7 +103,7 @@ async def conversation() -> AgentSession:
     child.add_message(result("t1", "no matches"))
     child.add_message(reply(TextBlock("Nothing else says **helo**."), used=300))
     await child.save()
-    session.add_child_session(child.session_id)
+    session.description.add_child(child.session_id)
     for message in (
         Message.user(
             "greet.py says “helo”. Please correct that,\nand see whether it is so elsewhere."
@@ -140,7 +147,7 @@ async def conversation() -> AgentSession:
     ):
         session.add_message(message)
     session.mark_tools_started(["t5"])
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     session.add_message(Message.user("Never mind, thank you."))
     session.add_message(reply(TextBlock("You are welcome."), used=2500))
     return session

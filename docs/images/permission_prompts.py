@@ -68,15 +68,15 @@ def scenes():
 
 def play(scene: str) -> None:
     """Let the coder say what the scene holds, and ask the person in this terminal."""
-    from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
+    from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
     from greenroom.cli import ConsoleRenderer
-    from greenroom.cli.run_rules import rules_of_run
+    from greenroom.cli.run_rules import load_rules
     from greenroom.testing import ScriptedProvider
     from greenroom.tools import builtin_tools
 
     async def show() -> None:
-        rules, llm = rules_of_run(Path.cwd()).manager, ScriptedProvider(*scenes()[scene], "Done.")
-        async with AgentRuntime(store=MemoryStore(), workspace=Path.cwd()) as runtime:
+        rules, llm = load_rules(Path.cwd()).manager, ScriptedProvider(*scenes()[scene], "Done.")
+        async with AgentRuntime(store=InMemoryStore(), workspace=Path.cwd()) as runtime:
             parts = (llm, ToolRegistry(builtin_tools()), rules)
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, name="coder")
             await handle.send_input(f"the scene {scene}")

@@ -22,7 +22,7 @@ from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import Tool
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ async def run_turn(
 
 def _options_for(agent: Agent[None, str], history: Sequence[Message]) -> RunOptions:
     """Make the last message the input of a run, and a session in memory of those before it."""
-    session = AgentSession.new("turn", store=MemoryStore())
+    session = AgentSession.new("turn", store=InMemoryStore())
     for message in history[:-1]:
         session.add_message(message)
     report = RunReport()

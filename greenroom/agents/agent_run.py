@@ -44,7 +44,7 @@ from greenroom.runtime import (
     calling_agent,
     spawn_subagent,
 )
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 if TYPE_CHECKING:
     from greenroom.session import SessionStore
@@ -133,7 +133,7 @@ async def _spawn_root(
     runtime = options.runtime
     store = options.store or (runtime.store if runtime is not None else None)
     if options.session is None:
-        store = store or MemoryStore()
+        store = store or InMemoryStore()
     session = await _open_session(options, store)
     if runtime is None:
         runtime = await stack.enter_async_context(AgentRuntime(store))

@@ -84,7 +84,7 @@ class FileCheckpoints:
             await self._tell(recorder.failure)
         gaps = (*window.gaps, _CUT_OFF) if compares else tuple(window.gaps)
         begun = Checkpoint(new_id("c"), str(window.root), ids, window.before(), gaps)
-        self._agent.session.add_checkpoint(begun)
+        self._agent.session.conversation.add_checkpoint(begun)
         try:
             yield
         finally:
@@ -104,13 +104,15 @@ class FileCheckpoints:
             changes = await recorder.close(window)
             gaps = tuple(window.gaps)
         ended = Checkpoint(begun.id, begun.root, begun.tool_use_ids, changes, gaps)
-        self._agent.session.add_checkpoint(ended)
+        self._agent.session.conversation.add_checkpoint(ended)
 
     def _refuse(self, ids: tuple[str, ...]) -> None:
         gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
         if self._required:
             raise self._error(gap)
-        self._agent.session.add_checkpoint(Checkpoint(new_id("c"), "", ids, gaps=(gap,)))
+        self._agent.session.conversation.add_checkpoint(
+            Checkpoint(new_id("c"), "", ids, gaps=(gap,))
+        )
 
     def _error(self, why: str) -> SessionStorageError:
         id_ = self._agent.session.session_id

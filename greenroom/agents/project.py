@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.core import ConfigurationError, RuleFileError, Workspace, clock, mark_lines, visible
+from greenroom.fs import read_beginning
 from greenroom.permissions import is_trusted, user_rules_path
-from greenroom.shell import read_beginning
 
 # ---- Texts that a folder brings for the model, such as AGENTS.md: read with bounds, told apart by trust.
 #

@@ -127,7 +127,7 @@ async def _stream(
 ) -> Message:
     """Begin a step, and send the request with the history, or with `messages` in its place."""
     known = len(agent.session.history)
-    agent.session.pair_tool_uses(WENT_ON)
+    agent.session.conversation.pair_tool_uses(WENT_ON)
     agent.session.set_model(llm.name, llm.model)  # also where a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))

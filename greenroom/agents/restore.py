@@ -207,7 +207,7 @@ class RestorePlan:
             if execution.done:
                 changes = (FileChange(e.path, e.present, e.wanted) for e in execution.done)
                 made = Checkpoint(new_id("c"), str(self.root), (), tuple(changes))
-                self._session.add_checkpoint(made)
+                self._session.conversation.add_checkpoint(made)
                 await self._session.save()
         finally:
             if not keeps_open:

@@ -222,7 +222,7 @@ class Steps(Generic[DepsT]):
         self.value, told = self._speaker.answer.read(reply, is_last=is_last)
         if told is not None:
             self._internals.session.add_message(told)
-        self._internals.session.pair_tool_uses(_USED_UP)
+        self._internals.session.conversation.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
         if self.value == "" and not self._speaker.looks_at_output:  # they have not seen that one

@@ -119,7 +119,7 @@ class _Gate:
         try:
             await agent.session.save()
         except BaseException:
-            agent.session.withdraw_tools_started()  # nothing starts now
+            agent.session.conversation.withdraw_tools_started()  # nothing starts now
             raise
         if self._calls:
             agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))

@@ -214,7 +214,7 @@ class Verdict:
         is_same = is_same and now.digest == self.digest
         if self.asked and is_same and now.decision is not RuleDecision.DENY:
             return None
-        agent.session.add_decision(rechecked(decided(self.call, permissions, now)))
+        agent.session.conversation.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
 
 
@@ -265,11 +265,11 @@ async def _judge(
         record = decided(call, permissions, found)
         with _withdrawn_on_error(agent, record):
             answer = await tool.tool.ask(agent, call.input, call.id, found.digest)
-        agent.session.add_decision(answered(record, answer))
+        agent.session.conversation.add_decision(answered(record, answer))
         return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
     if found.decision is RuleDecision.ASK:
         return await _ask(agent, call, tool, permissions, found, sandbox)
-    agent.session.add_decision(decided(call, permissions, found, sandbox))
+    agent.session.conversation.add_decision(decided(call, permissions, found, sandbox))
     if found.decision is RuleDecision.DENY:
         return _refused(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.path)
@@ -339,9 +339,9 @@ async def _ask(
         rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
     record = answered(decided(call, permissions, found, sandbox), answer, rules, edited=edited)
     if edited and answer.allowed and found.decision is RuleDecision.DENY:
-        agent.session.add_decision(overruled(record))
+        agent.session.conversation.add_decision(overruled(record))
         return _refused(call, approved, tool, found)
-    agent.session.add_decision(record)
+    agent.session.conversation.add_decision(record)
     await _keep(agent, rules, answer.remember)
     if not answer.allowed:
         return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
@@ -356,7 +356,9 @@ def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iter
         yield
     except BaseException:
         if not agent.is_suspended:
-            agent.session.add_decision(answered(record, Answer(RuleDecision.DENY, by="withdrawn")))
+            agent.session.conversation.add_decision(
+                answered(record, Answer(RuleDecision.DENY, by="withdrawn"))
+            )
         raise
 
 

@@ -6,7 +6,7 @@ commands: `sessions_read`, `sessions_change`, `permissions_command`, `permission
 `models_command`, `memory_command`, `plans`, `doctor`, `completion`; `diagnostics` has the log and
 `greenroom tree`. They share `stored_sessions`, `recap` and `streams`.
 
-The renderer: `renderer` joins an agent and a person at a terminal. The `screen` shows the `agent_view`
+The renderer: `renderer` joins an agent and a person at a terminal. The `screen` shows the agent
 (`render_chunk`, `markdown_stream`, `plans`) and the open `permission_prompt`. A `terminal` shows its frames,
 plain or with prompt_toolkit (`prompt_terminal`, `prompt_application`, `prompt_layout`); the `painter`
 makes text of what rich draws.

@@ -1,7 +1,7 @@
 """Completing a command line at the press of a key.
 
-`script` is what a shell loads. At each press it runs the hidden `greenroom complete` (`command`), which
-reads the line typed so far (`line`), finds out what may stand at its end (`place`), and prints that.
+A shell loads one of the `SCRIPTS`. At each press it runs the hidden `greenroom complete`, which splits
+the line typed so far (`split_line`), finds what may come at its end (`find_place`), and prints that.
 """
 
 import argparse
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from greenroom.session import SessionMetadata
 
 
-# ---- The scripts that shells load: thin, so that everything else is said once, and in Python.
-#
-# Each hands over the line up to the cursor. The first line of the answer says what is wanted: "files",
-# or "words", which follow, or "open" for words that go on, so that no blank is put after them.
+# Each script passes the line up to the cursor; all else is Python. The first line of the answer is
+# "files", or "words", which follow, or "open" for words that continue, so that no blank follows them.
 
 _BASH = r"""# bash completion of greenroom; in ~/.bashrc: source <(greenroom completion bash)
 _greenroom() {
@@ -31,7 +29,7 @@ _greenroom() {
     while IFS= read -r line; do
         if [[ -z $kind ]]; then kind=$line; else COMPREPLY+=("$line"); fi
     done < <("${1/#\~/$HOME}" complete bash "${COMP_LINE:0:COMP_POINT}" "--word=$2" 2>/dev/null)
-    # Where nothing fits, -o default offers files. An older bash than 4 can't be told otherwise.
+    # Where nothing fits, -o default offers files. A bash older than 4 has no way to change that.
     if type compopt >/dev/null 2>&1; then
         [[ $kind == files ]] || compopt +o default
         [[ $kind == open ]] && compopt -o nospace
@@ -82,16 +80,14 @@ SHELLS = tuple(SCRIPTS)
 """The shells that there is a script for."""
 
 
-# ---- A command line that is still being typed, as words.
-
-_CURSOR = "\x00"  # stands in no command line, so that it shows where the last word ends
+_CURSOR = "\x00"  # is in no command line, so it marks the end of the last word
 
 
-def words_of(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
     r"""Take a line apart as a shell does; the last word is the one being typed, perhaps empty.
 
     Example:
-        >>> words_of("greenroom sessions sh"), words_of("greenroom "), words_of("greenroom 'a b")
+        >>> split_line("greenroom sessions sh"), split_line("greenroom "), split_line("greenroom 'a b")
         (['greenroom', 'sessions', 'sh'], ['greenroom', ''], ['greenroom', 'a b'])
     """
     lexer = shlex.shlex(line.replace(_CURSOR, "") + _CURSOR, posix=True, punctuation_chars=False)
@@ -105,12 +101,9 @@ def words_of(line: str) -> list[str]:
     return [word.replace(_CURSOR, "") for word in words]
 
 
-# ---- What may stand at the end of a command line, by what the parser of command lines knows.
-
-
 @dataclass(frozen=True)
 class Candidate:
-    """One way to go on; `note` tells people what it is."""
+    """A completion; `note` says what it is."""
 
     word: str
     note: str = ""
@@ -121,11 +114,11 @@ class Place:
     """The end of a line.
 
     Attributes:
-        typed: what stands there already.
-        before: what of the word stands before that, such as `--model=`.
+        typed: what is typed of it.
+        before: the part of the word before that, such as `--model=`.
         takes: the kind of value that belongs there, as help names it, such as "ID"; or empty.
-        fixed: the words that may stand there whatever there is on this machine.
-        sessions: the place of the sessions that the line names, or None.
+        fixed: the words that are possible on any machine.
+        sessions: the sessions' folder or database that the line names, or None.
         archived: whether archived sessions are meant, and no others.
     """
 
@@ -138,7 +131,7 @@ class Place:
 
 
 def find_place(parser: argparse.ArgumentParser, words: Sequence[str]) -> Place:
-    """Find out what may stand in the place of the last of these words.
+    """Find what may replace the last of these words.
 
     Example:
         >>> parser = argparse.ArgumentParser()
@@ -154,7 +147,7 @@ def find_place(parser: argparse.ArgumentParser, words: Sequence[str]) -> Place:
 
 
 class _Reader:
-    """Follows a line word by word, as far as it must be understood to go on."""
+    """Follows a line word by word, as far as completing it needs."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
@@ -196,7 +189,7 @@ class _Reader:
         if typed.startswith("-"):
             return Place(typed, fixed=self._options(typed))
         if self._commands is not None:
-            return Place(typed, fixed=self._told_commands())
+            return Place(typed, fixed=self._listed_commands())
         positional = self._positional()
         return Place(typed) if positional is None else self._value(positional, typed)
 
@@ -221,13 +214,13 @@ class _Reader:
                 return action.choices
         return None
 
-    def _told_commands(self) -> tuple[Candidate, ...]:
-        """Return the commands that help tells of."""
+    def _listed_commands(self) -> tuple[Candidate, ...]:
+        """Return the commands that help lists."""
         return tuple(
-            Candidate(told.dest, told.help or "")
+            Candidate(each.dest, each.help or "")
             for action in self._parser._actions
             if isinstance(action, argparse._SubParsersAction)
-            for told in action._get_subactions()
+            for each in action._get_subactions()
         )
 
     def _positional(self) -> argparse.Action | None:
@@ -238,17 +231,15 @@ class _Reader:
         return positionals[-1] if is_open else None
 
 
-# ---- `greenroom completion SHELL`, and `greenroom complete`, which its script runs at each Tab.
-
 _FILES = ("FILE", "DIR")
 
 
 def run_completion(options: "CompletionOptions") -> int:
-    """Print the script of a shell, or what may stand at the end of a line; return the exit code."""
+    """Print the script of a shell, or the completions of a line; return the exit code."""
     if options.command == "completion":
         print(SCRIPTS[options.shell], end="")
         return 0
-    place = find_place(command_parser(), words_of(options.line)[1:] or [""])
+    place = find_place(command_parser(), split_line(options.line)[1:] or [""])
     print(*_answer(place, options), sep="\n")
     return 0
 
@@ -259,7 +250,7 @@ def _answer(place: Place, options: "CompletionOptions") -> Iterator[str]:
         return
     found = [each for each in _candidates(place) if each.word.startswith(place.typed)]
     yield "open" if found and all(each.word.endswith(":") for each in found) else "words"
-    # Bash takes some signs, such as ":", for the end of a word, and goes on behind them.
+    # Bash ends a word at some signs, such as ":", and replaces only what follows them.
     whole = place.before + place.typed
     is_part = options.word is not None and whole.endswith(options.word)
     done = len(whole) - len(options.word or "") if is_part else 0

@@ -1,4 +1,9 @@
-"""The log of a run, written to a file; the terminal never shows it."""
+"""How a run is watched from outside: its log, its dump at SIGUSR1, its tree for `greenroom tree`.
+
+A process listens at a socket of its user's for each of its runtimes. A client that connects gets one
+JSON object, and the connection ends. The object has what `runtime.tree()` has: names and states, and
+nothing of the conversations.
+"""
 
 import io
 import itertools
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
 
-_BYTES = 5_000_000  # of one file; with the three older ones a log takes 20 MB at the most
+_BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
 _OLDER = 3
 
 
@@ -82,12 +87,12 @@ class _JsonLines(logging.Formatter):
         return serde.dumps(entry).decode()
 
 
-# ---- Where the program writes what its agents are doing when SIGUSR1 asks for it.
+# -- the dump -------------------------------------------------------------------------------------
 
 logger = logging.getLogger("greenroom.cli")
 
 
-def dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBase | None:
+def open_dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBase | None:
     """Return what takes a dump: the log if there is one, else None for the standard error.
 
     Where the program owns the screen that the standard error would write to, it is the file
@@ -118,15 +123,11 @@ class _ToFile(io.TextIOBase):
             return file.write(text)
 
 
-# ---- The tree of a runtime while it runs: told by its process, and asked for by `greenroom tree`.
-#
-# A process listens at a socket of its user's for each of its runtimes, which is named after it. Whoever connects
-# gets one JSON object, and the connection ends. It holds what `runtime.tree()` does: names and states, and nothing
-# that is talked about.
+# -- the tree: served by a process, asked for by `greenroom tree` ---------------------------------
 
 _tree_logger = logging.getLogger("greenroom.tree")
 
-_numbers = itertools.count(1)  # of the runtimes that this process tells of
+_numbers = itertools.count(1)  # of the runtimes that this process serves
 
 _SECONDS = 2.0
 _MOST = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
@@ -134,11 +135,11 @@ _LONGEST = 100  # bytes of a socket's path: macOS takes 103, Linux 107
 
 
 class LiveTree(NamedTuple):
-    """What a process says of its agents.
+    """What a process says about its agents.
 
     Attributes:
         pid: the process.
-        text: its tree, for people; empty where it has not answered in time.
+        text: its tree, for people; empty where it did not answer in time.
         tree: its tree, for programs.
     """
 
@@ -158,15 +159,15 @@ def live_folder(env: Mapping[str, str] = os.environ) -> Path:
     return Path(base, "greenroom") if os.path.isabs(base) else sessions_folder().parent / "live"
 
 
-async def tell_tree(runtime: AgentRuntime) -> None:
-    """Tell `greenroom tree` of a runtime's agents until it is cancelled; start it in a nursery.
+async def serve_tree(runtime: AgentRuntime) -> None:
+    """Serve a runtime's agents to `greenroom tree` until it is cancelled; start it in a nursery.
 
     Where no socket can be made it returns at once, and the log says why.
 
     Example:
         ```python
         async with AgentRuntime() as runtime, trio.open_nursery() as nursery:
-            nursery.start_soon(tell_tree, runtime)
+            nursery.start_soon(serve_tree, runtime)
             ...
             nursery.cancel_scope.cancel()
         ```
@@ -175,7 +176,7 @@ async def tell_tree(runtime: AgentRuntime) -> None:
     try:
         listener = _listen(path)
     except OSError as error:
-        _tree_logger.info("greenroom tree can't be told of these agents: %s", error)
+        _tree_logger.info("greenroom tree can't list these agents: %s", error)
         return
     try:
         await trio.serve_listeners(partial(_answer, runtime), [listener])
@@ -219,14 +220,14 @@ def _remove(path: Path) -> None:
 
 async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
     tree = runtime.tree()
-    told = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
+    answer = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
     async with stream:
         with trio.move_on_after(_SECONDS), suppress(trio.BrokenResourceError):
-            await stream.send_all(serde.dumps(told))
+            await stream.send_all(serde.dumps(answer))
 
 
 async def read_trees() -> list[LiveTree]:
-    """Ask every process of this user's that tells its tree; sockets of those that are gone are removed."""
+    """Ask every process of this user's that serves its tree; sockets of ended processes are removed."""
     folder = live_folder()
     try:
         paths = sorted(folder.glob("*.sock")) if _is_own(folder) else []
@@ -255,18 +256,15 @@ async def _read(path: Path) -> LiveTree | None:
                     answer += piece
                     if len(answer) > _MOST:
                         break
-        told = serde.loads(bytes(answer)) if answer else {}
+        data = serde.loads(bytes(answer)) if answer else {}
     except (ConnectionRefusedError, FileNotFoundError):
         _remove(path)
         return None
     except (OSError, trio.BrokenResourceError, InvalidJSONError):
-        told = {}
-    if not isinstance(told, dict):
-        told = {}
-    return LiveTree(int(pid), str(told.get("text", "")), told.get("tree"))
-
-
-# ---- `greenroom tree`: the agents that run now, as their processes tell of them.
+        data = {}
+    if not isinstance(data, dict):
+        data = {}
+    return LiveTree(int(pid), str(data.get("text", "")), data.get("tree"))
 
 
 async def print_trees(options: "Options") -> int:
@@ -280,5 +278,5 @@ async def print_trees(options: "Options") -> int:
         lines = [visible(line) for line in each.text.splitlines()] or ["it does not answer"]
         await page.text("\n".join([f"process {each.pid}", *lines]))
     if not found:
-        await page.text("no agents run")
+        await page.text("no agents are running")
     return 0

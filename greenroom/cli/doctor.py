@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
-from greenroom.cli.recap import counted
+from greenroom.cli.recap import quantity
 from greenroom.cli.run_rules import ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
@@ -76,7 +76,7 @@ async def run_doctor(options: "Options") -> int:
 
 
 def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Look at everything that a run needs. Keys are named, their values never read out."""
+    """Look at everything that a run needs. Keys are named, their values never shown."""
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
     return [
@@ -86,7 +86,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
         about_settings,
         _variables(env),
         _program("bash", "problem", "install bash: the Bash tool runs every command in it"),
-        _program("git", "note", "install git: most projects are kept in it"),
+        _program("git", "note", "install git: most projects use it"),
         _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
         _folder(folder),
         _rules("your rules", user_rules_path()),
@@ -96,23 +96,23 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
 
 
 async def examine_commands(options: "Options") -> Finding:
-    """Look at what would hold commands in a sandbox, as it is asked for or as it is by default."""
+    """Look at what would confine commands, in the sandbox asked for or in the default one."""
     sandbox = Sandbox()
     if options.sandbox != "off":
         sandbox = Sandbox(options.sandbox, options.sandbox_network)
     report = await examine_sandbox(sandbox)
     state = "off" if options.sandbox == "off" else options.sandbox
     detail = (
-        f"{state}; {report.tier} holds {', '.join(report.enforced)}; missing: {_missing(report)}"
+        f"{state}; {report.tier} confines {', '.join(report.enforced)}; missing: {_missing(report)}"
     )
     if not report.lacking:
         return Finding("sandbox", "ok", detail)
-    fix = "install bubblewrap, and let it make namespaces: more is held then"
+    fix = "install bubblewrap, and let it make namespaces: it confines more"
     return Finding("sandbox", "note", detail, fix)
 
 
 def _missing(report: SandboxReport) -> str:
-    """Name what nothing holds, each reason once."""
+    """Name what is not confined, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(
         f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"
@@ -131,12 +131,12 @@ def _settings() -> tuple[Settings, Finding]:
     try:
         settings = read_settings(path)
     except ConfigurationFileError as error:
-        detail = f"{error.message}; until that is mended, no run begins"
+        detail = f"{error.message}; until that is fixed, no run begins"
         return Settings(), Finding(about, "problem", detail, error.hint)
     if not path.exists():
         return settings, Finding(about, "ok", f"none ({path})")
     said = [f"the model {settings.model}"] if settings.model else []
-    said.append(counted(len(settings.prices), "price"))
+    said.append(quantity(len(settings.prices), "price"))
     return settings, Finding(about, "ok", f"{', '.join(said)} in {path}")
 
 
@@ -178,7 +178,7 @@ def _rules(about: str, path: Path) -> Finding:
     try:
         count = len(read_rules(path))
     except RuleFileError as error:
-        detail = f"{error.message}; until that is mended, every call is asked about, or denied"
+        detail = f"{error.message}; until that is fixed, every call is asked about, or denied"
         return Finding(about, "problem", detail, error.hint)
     return Finding(about, "ok", f"{count} in {path}")
 
@@ -199,7 +199,7 @@ def _project_rules(path: Path) -> Finding:
 
 def _terminal(env: Mapping[str, str]) -> Finding:
     if not sys.stdout.isatty():
-        return Finding("terminal", "ok", "standard output is none, so text is plain")
+        return Finding("terminal", "ok", "standard output is not a terminal, so text is plain")
     size = shutil.get_terminal_size()
     kind = env.get("TERM", "")
     if kind in ("", "dumb"):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom import core
-from greenroom.cli.diagnostics import dump_target, tell_tree
+from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.recap import call_words
 from greenroom.cli.run_setup import RunSetup, open_setup
-from greenroom.cli.stored_sessions import describe_session, way_back
-from greenroom.cli.streams import OutputWriter, read_piped, tell, with_context
+from greenroom.cli.stored_sessions import describe_session, resume_command
+from greenroom.cli.streams import OutputWriter, add_context, read_piped, tell
 from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, serde, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
 
-# ---- What a headless run remembers of its turn, and the result that it makes of it.
+# -- what a headless run records of its turn ------------------------------------------------------
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
@@ -47,7 +47,7 @@ class TurnRecord:
         self._last_denied = False
         self._has_begun = False
         self.credentials: dict[str, PermissionRequest] = {}
-        """Who asked for credentials, subagents included, by their names."""
+        """Requests for credentials, of subagents too, by the credentials' names."""
         self.signal: int | None = None
         self.error: core.Error | None = None
         self.end: core.Done | core.Exited | None = None
@@ -89,13 +89,13 @@ class TurnRecord:
 
     @property
     def pending(self) -> tuple[PermissionRequest, ...]:
-        """The questions that the turn has left open."""
+        """The questions that the turn left open."""
         waits = isinstance(self.end, core.Done) and self.end.status is TurnStatus.WAITING
         return tuple(self._asked.values()) if waits else ()
 
     @property
     def exit_code(self) -> int:
-        """The exit code that the turn's end amounts to, or the `signal` that ended it."""
+        """The exit code of the turn's end, or that of the `signal` that ended it."""
         if self.signal is not None:
             return 128 + self.signal
         match self.end:
@@ -114,7 +114,7 @@ class TurnRecord:
         is_unusable = not self._has_begun and kind.startswith("Session")
         if kind in _CONFIGURATION or is_unusable:
             return USAGE
-        # The model kept on trying what it may not do, until its steps were used up.
+        # The model tried what it may not do until its steps were used up.
         return DENIED if self._last_denied and kind == "BudgetExceededError" else FAILED
 
     def result(self, reply: Message | None) -> dict[str, object]:
@@ -167,15 +167,17 @@ async def run_headless(options: "Options") -> int:
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
-    prompt = with_context(options.prompt or "", await read_piped())
+    prompt = add_context(options.prompt or "", await read_piped())
     async with open_setup(options) as setup:
         tell(*setup.warnings, *setup.notes)
         async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
             unattended: Unattended = "suspend" if options.on_question == "wait" else "deny"
             handle = setup.spawn(runtime, unattended=unattended)
-            # Before the agent first asks for input: what an earlier run left open is passed over.
+            # Before the agent first asks for input, so that it skips what an earlier run left open.
             handle.send_input_nowait(prompt)
-            with runtime.dump_on_signal(signal.SIGUSR1, dump_target(options, owns_terminal=False)):
+            with runtime.dump_on_signal(
+                signal.SIGUSR1, open_dump_target(options, owns_terminal=False)
+            ):
                 code = await _Headless(handle, setup, options).answer(runtime)
     return code
 
@@ -193,8 +195,8 @@ class _Headless:
 
     async def answer(self, runtime: AgentRuntime) -> int:
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._heed_signals)
-            nursery.start_soon(tell_tree, runtime)
+            await nursery.start(self._watch_signals)
+            nursery.start_soon(serve_tree, runtime)
             try:
                 code = await self._run_turn()
             except BrokenPipeError:
@@ -207,7 +209,7 @@ class _Headless:
             nursery.cancel_scope.cancel()
         return code
 
-    async def _heed_signals(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _watch_signals(self, task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for number in signals:
@@ -242,7 +244,7 @@ class _Headless:
             tell(
                 f"{visible(request.tool_name)} needs the credential {visible(request.credential)}, which"
                 " only a person at a terminal can give; to be asked, run"
-                f" {way_back(self._handle.session_id, self._options)}"
+                f" {resume_command(self._handle.session_id, self._options)}"
             )
         new = (await self._handle.history())[before:]
         reply = next((each for each in reversed(new) if each.role == "assistant"), None)
@@ -259,12 +261,12 @@ class _Headless:
             await self._out.text(reply.text)
         for request in self._record.pending:
             if request.credential:
-                continue  # told already
+                continue  # said above
             call = f"{visible(request.tool_name)} {call_words(request.input)}"
-            command = way_back(self._handle.session_id, self._options)
+            command = resume_command(self._handle.session_id, self._options)
             tell(f"waits for an answer: {call}; to be asked, run {command}")
         error = self._record.error
         if error is not None:
-            # What can't be stored is gone with this process.
+            # What can't be stored is lost with this process.
             hint = error.hint.removesuffix("; what is unsaved is kept in memory")
             tell(f"{error.message} ({hint})" if hint else error.message)

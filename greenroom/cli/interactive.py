@@ -10,13 +10,13 @@ from rich.text import Text
 
 from greenroom._version import __version__
 from greenroom.cli.arguments import DONE, FAILED, USAGE
-from greenroom.cli.diagnostics import dump_target, tell_tree
+from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.painter import ColorScheme
-from greenroom.cli.recap import earlier_turns, recap
+from greenroom.cli.recap import count_earlier_turns, recap
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
-from greenroom.cli.stored_sessions import describe_session, way_back
+from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.streams import EndSignals, OutputWriter
 from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
@@ -25,14 +25,14 @@ from greenroom.session import AgentSession
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-_RECALLED = 6  # messages of a resumed session that are shown
+_SHOWN = 6  # messages of a resumed session that are shown
 
 
 async def run_interactive(options: "Options") -> int:
     """Talk with the coding agent in the terminal until the person leaves; return the exit code.
 
-    SIGTERM and SIGHUP end it as leaving does: the turn in hand is interrupted, the session saved,
-    the terminal given back. SIGUSR1 writes what the agents are doing to the log, else to the file
+    SIGTERM and SIGHUP end it as leaving does: the current turn is interrupted, the session saved,
+    the terminal restored. SIGUSR1 writes what the agents are doing to the log, else to the file
     `dump.txt` in the user's state folder.
 
     Raises:
@@ -51,20 +51,20 @@ async def run_interactive(options: "Options") -> int:
                 currency=setup.currency,
                 opening=_opening(setup, colors),
             )
-            dumps = dump_target(options, owns_terminal=True)
+            dumps = open_dump_target(options, owns_terminal=True)
             with runtime.dump_on_signal(signal.SIGUSR1, dumps):
                 async with trio.open_nursery() as nursery:
                     signals = EndSignals()
-                    await nursery.start(signals.heed, nursery.cancel_scope)
+                    await nursery.start(signals.watch, nursery.cancel_scope)
                     nursery.start_soon(_describe, setup, handle)
-                    nursery.start_soon(tell_tree, runtime)
+                    nursery.start_soon(serve_tree, runtime)
                     outcome = await renderer.run()
                     nursery.cancel_scope.cancel()
             await handle.interrupt()
         if setup.session.history:
-            with suppress(OSError):  # the terminal may be gone
+            with suppress(OSError):  # the terminal may be closed
                 await OutputWriter().text(
-                    f"{way_back(setup.session.session_id, options)}   goes on with this session"
+                    f"{resume_command(setup.session.session_id, options)}   continues this session"
                 )
     return _exit_code(outcome) if signals.exit_code is None else signals.exit_code
 
@@ -85,21 +85,21 @@ def _exit_code(outcome: Outcome | None) -> int:
 
 
 def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
-    """Say what runs where, what should be known, and what the conversation was about."""
+    """Say what runs where, what the user should know, and what the conversation was about."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
     lines += [Text(visible(warning), colors.error) for warning in setup.warnings]
     lines += [Text(visible(note), colors.note) for note in setup.notes]
-    told = recap(setup.session.history, _RECALLED)
-    if told:
+    earlier = recap(setup.session.history, _SHOWN)
+    if earlier:
         lines.append(Text(_so_far(setup.session), colors.note))
-    for line in told:
+    for line in earlier:
         lines += [render_recap(line, colors), Text("")]
     return [*lines, Text("")]
 
 
 def _so_far(session: AgentSession) -> str:
-    left_out = earlier_turns(session.history, _RECALLED)
+    left_out = count_earlier_turns(session.history, _SHOWN)
     turns = "turn is" if left_out == 1 else "turns are"
     more = f" ({left_out} earlier {turns} left out)" if left_out else ""
     return f"session {session.session_id}, so far{more}:"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.recap import below_home, one_line
+from greenroom.cli.recap import one_line, shorten_home
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import serde
@@ -80,7 +80,7 @@ async def _print_tables(
     await page.text("")
     models = [_row(model, settings) for model in shown.models]
     await page.table(("model", "window", "output", "abilities", "price"), models)
-    await page.text(f"\n{_FOOT}\nSettings: {below_home(str(user_settings_path()))}")
+    await page.text(f"\n{_FOOT}\nSettings: {shorten_home(str(user_settings_path()))}")
 
 
 _FOOT = """\

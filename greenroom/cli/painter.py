@@ -1,4 +1,4 @@
-"""Renderables in, text with ANSI codes (or without any) out."""
+"""Renderables of rich in, text with ANSI codes (or without any) out; margins, diffs and colours."""
 
 import io
 import os
@@ -51,11 +51,11 @@ class Painter:
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
-def colors_of(env: Mapping[str, str] = os.environ) -> Colors:
+def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
     """Tell how many colours the terminal has; None where `NO_COLOR` is set.
 
     Example:
-        >>> colors_of({"TERM": "xterm-256color"}), colors_of({"TERM": "xterm", "NO_COLOR": "1"})
+        >>> detect_colors({"TERM": "xterm-256color"}), detect_colors({"TERM": "xterm", "NO_COLOR": "1"})
         ('256', None)
     """
     if env.get("NO_COLOR"):
@@ -64,7 +64,7 @@ def colors_of(env: Mapping[str, str] = os.environ) -> Colors:
     return cast("Colors", console.color_system)
 
 
-# ---- Text behind a margin, without blanks at the ends of lines that would wrap in a narrower window.
+# -- margins, without blanks at the ends of lines, which would wrap in a narrower window -----------
 
 _NARROWEST = 8
 _TAB = 8
@@ -89,12 +89,12 @@ class Prefixed:
             for text in (self._prefix, self._later)
         )
         for line in console.render_lines(self._content, options.update(width=width), pad=False):
-            yield from (*prefix, *stripped(line), Segment.line())
+            yield from (*prefix, *strip_end(line), Segment.line())
             prefix = later
 
 
 class Quoted:
-    """Text that is shown to the letter: full rows, each behind the same prefix, with all its blanks."""
+    """Text that is shown exactly: full rows, each after the same prefix, with all its blanks."""
 
     def __init__(self, prefix: Text, text: Text) -> None:
         """Put this prefix, one line, before each row of the text."""
@@ -111,7 +111,7 @@ class Quoted:
 
 
 def _ends_of_rows(line: str, width: int) -> Iterator[int]:
-    """Find where rows of so many columns end in a line; nothing is parted from its accents."""
+    """Find where rows of so many columns end in a line; no letter is parted from its accents."""
     used = 0
     for at, character in enumerate(line):
         cells = get_character_cell_size(character)
@@ -121,31 +121,31 @@ def _ends_of_rows(line: str, width: int) -> Iterator[int]:
         used += cells
 
 
-def indented(content: RenderableType, columns: int = 2) -> Prefixed:
+def indent(content: RenderableType, columns: int = 2) -> Prefixed:
     """Move content to the right."""
     return Prefixed(Text(" " * columns), content)
 
 
-def hanging(head: Text, content: RenderableType) -> Prefixed:
+def hang_indent(head: Text, content: RenderableType) -> Prefixed:
     """Put a head before content whose further lines begin below its first, not below the head."""
     return Prefixed(head, content, later=Text(" " * head.cell_len))
 
 
-def stripped(line: Iterable[Segment]) -> list[Segment]:
+def strip_end(line: Iterable[Segment]) -> list[Segment]:
     """Return a line without the blanks at its end that nothing shows, such as a background."""
-    kept = list(line)
-    while kept and not kept[-1].text.strip(" ") and not _is_filled(kept[-1]):
-        del kept[-1]
-    if kept and not _is_filled(kept[-1]):
-        kept[-1] = Segment(kept[-1].text.rstrip(" "), kept[-1].style)
-    return kept
+    left = list(line)
+    while left and not left[-1].text.strip(" ") and not _is_filled(left[-1]):
+        del left[-1]
+    if left and not _is_filled(left[-1]):
+        left[-1] = Segment(left[-1].text.rstrip(" "), left[-1].style)
+    return left
 
 
 def _is_filled(segment: Segment) -> bool:
     return segment.style is not None and segment.style.bgcolor is not None
 
 
-# ---- Colours.
+# -- colours --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""A permission prompt: what it shows, from facts alone; the model's own words come last.
+"""The permission prompt: what it shows, the answers it takes, which of several requests comes first.
 
-Pure; nothing is asked here. `choices` are the answers.
+All of it is pure: `screen` shows what it says, `renderer` carries out what it decides. What is shown
+comes from facts alone; the model's own words come last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hanging
-from greenroom.cli.recap import below_home
+from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
+from greenroom.cli.recap import shorten_home
 from greenroom.cli.terminal import Line, Question
 from greenroom.core import (
     PermissionPart,
@@ -25,7 +26,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import user_rules_path
 
-# ---- What may be answered to a permission request, and how a line names it.
+# -- the answers, and how a line names them -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Choice:
         decision: allow or deny.
         remember: how long it is remembered, or None for this call alone.
         asks_why: whether a reason for the model is asked next.
-        asks_what: whether it is asked next what is to run instead.
+        asks_what: whether the command to run instead is asked next.
         asks_value: whether the value of a credential is asked for next.
         is_listed: whether the prompt lists it; the others are in the documentation.
     """
@@ -55,7 +56,7 @@ class Choice:
 
 _ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
 
-CREDENTIAL_HIDDEN = "it is kept in memory until this program ends, and is shown nowhere"
+CREDENTIAL_HIDDEN = "it stays in memory until this program ends, and is never shown"
 CREDENTIAL_SEEN = (
     "what is typed here would be seen: run this in a terminal that is not a pipe and whose TERM is not"
     " dumb, or give it with handle.give_credential"
@@ -76,10 +77,10 @@ CHOICES = (
     Choice(("never project",), "never in this project", _DENY, "project", is_listed=False),
     Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
 )
-"""Every choice; none of them is bound to Enter or a blank alone."""
+"""Every choice; none is bound to Enter or a blank alone."""
 
 
-def choices_for(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
+def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
     """Return the choices of a request; without a narrow rule nothing can be remembered.
 
     A credential is given where what is typed can be hidden, and is the only yes to such a request.
@@ -100,7 +101,7 @@ def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
     if request.options is not None:
         number = " or a number" if request.options else ""
         return f"type an answer{number}, then Enter; Ctrl-D: no answer"
-    listed = (each for each in choices_for(request, can_hide=can_hide) if each.is_listed)
+    listed = (each for each in find_choices(request, can_hide=can_hide) if each.is_listed)
     return "  ".join(f"[{each.words[0]}] {each.label}" for each in listed)
 
 
@@ -115,7 +116,7 @@ def find_choice(line: str) -> Choice | None:
     return next((each for each in CHOICES if word in each.words), None)
 
 
-# ---- Which permission request is asked now, and what an answer to it does.
+# -- which request is asked now, and what an answer to it does ------------------------------------
 
 _ANSWER = "answer> "
 _CHOOSE = "allow? > "
@@ -128,7 +129,7 @@ TOO_LATE = "not sent: that question is decided already"
 
 @dataclass(frozen=True)
 class Decision:
-    """What a person has decided about one request; `value` is that of a credential, for nobody to see."""
+    """What a person has decided about one request; `value` is that of a credential, and never shown."""
 
     request_id: str
     decision: RuleDecision
@@ -180,7 +181,7 @@ class QuestionQueue:
             return Question(id_, label, paint, self.place)
         if self._chosen.asks_what:
             text = str(self.current.input[EDITED])
-            # What can't be shown as it is has to be typed anew.
+            # What can't be shown exactly has to be typed again.
             shown = text if exact(text) == text else ""
             return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
         if self._chosen.asks_value:
@@ -233,10 +234,10 @@ class QuestionQueue:
         choice = find_choice(line.text)
         if choice is None:
             return self._refuse(request, line.text) if line.text.strip() else ""
-        if choice not in choices_for(request, can_hide=self._can_hide):
+        if choice not in find_choices(request, can_hide=self._can_hide):
             return f"{choice.label}: not possible here, since {_why_not(request, choice)}"
         if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
-            return f"{choice.label}: not before all of it was shown; Space or PgDn goes on"
+            return f"{choice.label}: not before all of it was shown; Space or PgDn turns the page"
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
@@ -280,21 +281,21 @@ def _why_not(request: PermissionRequest, choice: Choice) -> str:
     return "it has no command" if choice.asks_what else "no narrow rule fits this call"
 
 
-# ---- A verdict: what a part of a call is, what the rules say to it, why, and whose rule that was.
+# -- what is shown --------------------------------------------------------------------------------
 
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
 def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
-    """Show one part of a call; however long it is, none of its lines looks like another part."""
+    """Show a part of a call, what the rules say to it and why; no line of it looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
     head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
     body = Text(" ".join(exact(part.text).split("\n")), overflow="fold")
     reasons = [exact(part.reason)] if part.reason != part.text else []
-    reasons += [exact(below_home(part.source))] if part.source else []
+    reasons += [exact(shorten_home(part.source))] if part.source else []
     if reasons:
         body.append(f"  ({'; '.join(reasons)})", scheme.note)
-    return hanging(head, body)
+    return hang_indent(head, body)
 
 
 _CLAIM = 300  # characters
@@ -343,22 +344,22 @@ def render_record(request: PermissionRequest, scheme: ColorScheme) -> Renderable
 
 def _beginning(text: str) -> str:
     lines, letters = _RECORDED
-    kept = "\n".join(text[:letters].split("\n")[:lines])
-    left = len(text) - len(kept)
-    return f"{kept}\n… {left:,} more characters …" if left else kept
+    beginning = "\n".join(text[:letters].split("\n")[:lines])
+    left = len(text) - len(beginning)
+    return f"{beginning}\n… {left:,} more characters …" if left else beginning
 
 
 def _quoted(text: Text, scheme: ColorScheme) -> RenderableType:
-    """Put a mark before each line of a text that is none of ours, so that none can pass for ours."""
+    """Put a mark before each line of a foreign text, so that none can pass for ours."""
     return Quoted(Text("  │ ", scheme.note), text)
 
 
 def _line(text: str, style: str) -> RenderableType:
-    return hanging(Text("  "), Text(" ".join(exact(text).split("\n")), style))
+    return hang_indent(Text("  "), Text(" ".join(exact(text).split("\n")), style))
 
 
 def _warnings(request: PermissionRequest) -> tuple[str, ...]:
-    """Return what may mislead; looked for here where it was not a runtime that made the request."""
+    """Return what may mislead; searched for here where the request does not come from a runtime."""
     if request.warnings or request.session_id:
         return request.warnings
     return disguises(request.action, request.details, request.diff, *texts_in(request.input))
@@ -371,7 +372,7 @@ def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
 
 
 def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
-    """Say what holds the call; what does not hold is the one thing to see."""
+    """Say what confines the call; a gap stands out."""
     warns = report.lacking or report.as_root
     return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
 
@@ -410,10 +411,10 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
     if request.forbids:
         yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:
-        yield f"always and never hold in every project: {exact(below_home(str(user_rules_path())))}"
+        yield f"always and never count in every project: {exact(shorten_home(str(user_rules_path())))}"
 
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
-    """Show what the model says of the call, in quotes, where it can't pass for a line of ours."""
+    """Show what the model says about the call, in quotes, so that it can't pass for a line of ours."""
     words = clip(exact(" ".join(claim.split())), _CLAIM)
     return _line(f"agent says: “{words}”", scheme.note)

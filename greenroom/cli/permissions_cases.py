@@ -17,8 +17,8 @@ import msgspec
 import trio
 
 from greenroom.cli.arguments import DONE, FAILED
-from greenroom.cli.recap import counted, one_line
-from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.recap import one_line, quantity
+from greenroom.cli.run_rules import load_rules
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import (
@@ -159,8 +159,8 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWrit
     if options.json:
         await page.line(serde.dumps({"rules": len(rules), "examples": examples, "failed": []}))
     else:
-        usable = f"{counted(len(rules), 'rule')} can be used"
-        await page.text(f"{usable}; {counted(examples, 'example')} tried")
+        usable = f"{quantity(len(rules), 'rule')} can be used"
+        await page.text(f"{usable}; {quantity(examples, 'example')} tried")
     return DONE
 
 
@@ -168,7 +168,7 @@ async def _test_calls(text: str, options: "PermissionsOptions", page: OutputWrit
     folder = working_folder()
     cases = list(_read_cases(text, options.file))
     rules = await trio.to_thread.run_sync(
-        rules_of_run, folder, options.allow, options.deny, options.mode, options.read_only
+        load_rules, folder, options.allow, options.deny, options.mode, options.read_only
     )
     if any(case.rules is None for _, case in cases):
         tell(*rules.warnings, *rules.notes)
@@ -267,7 +267,7 @@ async def _print(results: list[_Result], failed: list[_Result], page: OutputWrit
         found = f"{each.decision}: {one_line(each.reason)}"
         await page.text(f"    expected {each.case.expect}, found {found}")
     missed = f"{len(failed)} not" if failed else "all"
-    await page.text(f"{counted(len(results), 'case')}, {missed} as expected")
+    await page.text(f"{quantity(len(results), 'case')}, {missed} as expected")
 
 
 def _as_json(result: _Result) -> dict[str, object]:

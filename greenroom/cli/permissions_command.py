@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from greenroom.cli.recap import below_home, counted, one_line
-from greenroom.cli.run_rules import RunRules, project_rules_path, rules_of_run
+from greenroom.cli.recap import one_line, quantity, shorten_home
+from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import (
@@ -37,7 +37,7 @@ from greenroom.permissions import (
     tighten,
     trust_rules,
 )
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_decisions
 from greenroom.shell import read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
@@ -51,20 +51,20 @@ if TYPE_CHECKING:
 
 # -- explain: what would be decided about one call ------------------------------------------------
 
-_AGENT = "coder"  # whose rules hold in a run of the command
+_AGENT = "coder"  # whose rules count in a run of the command
 
 
 async def explain_call(options: "PermissionsOptions") -> int:
     """Print what a run in this folder would decide about a call; nothing of it happens.
 
     Raises:
-        ConfigurationError: the input is no JSON object, or a command is given for another tool.
+        ConfigurationError: the input is not a JSON object, or a command is given for another tool.
         RuleFileError: a rule of the command line can't be used.
     """
     arguments = _input(options)
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
-        rules_of_run, workspace, options.allow, options.deny, options.mode, options.read_only
+        load_rules, workspace, options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
@@ -136,11 +136,11 @@ def _explanation_remarks(
 
     lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
     if found.decision == "deny":
-        lines.append(f"the model is told: {found.message}")
+        lines.append(f"the model gets: {found.message}")
     if found.decision == "ask":
         rules = ", ".join(str(rule) for rule in found.remembers)
         why = f": {found.unremembered}" if found.unremembered else ""
-        lines.append(f"an always would store: {rules}" if rules else f"no always is offered{why}")
+        lines.append(f"an always would store: {rules}" if rules else f"always is not offered{why}")
         if found.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
     lines.append(f"digest: {found.digest}")
@@ -150,7 +150,7 @@ def _explanation_remarks(
 # -- list: the rules of a run, in the order in which they are asked -------------------------------
 
 _IGNORED = "it allows, and the project's file is not trusted"
-_EXPIRED = "its time is over"
+_EXPIRED = "it has expired"
 
 
 async def list_rules(options: "PermissionsOptions") -> int:
@@ -160,7 +160,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
         RuleFileError: a rule of the command line can't be used.
     """
     rules = await trio.to_thread.run_sync(
-        rules_of_run, working_folder(), options.allow, options.deny, options.mode, options.read_only
+        load_rules, working_folder(), options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings)
     page = OutputWriter()
@@ -188,8 +188,8 @@ _MODES = {
     "default": "What no rule is about is asked.",
     "accept-edits": "Edits in the workspace of what is not protected are allowed; what else no rule is about is asked.",
     "plan": "Only reading is allowed, whatever the rules say.",
-    "deny": "What is not allowed is denied; nobody is asked.",
-    "bypass": "What no rule denies is allowed; nobody is asked, but where a denial may be meant.",
+    "deny": "What is not allowed is denied, without asking.",
+    "bypass": "What no rule denies is allowed, without asking, unless a denial may apply.",
 }
 
 
@@ -208,7 +208,7 @@ def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
     name = "" if rule.id == rule.generated_id else rule.id
     cells = map(one_line, (name, ", ".join([scope, *extras])))
     # A matcher is shown whole, so that it can be given to --allow and --deny.
-    return (str(rule.decision), str(rule.matcher), *cells, below_home(one_line(rule.source)))
+    return (str(rule.decision), str(rule.matcher), *cells, shorten_home(one_line(rule.source)))
 
 
 def _rules_as_json(rules: RunRules) -> dict[str, object]:
@@ -230,7 +230,7 @@ def _described(rule: PermissionRule) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Decision:
-    """A decision, and the session that it is on record in."""
+    """A decision, and the session that it was made in."""
 
     session: AgentSession
     record: PermissionRecord
@@ -262,7 +262,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()
-        rows += [_Decision(session, record) for record in await session.decisions()]
+        rows += [_Decision(session, record) for record in await read_decisions(session)]
         seen.add(session.session_id)
         for id_ in session.child_session_ids:
             if id_ not in seen:
@@ -330,12 +330,12 @@ async def trust_project(options: "PermissionsOptions") -> int:
     does, so that no command that an agent runs can. The exit code is 1 where one is not trusted.
 
     Raises:
-        ConfigurationError: there is nothing to trust, or nobody can be asked.
+        ConfigurationError: there is nothing to trust, or no terminal to ask at.
         RuleFileError: a file can't be used, or has changed while it was looked at.
     """
     workspace, page = working_folder(), OutputWriter()
     path = project_rules_path(workspace)
-    # Before it is read: what is trusted is no other file than the one that is shown.
+    # Before it is read, so that what is trusted is the file that is shown.
     digest = await trio.to_thread.run_sync(rules_digest, path)
     from greenroom.cli.run_setup import (
         read_instructions,  # all of the agents; no other verb needs them
@@ -344,20 +344,20 @@ async def trust_project(options: "PermissionsOptions") -> int:
     texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
     if digest is None and not texts:
         raise ConfigurationError(f"{path} can't be read", hint="there is nothing to trust here")
-    agreed, said = dict[Path, bool](), dict[str, object]()
+    agreed, about_rules = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
         allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
         agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
-        said = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
+        about_rules = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
     for text in texts:
         agreed[text.path] = text.is_trusted or await _ask(
             text.path, text.digest, _describe_text(text), page
         )
     if options.json:
         others = [{"path": str(each.path), "trusted": agreed[each.path]} for each in texts]
-        await page.line(serde.dumps(said | {"texts": others}))
+        await page.line(serde.dumps(about_rules | {"texts": others}))
     else:
         for each, is_agreed in agreed.items():
             await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
@@ -374,7 +374,7 @@ async def _ask(path: Path, digest: str, description: Iterable[str], page: Output
 
 
 def _describe_rules(path: Path, allowed: list[PermissionRule]) -> Iterable[str]:
-    yield f"{path} holds {counted(len(allowed), 'rule')} that would count:"
+    yield f"{path} has {quantity(len(allowed), 'rule')} that would count:"
     yield from (f"  {one_line(rule)}" for rule in allowed)
 
 

@@ -1,4 +1,4 @@
-"""How a plan looks: a head, and for each subtask a line with a mark that says where it is."""
+"""Plans: how one looks, how it is followed while it is carried out, and `greenroom plan show`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.arguments import PlanOptions
-from greenroom.cli.painter import ColorScheme, indented
+from greenroom.cli.painter import ColorScheme, indent
 from greenroom.cli.recap import call_words
 from greenroom.cli.render_chunk import render_chunk
 from greenroom.cli.stored_sessions import load_session, open_store
@@ -42,7 +42,7 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
 
 
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
-    """Show one subtask; why it has failed, or waits, says more than what it was to do."""
+    """Show one subtask; why it has failed, or waits, says more than its goal."""
     state = run.states[id_]
     words = one_line(state.error) if state.error else subtask_words(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
@@ -51,7 +51,7 @@ def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) 
 
 
 def render_row(name: str, status: SubtaskStatus, words: str, scheme: ColorScheme) -> Text:
-    """Show a subtask's name behind the mark of its status, and words about it."""
+    """Show a subtask's name after the mark of its status, and words about it."""
     style = {
         SubtaskStatus.EXECUTING: scheme.todo,
         SubtaskStatus.FAILED: scheme.error,
@@ -60,7 +60,7 @@ def render_row(name: str, status: SubtaskStatus, words: str, scheme: ColorScheme
 
 
 def plan_facts(run: PlanRun) -> str:
-    """Say how far a plan is, and how often it was revised."""
+    """Say how much of a plan is done, and how often it was revised."""
     done = f"{len(run.results)} of {len(run.states)} done"
     times = {0: "", 1: ", revised once"}.get(run.revisions, f", revised {run.revisions} times")
     return f"{done}{times}"
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def subtask_words(subtask: Subtask) -> str:
-    """Say in one line what a subtask is to do: its goal, else its call."""
+    """Describe a subtask in one line: its goal, else its call."""
     return one_line(subtask.goal or f"{subtask.tool} {call_words(subtask.arguments)}")
 
 
@@ -85,7 +85,7 @@ def _choose(run: PlanRun, rows: int) -> list[str]:
     found: list[str] = []
     for status in _MARKS:
         of_status = run.ids(status)
-        # Of those that are done the last ones, of the others those that come next.
+        # The last ones of those that are done, the next ones of the others.
         found += reversed(of_status) if status is SubtaskStatus.COMPLETED else of_status
     return sorted(found[: rows - 1], key=lambda id_: place[id_])
 
@@ -94,9 +94,9 @@ def _line(*parts: tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-# ---- A plan that is carried out, as one list whose marks move.
+# -- a plan that is carried out, as one list whose marks change -----------------------------------
 
-_KEPT_ROWS = 60  # of a list that is printed for good
+_KEPT_ROWS = 60  # of a list that is printed
 
 
 class PlanView:
@@ -138,7 +138,7 @@ class PlanView:
         return [] if self._run is None else [render_plan(self._run, rows, self._scheme)]
 
     def close(self) -> list[RenderableType]:
-        """Return the list to be printed for good; it moves no more."""
+        """Return the list to be printed; it does not change any more."""
         run, self._run = self._run, None
         return self._print(run)
 
@@ -154,7 +154,7 @@ class PlanView:
         return [] if shown is None else [shown]
 
 
-# ---- `greenroom plan show`: what is to be done, how far it is, and what came of it.
+# -- greenroom plan show --------------------------------------------------------------------------
 
 _NAMED = 5  # sessions of subagents that an error lists
 
@@ -209,8 +209,8 @@ def _subtask(run: PlanRun, id_: str) -> Iterator[RenderableType]:
     after = f"  (after {', '.join(subtask.after)})" if subtask.after else ""
     yield render_row(id_, state.status, f"{subtask_words(subtask)}{after}", scheme)
     where = f"  ({state.session_id})" if state.session_id else ""
-    told = ": ".join(filter(None, [_status(state), _outcome(state)]))
-    yield indented(Text(f"{told}{where}", scheme.output), 4)
+    about = ": ".join(filter(None, [_status(state), _outcome(state)]))
+    yield indent(Text(f"{about}{where}", scheme.output), 4)
 
 
 def _status(state: SubtaskState) -> str:

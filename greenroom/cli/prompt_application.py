@@ -41,17 +41,16 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
 
 
-# ---- A line that is typed and never shown, such as a password.
-#
-# It is kept here, out of prompt_toolkit's buffer: that one has an undo stack, a history, a kill ring and
-# macros, and each of them would remember.
-
 _LONGEST = 65_536  # characters; what is longer is not taken
 _SOMETHING = "•••"
 
 
 class HiddenLine:
-    """What is typed for a question that hides it; the screen tells only whether there is something."""
+    """A line that is typed and never shown, such as a password; the screen says only that there is one.
+
+    It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and macros,
+    and each of them would remember it.
+    """
 
     def __init__(self) -> None:
         """Start empty."""
@@ -61,7 +60,7 @@ class HiddenLine:
 
     @property
     def mask(self) -> str:
-        """What is shown in its place; it does not tell how long it is."""
+        """What is shown in its place; it does not show how long it is."""
         return _SOMETHING if self.text else ""
 
     def bind(self, keys: KeyBindings, when: Filter) -> None:
@@ -75,7 +74,7 @@ class HiddenLine:
             keys.add(name, filter=when, eager=True, record_in_macro=False)(do)
 
     def finish(self) -> None:
-        """Forget the text, which was handed on, or is not to be."""
+        """Forget the text, once it was passed on or refused."""
         self.text, self._is_finished = "", True
 
     def close(self) -> bool:
@@ -102,8 +101,8 @@ _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _LABEL = "> "
 _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
-_PASTED = "not taken: what is pasted is no answer; type one"
-_LATE = "not taken: the question is gone, and what is typed now would be seen"
+_PASTED = "not taken: a question takes no pasted text; type the answer"
+_LATE = "not taken: the question is closed, and what is typed now would be seen"
 _TOO_SMALL = "not taken: make the window larger, so that the question can be read"
 
 # A window that gains or loses the focus says so, where another program left that switched on. It is
@@ -112,11 +111,11 @@ ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
 
 
 class PromptApplication:
-    """An application that never ends by itself; it tells what the person does."""
+    """An application that never ends by itself; it reports what the person does."""
 
-    def __init__(self, hear: Callable[[PersonEvent], bool], colors: Colors) -> None:
-        """Tell events to `hear`, which is False where there is no room for one."""
-        self._hear = hear
+    def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
+        """Pass events to `on_event`, which returns False where there is no room for one."""
+        self._on_event = on_event
         self._frame = Frame()
         self._pane: QuestionPane | None = None
         self._is_armed = False  # whether the line may answer the question
@@ -150,7 +149,7 @@ class PromptApplication:
         self._app.timeoutlen = _META
 
     def run(self, started: Callable[[], None]) -> None:
-        """Run until `close`, or until the terminal has gone away; it blocks this thread."""
+        """Run until `close`, or until the terminal is closed; it blocks this thread."""
         with suppress(EOFError, OSError, termios.error):
             self._app.run(pre_run=started, set_exception_handler=False, handle_sigint=False)
         with suppress(OSError):
@@ -173,7 +172,7 @@ class PromptApplication:
         self._ask(before, frame.question)
         if frame.printed and not self._app.is_done:
             # In one piece: an open question is never off the screen.
-            with self._output.hold():
+            with self._output.batch():
                 self._app.renderer.erase()
                 self._app.output.write_raw(frame.printed.replace("\n", "\r\n"))
                 self._draw()
@@ -192,14 +191,14 @@ class PromptApplication:
         self._app.invalidate()
 
     def close(self) -> None:
-        """End `run`, and give the terminal back."""
+        """End `run`, and restore the terminal."""
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
     # -- the question ---------------------------------------------------------------------------
 
     def _ask(self, before: Question | None, question: Question | None) -> None:
-        """Give the line to a question that is new, and back once there is none any more."""
+        """Give the line to a new question, and restore it when no question is open."""
         if (question.id if question else None) == (before.id if before else None):
             return
         if before is None:
@@ -326,7 +325,7 @@ class PromptApplication:
         return question is not None and question.is_hidden and self._is_armed
 
     def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
-        self._hear(Key(name))  # without what stands in the line
+        self._on_event(Key(name))  # without the text of the line
         self._hidden.finish()
 
     def _enter_hidden(self) -> None:
@@ -335,7 +334,7 @@ class PromptApplication:
             return
         if self.size != self._size:
             self._refuse(_RESIZED)
-        elif self._hear(Line(self._hidden.text, question.id)):
+        elif self._on_event(Line(self._hidden.text, question.id)):
             self._hidden.finish()
         else:
             self._app.output.bell()
@@ -345,7 +344,7 @@ class PromptApplication:
         self._app.output.bell()
 
     def _press(self, name: KeyName) -> None:
-        self._hear(Key(name, self._buffer.text))
+        self._on_event(Key(name, self._buffer.text))
 
     def _turn(self, pages: int) -> None:
         if self._pane is not None:
@@ -379,7 +378,7 @@ class PromptApplication:
 
     def _say(self, line: Line) -> None:
         self._refusal = self._seen_hint = ""
-        if self._hear(line):
+        if self._on_event(line):
             self._buffer.reset(append_to_history=not line.question)
         else:
             self._app.output.bell()

@@ -1,4 +1,4 @@
-"""What is where on the screen: what may still change, the open question, the line, a hint, the status.
+"""The layout of the input line's application: what may still change, the question, the line, the status.
 
 All of it is laid out for the size that the terminal has at that moment. The question is first to get
 room and what may change is last, so that nothing ever comes between a question and the line.
@@ -29,7 +29,7 @@ from prompt_toolkit.utils import get_cwidth
 from greenroom.cli.terminal import NARROWEST, Frame
 from greenroom.core import visible
 
-# ---- The question above the input line: rows that lose nothing, and pages where there are too many.
+# -- the question: rows that lose nothing, and pages where there are too many ---------------------
 
 _FEWEST = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
@@ -63,7 +63,7 @@ def fold(text: str, columns: int) -> list[StyleAndTextTuples]:
 
 
 def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
-    """Put rows one below the other."""
+    """Join rows by newlines."""
     parts = StyleAndTextTuples()
     for number, row in enumerate(rows):
         parts += [("", "\n"), *row] if number else row
@@ -90,7 +90,7 @@ class QuestionPane:
     """One question, fitted into the room that there is, and how much of it was on the screen.
 
     It counts as read once every row was shown, one page after the other. Another width makes other
-    rows: what was not read to its end by then begins anew.
+    rows: a question that was not read to its end by then begins again.
     """
 
     def __init__(self, paint: Callable[[int], str]) -> None:
@@ -114,7 +114,7 @@ class QuestionPane:
         return not self.is_too_small and self._height < len(self._rows)
 
     def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
-        """Return the rows to show in so many columns and lines: the page in hand, and what it is."""
+        """Return the rows to show in so many columns and lines: the current page, and its number."""
         self.is_too_small = columns < NARROWEST or room < _FEWEST
         if self.is_too_small:
             return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
@@ -139,7 +139,7 @@ class QuestionPane:
             self._shown = max(self._shown, min(self._top + self._height, len(self._rows)))
 
     def turn(self, pages: int) -> None:
-        """Go on or back; not beyond a page that has not been shown yet."""
+        """Turn pages forward or back; not beyond a page that has not been shown yet."""
         if pages < 0 or self._top + self._height <= self._shown:
             self._top = max(self._top + pages * self._height, 0)
 
@@ -164,7 +164,7 @@ class PromptLayout:
     """The windows of the input line's application, and what they show."""
 
     def __init__(self, buffer: Buffer, label: Callable[[], str]) -> None:
-        """Lay out this line, behind this label."""
+        """Lay out this line, after this label."""
         self._buffer = buffer
         self._label = label
         self._above, self._hint = StyleAndTextTuples(), StyleAndTextTuples()
@@ -184,7 +184,7 @@ class PromptLayout:
     def arrange(
         self, size: tuple[int, int], frame: Frame, hint: str, pane: QuestionPane | None, aside: str
     ) -> None:
-        """Share the lines of the terminal out; `aside` is a text that is kept for afterwards."""
+        """Share out the lines of the terminal; `aside` is a text that comes back after the question."""
         columns, lines = size
         words = "\n".join(wrap(hint, max(columns - 1, 1)))
         hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]
@@ -192,8 +192,8 @@ class PromptLayout:
         height = min(height, lines // (4 if pane else 2)) or 1
         room = max(lines - 1 - height - len(hints), 0)
         rows = pane.fit(columns, room, frame.question.place) if pane and frame.question else []
-        kept = f"kept for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
-        live = fold("\n".join(filter(None, (frame.live, kept))), columns)
+        later = f"for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
+        live = fold("\n".join(filter(None, (frame.live, later))), columns)
         live = live[-(room - len(rows)) :] if room > len(rows) else []
         self._above, self._hint, self._status = join([*live, *rows]), join(hints), frame.status
         self._heights = (len(live) + len(rows), height, len(hints))
@@ -208,29 +208,29 @@ class PromptLayout:
 def open_file() -> TextIO:
     """Open the terminal once more.
 
-    A file of its own, so that nothing is left in standard output's buffer when it goes away.
+    A file of its own, so that nothing stays in standard output's buffer when the terminal is closed.
     """
     return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
 
 
-class HeldOutput(Vt100_Output):
+class BatchedOutput(Vt100_Output):
     """Draws on a terminal; what belongs together reaches it at once."""
 
-    is_held = False
+    is_batching = False
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def batch(self) -> Iterator[None]:
         """Write nothing before the block ends, and then all of it in one piece."""
-        self.is_held = True
+        self.is_batching = True
         try:
             yield
         finally:
-            self.is_held = False
+            self.is_batching = False
             self.flush()
 
     def flush(self) -> None:
-        """Write what was drawn, unless it is held."""
-        if self.is_held:
+        """Write what was drawn, unless a block collects it."""
+        if self.is_batching:
             return
         # Its window may be closed at any moment. What is read from it then ends as well, and with
         # that the application, in good order.
@@ -238,15 +238,15 @@ class HeldOutput(Vt100_Output):
             super().flush()
 
 
-def output_to(file: TextIO) -> HeldOutput:
+def output_to(file: TextIO) -> BatchedOutput:
     """Return what draws on the terminal through this file, for as long as it is there."""
-    return HeldOutput(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
+    return BatchedOutput(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
 def terminal_size() -> Size:
     """Return its size at this moment; any thread may ask."""
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
-    except OSError:  # it has just gone away
+    except OSError:  # it was closed this moment
         return Size(rows=24, columns=80)
     return Size(rows=size.lines, columns=size.columns)

@@ -1,9 +1,9 @@
 """A real terminal: an input line at the bottom that is always open, and everything else above it.
 
-prompt_toolkit runs on asyncio, so its application lives in a thread of its own. Two rules keep the
-threads apart: trio's side hands frames over with `call_soon_threadsafe` and waits until each is
-written; the terminal's side hands events over with `trio.from_thread`, and where there is no room
-for one, what was typed stays in the line.
+prompt_toolkit runs on asyncio, so its application lives in its own thread. Two rules keep the
+threads apart: trio's side passes frames with `call_soon_threadsafe` and waits until each is
+written; the terminal's side passes events with `trio.from_thread`, and where there is no room for
+one, what was typed stays in the line.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
-from greenroom.cli.painter import Colors, colors_of
+from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_application import PromptApplication
 from greenroom.cli.terminal import Closed, Frame, PersonEvent, Terminal
 
@@ -44,8 +44,8 @@ class _PromptTerminal:
         self._token = trio.lowlevel.current_trio_token()
         self._unwritten: set[trio.Event] = set()
         self._ended = False
-        self.colors: Colors = colors_of()
-        self._application = PromptApplication(self._hear, self.colors)
+        self.colors: Colors = detect_colors()
+        self._application = PromptApplication(self._pass_event, self.colors)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -93,7 +93,7 @@ class _PromptTerminal:
             with suppress(RuntimeError):  # the loop closed this moment
                 loop.call_soon_threadsafe(function)
 
-    def _hear(self, event: PersonEvent) -> bool:
+    def _pass_event(self, event: PersonEvent) -> bool:
         return trio.from_thread.run_sync(self._take, event, trio_token=self._token)
 
     def _take(self, event: PersonEvent) -> bool:

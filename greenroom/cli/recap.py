@@ -74,21 +74,21 @@ def age(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d}"
 
 
-def counted(count: int, what: str) -> str:
+def quantity(count: int, what: str) -> str:
     """Write a number of things.
 
     Example:
-        >>> counted(2, "file")
+        >>> quantity(2, "file")
         '2 files'
     """
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def below_home(place: str) -> str:
+def shorten_home(place: str) -> str:
     """Write a folder of the user's as people do, from `~` on.
 
     Example:
-        >>> below_home("/tmp")
+        >>> shorten_home("/tmp")
         '/tmp'
     """
     home = os.path.expanduser("~").rstrip("/")
@@ -121,11 +121,11 @@ _MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "fail
 
 @dataclass(frozen=True)
 class RecapLine:
-    """One thing that was said or done; the text holds nothing that a terminal would obey.
+    """One thing that was said or done; the text has nothing that a terminal would obey.
 
     Attributes:
         kind: what it is.
-        text: what is told of it.
+        text: what was said or done.
         at: the place of its message in the conversation, from 0.
         sender: the program or agent that said it, of the user's words; empty for a person.
     """
@@ -142,7 +142,7 @@ class RecapLine:
 def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLine]:
     """Retell the last few messages of a conversation, or all.
 
-    A call stands with how it went: what was interrupted shows as interrupted.
+    A call is shown with its outcome, such as interrupted.
 
     Example:
         >>> [str(line) for line in recap([Message.user("hello"), Message.assistant("Hi!")])]
@@ -160,7 +160,7 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
     return lines
 
 
-def earlier_turns(messages: Sequence[Message], last: int) -> int:
+def count_earlier_turns(messages: Sequence[Message], last: int) -> int:
     """Count the turns that `recap` of the last few messages leaves out."""
     return sum(_is_said(message) for message in messages[: _beginning(messages, last)])
 

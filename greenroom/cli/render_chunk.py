@@ -6,12 +6,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.painter import ColorScheme, diff_text, indented, stripped
+from greenroom.cli.painter import ColorScheme, diff_text, indent, strip_end
 from greenroom.cli.permission_prompt import render_request
 from greenroom.cli.recap import RecapLine, call_words
 from greenroom.core import OutputChunk, visible
 
-# ---- How a tool call looks: what it does, what it printed, what it changed.
+# -- tool calls: what they do, printed and changed ------------------------------------------------
 
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
@@ -31,7 +31,7 @@ def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
         head.append(f"  {visible(info.action)}")
     if len(details) < 2 or start.name == "Todo":
         return head
-    return Group(head, indented(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
+    return Group(head, indent(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
 
 
 def render_result(
@@ -40,23 +40,23 @@ def render_result(
     """Show what a call gave: its list of things to do, its diff, or the head of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
-        return indented(_todo_list(todos, scheme))
+        return indent(_todo_list(todos, scheme))
     lines = visible(end.result.text).splitlines()
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
-        return indented(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
+        return indent(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
     if end.result.status is core.ToolStatus.DENIED:
-        return indented(Text("denied: " + "\n".join(lines), scheme.error))
+        return indent(Text("denied: " + "\n".join(lines), scheme.error))
     if not lines:
-        return indented(Text("(no output)", scheme.note))
+        return indent(Text("(no output)", scheme.note))
     style = scheme.error if end.is_error else scheme.output
-    return indented(_cut(lines, _OUTPUT_LINES, scheme, style))
+    return indent(_cut(lines, _OUTPUT_LINES, scheme, style))
 
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
     """Show the last lines that a running tool has printed."""
     lines = visible(output).splitlines()[-_PROGRESS_LINES:]
-    return indented(Text("\n".join(lines), scheme.output))
+    return indent(Text("\n".join(lines), scheme.output))
 
 
 def _cut(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> Text:
@@ -144,7 +144,7 @@ def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
 
 
 def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
-    """Show Markdown of a model; a link shows its address, and hides nothing behind it."""
+    """Show Markdown of a model; a link shows its address."""
     return _Trimmed(_Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
 
 
@@ -168,7 +168,7 @@ class _Trimmed:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rendered = console.render_lines(self._content, options, pad=False)
-        lines = [stripped(line) for line in rendered]
+        lines = [strip_end(line) for line in rendered]
         while lines and not lines[0]:
             del lines[0]
         while lines and not lines[-1]:
@@ -251,7 +251,7 @@ def _exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
     return Text(f"the agent has ended: {chunk.status}{reason}", style)
 
 
-# ---- How what was said and done looks when it is told again.
+# -- what was said and done before ----------------------------------------------------------------
 
 
 def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:

@@ -40,23 +40,23 @@ from greenroom.core import (
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
-# ---- What the person at the terminal does, and what it does to the agent.
+# -- the person: what they do, and what it does to the agent --------------------------------------
 
 HELP = """\
-Type what the agent is to do, and Enter. While it works, a line goes to it as the next input.
-  Esc, Ctrl-C   interrupt what it does
-  Up, Alt-Up    on an empty line, or on any: take what is queued back into the line
-  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session is kept
+Type what the agent should do, then Enter. While it works, a line is its next input.
+  Esc, Ctrl-C   interrupt the agent
+  Up, Alt-Up    on an empty line, or on any: take queued input back into the line
+  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session stays
   Alt-Enter     a new line
-  /compact      shorten the conversation now; it is done by itself where the model's window fills
+  /compact      shorten the conversation now; that happens by itself when the model's window fills
   /help         this
-An interrupt gives what is queued back as well. When it asks for permission, type the letter or the
-word of a choice, and Enter; Space, PgDn and PgUp turn the pages of a long question. A line that you
-had begun before it asked is kept, and comes back afterwards."""
+An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
+the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line that
+you had begun before comes back afterwards."""
 
 _COMMAND = re.compile(r"/[a-z-]+")
 _FOREIGN = (
-    "this project: counts in this run only, since {path} holds what is not your answer; "
+    "this project: counts in this run only, since {path} has more than your answers; "
     "move that away, and it counts in later runs too"
 )
 _TWICE = 2.0  # seconds within which the second Ctrl-C leaves
@@ -72,7 +72,7 @@ class Person:
         self._nursery = nursery
         self._unanswered: set[str] = set()
         self._queued: dict[str, str] = {}
-        self._steered: dict[str, str] = {}  # meant for the turn in hand, at its next step
+        self._steered: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
@@ -113,13 +113,13 @@ class Person:
         path = project_rules_path(Path(request.cwd))
         warns = bool(request.remembers) and await trio.to_thread.run_sync(is_foreign, path)
         if self._screen.questions.current is not request:
-            return  # decided meanwhile; whoever is asked next is shown by whoever took that up
+            return  # decided meanwhile; what decided it shows the next one
         self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
 
     # -- what the person does -------------------------------------------------------------------
 
-    async def heed(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
-        """Carry out what the person does; leave when the terminal has gone away."""
+    async def handle_events(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
+        """Carry out what the person does; leave when the terminal is closed."""
         async for event in events:
             match event:
                 case Line():
@@ -164,7 +164,7 @@ class Person:
         await self._ask(self._screen.questions.drop(decision.request_id))
 
     async def _give(self, decision: Decision) -> None:
-        """Hand a credential in, if it is still asked for."""
+        """Give a credential, if it is still asked for."""
         for request in await self._handle.pending():
             if request.request_id == decision.request_id:
                 await self._handle.give_credential(request.credential, decision.value)
@@ -176,7 +176,7 @@ class Person:
             self._screen.error(f"not sent: {text}\n{error}")
             return
         if receipt.status == "queued":
-            # It is printed where its turn begins; until then it stands below.
+            # It is printed when its turn begins; until then it is shown below.
             self._queued[receipt.input_id] = text
             self._screen.queued = tuple(self._queued.values())
         else:
@@ -201,7 +201,7 @@ class Person:
             case "/quit" | "/exit":
                 self._leave()
             case _:
-                self._screen.error(f"there is no command {command}; /help shows what there is")
+                self._screen.error(f"there is no command {command}; /help lists them")
 
     def _compact(self) -> None:
         try:
@@ -212,7 +212,7 @@ class Person:
             self._unanswered.add(receipt.input_id)
 
     async def press(self, key: Key) -> None:
-        """Carry out a key that is no text."""
+        """Carry out a key that is not text."""
         match key.name:
             case KeyName.ESCAPE:
                 self._interrupt()
@@ -245,9 +245,9 @@ class Person:
 
     def _hint(self, text: str) -> None:
         self._screen.hint = text
-        self._nursery.start_soon(self._take_hint_back, self._pressed_at)
+        self._nursery.start_soon(self._clear_hint, self._pressed_at)
 
-    async def _take_hint_back(self, pressed_at: float) -> None:
+    async def _clear_hint(self, pressed_at: float) -> None:
         await trio.sleep(_TWICE)
         if self._pressed_at == pressed_at:
             self._screen.hint = ""
@@ -266,10 +266,10 @@ class Person:
     # -- interrupting and leaving ---------------------------------------------------------------
 
     def _interrupt(self) -> None:
-        self._nursery.start_soon(self._interrupt_and_tell)
+        self._nursery.start_soon(self._interrupt_and_report)
 
     async def _take_back(self) -> None:
-        """Give the person back what was sent and the agent has not taken."""
+        """Give back to the person what the agent has not taken."""
         sent = self._steered | self._queued
         withdrawn = await self._handle.withdraw_inputs(*sent)
         for id_ in withdrawn:
@@ -280,7 +280,7 @@ class Person:
             self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
         self._screen.queued = tuple(self._queued.values())
 
-    async def _interrupt_and_tell(self) -> None:
+    async def _interrupt_and_report(self) -> None:
         await self._take_back()
         await self._screen.draw()
         report = await self._handle.interrupt()
@@ -293,9 +293,9 @@ class Person:
             self._leave()
 
     def _leave(self, line: str = "") -> None:
-        """End the run, and say what was typed for nothing, in the line too."""
+        """End the run, and show what was typed and not sent, in the line too."""
         for text in filter(None, (*self._queued.values(), line)):
-            self._screen.note(f"not sent any more: {text}")
+            self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()
 
 
@@ -305,13 +305,13 @@ _LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
 class ConsoleRenderer:
     """Shows an agent in the terminal until it ends, or the person leaves.
 
-    Finished output is printed once and scrolls away as usual; below it stand what still changes, an
+    Finished output is printed once and scrolls away as usual; below it are what still changes, an
     input line that is always open, and a status line. What is typed while the agent works goes to
     it as the next input. Permission requests of the agent and its subagents are asked one at a
     time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice leaves, as does one Ctrl-D on an empty
     line while the agent is idle.
 
-    Where standard input or output is no terminal, or `TERM` is "dumb", text is plain and lines are
+    Where standard input or output is not a terminal, or `TERM` is "dumb", text is plain and lines are
     read as they come. `NO_COLOR` is honoured.
 
     Args:
@@ -378,13 +378,13 @@ class ConsoleRenderer:
         outcome: Outcome | None = None
         async with trio.open_nursery() as nursery:
             person = Person(self._handle, screen, nursery)
-            nursery.start_soon(person.heed, events)
-            nursery.start_soon(_heed_interrupts, person, screen)
+            nursery.start_soon(person.handle_events, events)
+            nursery.start_soon(_watch_interrupts, person, screen)
             await screen.draw()
             async for chunk in chunks:
                 screen.feed(chunk)
                 await person.note(chunk)
-                # Whoever lags behind draws what is printed, and the rest once it has caught up.
+                # A reader that lags draws what is printed, and the rest once it has caught up.
                 if chunks.lag == 0 or screen.is_full:
                     await screen.draw()
             outcome = await self._handle.wait()
@@ -392,8 +392,8 @@ class ConsoleRenderer:
         return outcome
 
 
-async def _heed_interrupts(person: Person, screen: Screen) -> None:
-    """Take SIGINT as Ctrl-C; where keys are read one by one, it comes from outside only."""
+async def _watch_interrupts(person: Person, screen: Screen) -> None:
+    """Take SIGINT as Ctrl-C; where keys are read one by one, it comes from other processes only."""
     if threading.current_thread() is not threading.main_thread():
         return  # signals are the main thread's
     with trio.open_signal_receiver(signal.SIGINT) as signals:

@@ -24,7 +24,9 @@ from greenroom.permissions import (
 
 _WILD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing by themselves
-_BYPASS = "the mode bypass asks about nothing: what no rule denies runs, and changes files, at once"
+_BYPASS = (
+    "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class RunRules:
     ignored: tuple[PermissionRule, ...] = ()
 
 
-def rules_of_run(
+def load_rules(
     workspace: Path,
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
@@ -54,9 +56,10 @@ def rules_of_run(
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
-    Reading inside the workspace is allowed, and the user's own skills with what lies beside them; with `read_only` by commands as well. The user's own rule file counts whole; so does the
-    project's while it holds nothing but the user's own answers. Otherwise it may come from anybody,
-    and only its denials and questions count. A rule that a file names bears the file's source
+    Reading inside the workspace is allowed, and reading the user's own skills; with `read_only` by
+    commands as well. The user's own rule file counts whole; so does the
+    project's while it has nothing but the user's own answers. Otherwise it may come from anyone,
+    and only its denials and questions count. A rule that a file names has the file's source
     before its name, such as "project/no-push". A denial on the command line comes
     before all files; an allowance there ranks with those in files, so that it overrides no
     denial and no question.
@@ -117,7 +120,7 @@ def is_foreign(path: Path) -> bool:
     """Whether what is remembered in this project's file would not count in later runs."""
     try:
         return path.exists() and not is_trusted(path)
-    except RuleFileError:  # who is trusted can't be told, so nobody is
+    except RuleFileError:  # the trusted files can't be read, so none is trusted
         return True
 
 
@@ -147,7 +150,7 @@ def _read_skills() -> list[PermissionRule]:
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
-    """Read a file; names are unique in a file only, so that its own are told by their source."""
+    """Read a file; names are unique in a file only, so a source comes before them."""
     try:
         rules = read_rules(path)
     except RuleFileError as error:
@@ -170,7 +173,7 @@ def _is_trusted(path: Path, faults: list[RuleFileError]) -> bool:
 
 def _fault(error: RuleFileError) -> str:
     hint = f" ({error.hint})" if error.hint else ""
-    return f"{error.message}{hint}; until that is mended, every call is asked about, or denied"
+    return f"{error.message}{hint}; until that is fixed, every call is asked about, or denied"
 
 
 def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
-from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.run_rules import load_rules
 from greenroom.cli.settings import Settings, read_settings
-from greenroom.cli.stored_sessions import load_session, newest_session, open_store, working_folder
+from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider, resilient
 from greenroom.permissions import PermissionManager, user_rules_path
@@ -96,7 +96,7 @@ def open_setup(
 async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
-        rules_of_run,
+        load_rules,
         workspace,
         options.allow,
         options.deny,
@@ -156,7 +156,7 @@ async def _open_session(options: "Options", store: SessionStore, workspace: Path
     if options.resume is not None:
         return await load_session(options.resume, store, keep_open=True)
     if options.continue_last:
-        return await newest_session(store, workspace)
+        return await load_newest(store, workspace)
     return AgentSession.new("coder", store=store)
 
 
@@ -229,8 +229,8 @@ def restore_grants(
     before = session.get_metadata("workspace")
     if isinstance(before, str) and before != str(workspace):
         notes.append(f"this session worked in {before} before; now it works in {workspace}")
-    if session.grants and _is_inside(workspace, options.sessions):
-        session.revoke_grants()
+    if session.conversation.grants and _is_inside(workspace, options.sessions):
+        session.conversation.revoke_grants()
         notes.append(
             "the answers remembered in this session do not count, since it is stored in the project"
         )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.recap import age, counted, one_line, recap, title_of
+from greenroom.cli.recap import age, one_line, quantity, recap, title_of
 from greenroom.cli.sessions_read import show_lines
-from greenroom.cli.stored_sessions import full_session_id, load_session, open_store, working_folder
+from greenroom.cli.stored_sessions import find_session_id, load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import SessionError, SessionNotFoundError, serde
 from greenroom.export import LONGEST_IMPORT, import_session
@@ -18,7 +18,10 @@ from greenroom.session import (
     AgentSession,
     SessionMetadata,
     SessionStore,
+    archive_session,
+    delete_session,
     descendants,
+    unarchive_session,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ class _Restored:
         }
 
     async def show(self, page: OutputWriter) -> None:
-        await page.text(f"{counted(len(self.report.restored), 'file')} restored.")
+        await page.text(f"{quantity(len(self.report.restored), 'file')} restored.")
         labels = {file.path: file.label for file in self.plan.files}
         for path, why in self.not_restored.items():
             await page.text(f"not restored: {labels[path]}: {why}")
@@ -123,7 +126,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
         await out.line(serde.encode(done | (restored.as_json() if restored else {})))
     else:
         await out.text(
-            f"{counted(taken_back, 'message')} taken back; they stay in the session's file."
+            f"{quantity(taken_back, 'message')} taken back; they stay in the session's file."
         )
         if restored:
             await restored.show(out)
@@ -152,8 +155,8 @@ async def _confirm_rewind(
     )
     if plan:
         await _print_plan(plan, page)
-    back = f"take back {counted(count, 'message')}" if count else ""
-    restore = f"restore {counted(files, 'file')}" if files else ""
+    back = f"take back {quantity(count, 'message')}" if count else ""
+    restore = f"restore {quantity(files, 'file')}" if files else ""
     question = " and ".join(part for part in (back, restore) if part)
     return await confirm(f"\n{question[0].upper()}{question[1:]}?")
 
@@ -177,12 +180,12 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     if not options.yes:
         # Beside the question, so that standard output holds results only.
         await OutputWriter(2).text("\n".join(_describe(chosen, below, listed)))
-        if not await confirm(f"Remove {counted(len(chosen), 'session')} for good?"):
+        if not await confirm(f"Remove {quantity(len(chosen), 'session')} for good?"):
             tell("nothing was removed")
             return 1
 
     async def remove(session_id: str) -> None:
-        await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
+        await delete_session(session_id, store=store, children=bool(below[session_id]))
 
     return await _change_each(chosen, remove, "removed", options, below)
 
@@ -194,7 +197,7 @@ async def archive_sessions(options: "SessionsOptions") -> int:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
-    change = AgentSession.unarchive if options.undo else AgentSession.archive
+    change = unarchive_session if options.undo else archive_session
     chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
     return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})
@@ -227,7 +230,7 @@ async def _change_each(
 
 async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str]:
     """Return the whole ids, each once; all of them are known before any session is changed."""
-    return list(dict.fromkeys([await full_session_id(each, store) for each in options.ids]))
+    return list(dict.fromkeys([await find_session_id(each, store) for each in options.ids]))
 
 
 def _below(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
@@ -248,7 +251,7 @@ def _describe(
 
 
 def _with(count: int) -> str:
-    return f" with {counted(count, 'session')} of its subagents" if count else ""
+    return f" with {quantity(count, 'session')} of its subagents" if count else ""
 
 
 # -- repair ---------------------------------------------------------------------------------------
@@ -270,7 +273,7 @@ async def repair_session(options: "SessionsOptions") -> int:
         await out.line(serde.encode({"session_id": session.session_id, **found}))
         return 0
     result = "Nothing is damaged." if report is None else f"{report}."
-    await out.text(f"{result} The session has {counted(count, 'message')}.")
+    await out.text(f"{result} The session has {quantity(count, 'message')}.")
     if report is not None and report.kept:
         await out.text(
             f"`greenroom sessions show {session_id}` shows where some are missing; "
@@ -290,7 +293,7 @@ async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
         return text
     found = [each for each in damaged if each.startswith(text)]
     try:
-        return await full_session_id(text, store)
+        return await find_session_id(text, store)
     except SessionNotFoundError:
         if len(found) != 1:
             raise

@@ -13,19 +13,26 @@ import trio
 from greenroom.cli.recap import (
     RecapLine,
     age,
-    below_home,
-    counted,
     model_of,
     one_line,
     place_of,
+    quantity,
     recap,
+    shorten_home,
     title_of,
 )
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
 from greenroom.fs import durable
-from greenroom.session import AgentSession, Branch, SearchHit, SessionMetadata, SessionSearch
+from greenroom.session import (
+    AgentSession,
+    Branch,
+    SearchHit,
+    SessionMetadata,
+    SessionSearch,
+    read_branches,
+)
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import SessionsOptions
@@ -65,7 +72,7 @@ def _report_damaged(damaged: Sequence[SessionError]) -> None:
     for error in damaged[:_NAMED]:
         tell(f"left out: {one_line(error.session_id)}: {error}")
     if len(damaged) > _NAMED:
-        tell(f"left out: {counted(len(damaged) - _NAMED, 'more session')} that can't be read")
+        tell(f"left out: {quantity(len(damaged) - _NAMED, 'more session')} that can't be read")
 
 
 def _choose_shown(
@@ -121,7 +128,7 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
 
 def _short_place(session: SessionMetadata, most: int) -> str:
     """Return the folder, of which the end says most."""
-    place = below_home(place_of(session))
+    place = shorten_home(place_of(session))
     return place if len(place) <= most else f"…{place[1 - most :]}"
 
 
@@ -148,13 +155,13 @@ async def search_sessions(options: "SessionsOptions") -> int:
     if options.json:
         await page.line(_hits_as_json(found, search))
     elif not found:
-        await page.text(f"Nothing was found in {counted(search.searched, 'session')}.")
+        await page.text(f"Nothing was found in {quantity(search.searched, 'session')}.")
     if len(found) == limit and not options.json:
-        tell(f"the search ended at {counted(limit, 'session')}; --limit N looks for more")
+        tell(f"the search ended at {quantity(limit, 'session')}; --limit N looks for more")
     for error in search.damaged[:_NAMED]:
         tell(str(error))
     if len(search.damaged) > _NAMED:
-        tell(f"{counted(len(search.damaged) - _NAMED, 'more session')} could not be read")
+        tell(f"{quantity(len(search.damaged) - _NAMED, 'more session')} could not be read")
     _report_damaged(survey.damaged)
     return 1 if search.damaged or survey.damaged else 0
 
@@ -209,7 +216,7 @@ async def show_session(options: "SessionsOptions") -> int:
     session = await load_session(options.session_id, open_store(options))
     if session.repair is not None:
         tell(str(session.repair))
-    branches = await session.branches()
+    branches = await read_branches(session)
     shown = _find_branch(branches, options.branch)
     history = shown.history
     count = len(history)
@@ -217,15 +224,17 @@ async def show_session(options: "SessionsOptions") -> int:
     page = OutputWriter()
     if options.json:
         places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
-        await page.line(_messages_as_json(session.record, places, history[skipped:]))
+        await page.line(_messages_as_json(session.description.record, places, history[skipped:]))
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
     await page.text(
-        "\n".join([*_heading(session.record, count), *_describe_branch(branches, shown)])
+        "\n".join(
+            [*_heading(session.description.record, count), *_describe_branch(branches, shown)]
+        )
     )
     if skipped:
-        await page.text(f"\n… {counted(skipped, 'earlier message')} left out")
+        await page.text(f"\n… {quantity(skipped, 'earlier message')} left out")
     await show_lines((line for line in recap(history) if line.at >= skipped), page, count)
     return 0
 
@@ -260,7 +269,7 @@ def _heading(record: SessionMetadata, count: int) -> list[str]:
         model_of(record),
         place_of(record),
         f"{record.updated_at.astimezone():%Y-%m-%d %H:%M}",
-        counted(count, "message"),
+        quantity(count, "message"),
         f"fork of {one_line(origin.session_id)}" if (origin := record.forked_from) else "",
     ]
     lines = [title_of(record), " · ".join(fact for fact in facts if fact)]

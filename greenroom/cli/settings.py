@@ -98,7 +98,7 @@ def read_settings(path: Path | None = None) -> Settings:
 
     Raises:
         ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not
-            JSON, or holds a key twice, an unknown field, a name of no model, or a value that can't be
+            JSON, or has a key twice, an unknown field, an unknown model, or a value that can't be
             used. It names line, column and field, and nothing of the file is used.
     """
     path = user_settings_path() if path is None else path

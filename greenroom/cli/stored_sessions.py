@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.arguments import INTERRUPTED
-from greenroom.cli.recap import age, below_home, place_of, title_of
+from greenroom.cli.recap import age, place_of, shorten_home, title_of
 from greenroom.cli.streams import EndSignals, OutputWriter, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
@@ -37,7 +37,7 @@ def working_folder() -> Path:
     """Return the folder that the program was started in.
 
     Raises:
-        ConfigurationError: it has been removed, or may not be looked at.
+        ConfigurationError: it has been removed, or can't be read.
     """
     try:
         return Path.cwd()
@@ -51,7 +51,7 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
     """Return the folder of this user's sessions; it need not exist.
 
     It is `$XDG_STATE_HOME/greenroom/sessions`, by default under `~/.local/state`, as the XDG base
-    directory specification has it; on macOS `~/Library/Application Support/greenroom/sessions`.
+    directory specification says; on macOS `~/Library/Application Support/greenroom/sessions`.
 
     Example:
         >>> sessions_folder({"XDG_STATE_HOME": "/state"}, "linux").as_posix()
@@ -78,23 +78,23 @@ def open_store(options: "Options") -> "FileStore | SQLiteStore":
 def describe_session(session: AgentSession, workspace: Path) -> None:
     """Record where the session was used last, and the words that it began with.
 
-    To be called once a run has its first input: what is never used is never stored.
+    Call it once a run has its first input: what is never used is never stored.
     """
     session.set_metadata("workspace", str(workspace))
     if session.get_metadata("title") is None:
-        said = next((each.text for each in session.history if each.role == "user"), "")
-        session.set_metadata("title", _shortened(said))
+        words = next((each.text for each in session.history if each.role == "user"), "")
+        session.set_metadata("title", _shorten(words))
 
 
-def way_back(session_id: str, options: "Options") -> str:
-    """Return the command that goes on with a session, wherever it is kept."""
+def resume_command(session_id: str, options: "Options") -> str:
+    """Return the command that continues a session, from any store."""
     words = ["greenroom", "--resume", session_id]
     if options.sessions is not None:
         words += ["--sessions", options.sessions]
     return shlex.join(words)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
 
@@ -107,12 +107,12 @@ async def load_session(
     Raises:
         SessionError: it is unknown or can't be read.
     """
-    full_id = await full_session_id(session_id, store)
+    full_id = await find_session_id(session_id, store)
     return await AgentSession.load(full_id, store=store, keep_open=keep_open)
 
 
-async def full_session_id(text: str, store: SessionStore) -> str:
-    """Return the id of the session that is meant: the id itself, or a beginning that no other has.
+async def find_session_id(text: str, store: SessionStore) -> str:
+    """Find a session by its id, or by a beginning that no other id has; return the whole id.
 
     Raises:
         SessionNotFoundError: no session has such an id.
@@ -140,7 +140,7 @@ async def full_session_id(text: str, store: SessionStore) -> str:
     )
 
 
-async def newest_session(store: SessionStore, workspace: Path) -> AgentSession:
+async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
     """Load the session that was used last in this folder, to go on with it.
 
     A session without any message does not count.
@@ -199,7 +199,7 @@ async def choose_session(options: "Options") -> str | int:
         )
     signals, chosen = EndSignals(signal.SIGINT), None
     async with trio.open_nursery() as nursery:
-        await nursery.start(signals.heed, nursery.cancel_scope)
+        await nursery.start(signals.watch, nursery.cancel_scope)
         chosen = await choose(sessions)
         nursery.cancel_scope.cancel()
     if chosen is not None:
@@ -252,7 +252,7 @@ class SessionList:
         from rich.cells import set_cell_size
 
         is_elsewhere = self.is_everywhere and not self._is_here(session)
-        place = f"  ({below_home(place_of(session)) or 'no folder'})" if is_elsewhere else ""
+        place = f"  ({shorten_home(place_of(session)) or 'no folder'})" if is_elsewhere else ""
         head = f"{number:>3}  {age(session.updated_at):>{_AGE}}  "
         return set_cell_size(f"{head}{title_of(session)}{place}", columns).rstrip()
 

@@ -46,7 +46,7 @@ async def read_some(descriptor: int) -> bytes:
     return await trio.to_thread.run_sync(os.read, descriptor, _MOST)
 
 
-def unread(descriptor: int) -> int:
+def count_unread(descriptor: int) -> int:
     """Return how many bytes are there to be read; of a terminal, those of whole lines. 0 for a file."""
     if not is_stream(descriptor):
         return 0
@@ -59,16 +59,16 @@ def unread(descriptor: int) -> int:
 
 
 MAX_PIPED = 1_000_000
-"""Bytes that are read at the most; what follows is left out, and the prompt says so."""
+"""At most so many bytes are read; what follows is left out, and the prompt says so."""
 
-# Who starts a program without thinking of its standard input may leave a pipe open for ever.
+# A parent that does not think of standard input may leave its pipe open for ever.
 _FIRST_BYTE = 3.0
 
 
 async def read_piped(descriptor: int = 0) -> str:
     """Read what is piped in, decoded as UTF-8; empty for a terminal, and where nothing comes.
 
-    A pipe that says nothing for three seconds counts as empty. What is no UTF-8 is replaced.
+    A pipe that says nothing for three seconds counts as empty. What is not UTF-8 is replaced.
     """
     try:
         patience = _FIRST_BYTE if is_stream(descriptor) else float("inf")
@@ -85,11 +85,11 @@ async def read_piped(descriptor: int = 0) -> str:
     return f"{text}\n[cut after {MAX_PIPED} bytes]" if len(data) > MAX_PIPED else text
 
 
-def with_context(prompt: str, piped: str) -> str:
-    r"""Put what was piped in below the prompt.
+def add_context(prompt: str, piped: str) -> str:
+    r"""Add what was piped in below the prompt.
 
     Example:
-        >>> with_context("explain", "x = 1")
+        >>> add_context("explain", "x = 1")
         'explain\n\n<stdin>\nx = 1\n</stdin>'
     """
     return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
@@ -102,7 +102,7 @@ _ENDLESS = 10_000  # columns of a pipe or a file
 
 
 class OutputWriter:
-    """Writes what a command prints, each piece at once; nothing is drawn anew."""
+    """Writes what a command prints, each piece at once; nothing is redrawn."""
 
     def __init__(self, descriptor: int = 1) -> None:
         """Write to this file descriptor."""
@@ -138,9 +138,9 @@ class OutputWriter:
 
         They must make control characters visible themselves.
         """
-        from greenroom.cli.painter import Painter, colors_of
+        from greenroom.cli.painter import Painter, detect_colors
 
-        painter = Painter(colors_of(os.environ) if self.is_terminal else None)
+        painter = Painter(detect_colors(os.environ) if self.is_terminal else None)
         painted = painter.paint(renderables, self.columns or _ENDLESS)
         await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
 
@@ -178,13 +178,16 @@ _YES = ("y", "yes")
 async def confirm(question: str, hint: str = "add --yes") -> bool:
     """Ask the person at the terminal; anything but yes is no, the end of the input too.
 
-    The question goes to standard error, so that standard output holds results only. `hint` says what to do where nobody can be asked.
+    The question goes to standard error, so that standard output has results only. `hint` says what to do
+    without a terminal.
 
     Raises:
-        ConfigurationError: standard input is no terminal, so there is nobody to ask.
+        ConfigurationError: standard input is not a terminal.
     """
     if not os.isatty(0):
-        raise ConfigurationError("nobody can be asked: standard input is no terminal", hint=hint)
+        raise ConfigurationError(
+            "there is no terminal to ask at: standard input is not one", hint=hint
+        )
     await trio.lowlevel.checkpoint()
     print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = b""
@@ -200,13 +203,13 @@ class EndSignals:
     """Ends a block of the program in good order when one of them comes, and remembers which."""
 
     def __init__(self, *others: signal.Signals) -> None:
-        """Heed other signals, too; none has come yet."""
-        self._heeded = (signal.SIGTERM, signal.SIGHUP, *others)
+        """Watch for SIGTERM, SIGHUP and these."""
+        self._watched = (signal.SIGTERM, signal.SIGHUP, *others)
         self._signal: int | None = None
 
-    async def heed(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
+    async def watch(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
         """Cancel this scope when one comes; runs until it is cancelled itself."""
-        with trio.open_signal_receiver(*self._heeded) as signals:
+        with trio.open_signal_receiver(*self._watched) as signals:
             task_status.started()
             async for number in signals:
                 self._signal = number
@@ -214,5 +217,5 @@ class EndSignals:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code that tells of the signal, as a shell does; None where none has come."""
+        """The exit code for the signal that came, as a shell has it; None if none came."""
         return None if self._signal is None else 128 + self._signal

@@ -1,4 +1,4 @@
-"""The terminal itself: a real one with an input line, and a plain one."""
+"""What the renderer needs of a terminal, and the plain one; `prompt_terminal` has the live one."""
 
 import os
 import shutil
@@ -12,16 +12,14 @@ from typing import Protocol, TypeAlias
 import trio
 
 from greenroom.cli.painter import Colors
-from greenroom.cli.streams import OutputWriter, read_some, unread
+from greenroom.cli.streams import OutputWriter, count_unread, read_some
 from greenroom.core import visible
-
-# ---- What the renderer needs of a terminal: to show a frame, and to hear what the person does.
 
 GUARD = 0.4
 """Seconds that a person has to see a question before a key may answer it."""
 
 NARROWEST = 20
-"""Columns below which no question is answered: nobody could read it."""
+"""Columns below which no question is answered, since it could not be read."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,13 @@ class Question:
 
     Attributes:
         id: what the answer is bound to; empty while one is coming that takes no answer yet.
-        label: what stands before the line while it would be the answer.
+        label: what is shown before the line while it would be the answer.
         paint: paints the whole question for a terminal of so many columns; the same function for as
             long as the same is asked.
         place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
-        text: what stands in the line to begin with, where a terminal can do that.
-        is_hidden: whether what is typed is shown nowhere and kept nowhere; for live terminals.
+        text: what is in the line to begin with, where a terminal can do that.
+        is_hidden: whether what is typed is never shown and never stored; for live terminals.
     """
 
     id: str
@@ -53,7 +51,7 @@ class Frame:
     """What a terminal shows from now on.
 
     Attributes:
-        printed: text that is added for good, above everything else.
+        printed: text that stays, above everything else.
         live: text that may still change.
         status: one line about the agent.
         question: the question that is open, or None.
@@ -96,7 +94,7 @@ class KeyName(StrEnum):
 
 @dataclass(frozen=True)
 class Key:
-    """A key that is no text, and what stood in the line when it was pressed; it stays there."""
+    """A key that is not text, and the text in the line when it was pressed, which stays there."""
 
     name: KeyName
     line: str = ""
@@ -147,7 +145,7 @@ class Terminal(Protocol):
         ...
 
     def clear_line(self) -> None:
-        """Throw away what stands in the line."""
+        """Clear the line."""
         ...
 
     def put_back(self, text: str) -> None:
@@ -159,7 +157,7 @@ TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
 """Opens the terminal; leaving the block gives it back as it was."""
 
 
-# ---- A terminal without control codes: a pipe, a file, or `TERM=dumb`.
+# -- a terminal without control codes: a pipe, a file, or `TERM=dumb` ------------------------------
 
 _QUEUE = 64
 _LONGEST = 1_000_000  # bytes of a line; a longer one is taken in pieces
@@ -201,7 +199,7 @@ class _PlainTerminal:
         self._open = ""  # the id of the question whose label was printed
         self._stale = 0  # bytes that were there before the question was
         self._stale_for = ""  # the question that was open then, for which they may have been meant
-        self._early = 0  # and those behind them that were there before its label was
+        self._early = 0  # and those after them that were there before its label was
         self._begun = b""  # a line that has no end yet
         self._begun_for = ""  # the question that was open when it began
         self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
@@ -228,7 +226,7 @@ class _PlainTerminal:
         if question is None or is_new:
             self._open = ""
         if question is not None and is_new and not question.is_follow_up:
-            self._stale = unread(self._descriptor)
+            self._stale = count_unread(self._descriptor)
             if before is None or before.id:
                 self._stale_for = before.id if before else ""
         self._asked = question
@@ -240,7 +238,7 @@ class _PlainTerminal:
             if question is not None and question.id and is_new:
                 await self._ask(question)
         except BrokenPipeError:
-            self._send.close()  # nobody reads any more, so the person is gone as well
+            self._send.close()  # the output is closed, so the person has left
 
     async def _write(self, *texts: str) -> None:
         """Print texts, and in the same breath the open question, if it is not the last thing there."""
@@ -272,20 +270,20 @@ class _PlainTerminal:
         elif self._is_typed:
             self._nursery.start_soon(self._take_answers_later, question.id)
         else:
-            self._stale = unread(self._descriptor)
+            self._stale = count_unread(self._descriptor)
             await self._take_answers(question)
 
     async def _take_answers_later(self, id_: str) -> None:
         await trio.sleep(GUARD)
         if self._asked is not None and self._asked.id == id_ and self._open != id_:
-            self._early = max(unread(self._descriptor) - self._stale, 0)
+            self._early = max(count_unread(self._descriptor) - self._stale, 0)
             self._forget_begun_line()
             with suppress(BrokenPipeError):  # the next frame finds that as well
                 await self._take_answers(self._asked)
 
     async def _take_answers(self, question: Question) -> None:
         """Print the label, which says that the next line may be the answer."""
-        # Before it is written, since whoever reads it may answer before we are back.
+        # Before it is written, since a reader may answer before we are back.
         self._open = question.id
         async with self._one_writer:
             is_last = self._last_printed is question.paint
@@ -338,7 +336,7 @@ class _PlainTerminal:
                 await self._write(f"{why}: {visible(text)}")
 
     async def _split(self, data: bytes, question: str) -> None:
-        """Tell of lines; each answers a question only if that was open from its beginning on."""
+        """Send lines; each answers a question only if that was open from its beginning on."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             await self._say(line, question)

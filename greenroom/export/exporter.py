@@ -13,7 +13,7 @@ from greenroom.export.content import IMPORTED_FROM, SessionContent
 from greenroom.export.html import to_html
 from greenroom.export.json_document import from_json, to_json
 from greenroom.export.markdown import to_markdown
-from greenroom.session import AgentSession, MessageEntry, SessionMetadata, SessionStore, unanswered
+from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
 ExportFormat: TypeAlias = Literal["markdown", "html", "json"]
 """How a session can be written: for a reader, for a browser, or to be imported again."""
@@ -70,7 +70,7 @@ async def export_session(
 
 async def _content(session: AgentSession, depth: int, seen: set[str]) -> SessionContent:
     """Gather a session and those that it started and that say the same, each once."""
-    record, messages = session.record, session.history
+    record, messages = session.description.record, session.history
     subagents = []
     for id_ in record.child_session_ids if depth and session.store else ():
         if id_ not in seen and len(seen) < _MOST:
@@ -126,12 +126,7 @@ def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) ->
     """Build the session, in a thread: a long one takes a while."""
     content = from_json(data)
     session = AgentSession(_record(content, keep_id=keep_id), store)
-    for message in content.messages:
-        session._transcript.add(MessageEntry(message))  # as it is: it was not said just now
-    # Whether they had started, the text does not say; that they had is the careful guess.
-    session.mark_tools_started(unanswered(session.history))
-    session.pair_tool_uses()
-    session.mark_copied()
+    session.conversation.copy_messages(content.messages)
     return session
 
 

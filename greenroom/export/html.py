@@ -536,7 +536,7 @@ def to_html(content: SessionContent) -> Iterator[str]:
         >>> from greenroom import AgentSession, Message
         >>> session = AgentSession.new("coder")
         >>> session.add_message(Message.user("<script>"))
-        >>> page = "".join(to_html(SessionContent(session.record, session.history)))
+        >>> page = "".join(to_html(SessionContent(session.description.record, session.history)))
         >>> "<script>" in page, "&lt;script&gt;" in page
         (False, True)
     """

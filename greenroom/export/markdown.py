@@ -157,7 +157,7 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
         >>> from greenroom import AgentSession, Message
         >>> session = AgentSession.new("coder", session_id="mine")
         >>> session.add_message(Message.user("# hello"))
-        >>> pieces = list(to_markdown(SessionContent(session.record, session.history)))
+        >>> pieces = list(to_markdown(SessionContent(session.description.record, session.history)))
         >>> pieces[-1]
         '\n## User\n\n> # hello\n'
     """

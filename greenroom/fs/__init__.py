@@ -20,6 +20,7 @@ from greenroom.fs.real_file import (
     open_parent as open_parent,
     open_regular as open_regular,
     open_regular_in as open_regular_in,
+    read_beginning as read_beginning,
     replace_file as replace_file,
     replace_in as replace_in,
     sync_open_folder as sync_open_folder,

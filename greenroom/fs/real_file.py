@@ -22,6 +22,21 @@ class NotRegularError(OSError):
     """What is at a path is not a file that can be read: a folder, pipe, socket or device; it says which."""
 
 
+def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
+    """Read what a regular file begins with; it never waits for a pipe or a device.
+
+    Raises:
+        OSError: it can't be read, or is something else.
+        ValueError: no disk can hold the path.
+    """
+    flags = os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        # What was opened is looked at, not what may lie at the path by now.
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        return file.read(most)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read, and nothing that could block (a pipe) or never end (a device).
 

@@ -28,8 +28,8 @@ class EpisodicMemory:
         counter: what counts tokens.
 
     Example:
-        >>> from greenroom.session import AgentSession, MemoryStore
-        >>> episodes = EpisodicMemory(AgentSession.new("chat", store=MemoryStore()))
+        >>> from greenroom.session import AgentSession, InMemoryStore
+        >>> episodes = EpisodicMemory(AgentSession.new("chat", store=InMemoryStore()))
         >>> episodes.append("user", "What is the capital of France?")
         >>> episodes.append("assistant", "Paris.", confidence=0.9)
         >>> [message.text for message in episodes.get_recent(max_tokens=100)]

@@ -22,8 +22,8 @@ class WorkingMemory:
         task: whose values; those of another task are apart.
 
     Example:
-        >>> from greenroom.session import AgentSession, MemoryStore
-        >>> values = WorkingMemory(AgentSession.new("coder", store=MemoryStore()), task="build")
+        >>> from greenroom.session import AgentSession, InMemoryStore
+        >>> values = WorkingMemory(AgentSession.new("coder", store=InMemoryStore()), task="build")
         >>> values.set("capital", "Paris")
         >>> values.compare_and_set("capital", "Rome", "Oslo"), values.get("capital")
         (False, 'Paris')

@@ -36,7 +36,3 @@ from greenroom.permissions.rule_file import (
     user_rules_path as user_rules_path,
 )
 from greenroom.permissions.suggestions import GrantKeeper as GrantKeeper
-from greenroom.shell import (
-    read_beginning as read_beginning,
-    read_only_commands as read_only_commands,
-)

@@ -1,4 +1,10 @@
-"""A tool call as the rules see it: its tool, its category and its facts."""
+"""A tool call as the rules see it: its tool, its category, its facts, and what those touch.
+
+`read_call` makes facts of what the tool says that the call would do; a shell command is taken apart by
+`greenroom.shell`. What else rules want to know of a call is found here once and kept with it: the files and
+hosts that words of its commands name (`find_operands`), and what is protected of what it writes
+(`find_protected`). Which words a program takes as names can't be known, so an operand never allows anything.
+"""
 
 import hashlib
 import logging
@@ -310,10 +316,8 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (Unknown(reason=reason),)
 
 
-# Files and hosts that the words of a command name, for denials and for what is protected.
-#
-# A rule that denies a file denies `cat` of it as well as `Read`. Which words a program takes as names
-# can't be known, so an operand never allows anything; and a word that is not known may be any name.
+# Files and hosts that the words of a command name: a rule that denies a file denies `cat` of it as well as
+# `Read`, and a word that is not known may be any name.
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")

@@ -21,10 +21,11 @@ from greenroom.core import (
     clip,
     visible,
 )
+from greenroom.fs import read_beginning
 from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
 from greenroom.permissions.evaluator import Verdict
 from greenroom.permissions.rule import PermissionRule
-from greenroom.shell import Change, Command, PathUse, basename, read_beginning
+from greenroom.shell import Change, Command, PathUse, basename
 
 MAX_NAMES = 10_000  # of files that are looked up
 MAX_FILES = 100

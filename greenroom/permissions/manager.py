@@ -158,7 +158,7 @@ class PermissionManager:
         """
         session = self._session(session_id)
         if session is not None:
-            session.revoke_grants()
+            session.conversation.revoke_grants()
         self._set_rules(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class PermissionManager:
         Returns:
             What does not hold, a line each; empty where nothing was read anew.
         """
-        binding = _Binding(ref(session), str(root), session.grants)
+        binding = _Binding(ref(session), str(root), session.conversation.grants)
         if all(manager._bound.get(session.session_id) == binding for manager in self._lineage()):
             return ()
         id_, grants = session.session_id, binding.grants  # of which most sessions have none
@@ -353,7 +353,7 @@ class PermissionManager:
         if session is None:
             self._add_answers(rules)
         else:
-            session.add_grants(encode_grants(rules, root))
+            session.conversation.add_grants(encode_grants(rules, root))
             self.bind_session(session, root)
         return rules
 

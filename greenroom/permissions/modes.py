@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand, visible
+from greenroom.fs import read_beginning
 from greenroom.permissions.call import (
     MAX_LENGTH,
     Call,
@@ -38,7 +39,6 @@ from greenroom.shell import (
     Place,
     Word,
     abbreviates,
-    read_beginning,
     read_usage,
 )
 

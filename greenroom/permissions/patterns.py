@@ -1,4 +1,11 @@
-"""Patterns for paths: `*` within a name, `**` over any depth, `{a,b}`, and three anchors."""
+"""Patterns of rules: for paths, for hosts, and regular expressions for the words of commands.
+
+Each matches in two ways: exactly, for an allowance, and generously, for a denial, which has to hit whatever
+some reader could take for what it denies. None can be slowed down by the text that it is matched with.
+
+A pattern for paths has `*` within a name, `**` over any depth, `{a,b}` for either, and one of three anchors: the
+workspace, `/` or `~/`.
+"""
 
 import ipaddress
 import re
@@ -213,7 +220,7 @@ def list_alternatives(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-# Hosts: read from a URL as strictly as an allowance needs, and as generously as a denial does.
+# Hosts, read from a URL as strictly as an allowance needs, and as generously as a denial does.
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")

@@ -18,13 +18,12 @@ from greenroom.core import (
     new_id,
     serde,
 )
-from greenroom.fs import durable
+from greenroom.fs import durable, read_beginning
 from greenroom.permissions.call import Call, read_call
 from greenroom.permissions.evaluator import combine, evaluate
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_about_tool
-from greenroom.shell import read_beginning
 
 MAX_SIZE = 1 << 20
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'

@@ -54,12 +54,8 @@ _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "
 _SHOWN = 200  # characters of an answer that can't be read
 
 
-class GrantKeeper(Protocol):
-    """What a session has to be, so that the answers remembered for it are kept in it."""
-
-    @property
-    def session_id(self) -> str:
-        """Its id."""
+class Grants(Protocol):
+    """What the conversation of a session has to be, so that answers are kept in it."""
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
@@ -70,6 +66,18 @@ class GrantKeeper(Protocol):
 
     def revoke_grants(self) -> None:
         """Keep none of them any longer."""
+
+
+class GrantKeeper(Protocol):
+    """What a session has to be, so that the answers remembered for it are kept in it."""
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+
+    @property
+    def conversation(self) -> Grants:
+        """Where the answers are kept."""
 
 
 def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dict[str, object]]:

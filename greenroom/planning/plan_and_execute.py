@@ -34,7 +34,7 @@ from greenroom.planning.recovery import RecoveryPolicy
 from greenroom.planning.revision import Planner, Recovery, ReplanPolicy
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
@@ -187,7 +187,7 @@ async def run_task(
     handle = spawn_subagent(session, task, report=False, budget=budget)
     if handle is not None:
         return await _ask(handle, query, raised)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, task, unattended="deny", budget=budget)
         answer = await _ask(handle, query, raised)
     return answer  # noqa: RET504 (a runtime may swallow what its block raises)

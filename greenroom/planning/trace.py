@@ -70,7 +70,7 @@ async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
         SessionError: it can't be saved.
     """
     fork = await session.fork()  # each agent has a session of its own
-    fork.adopt(parent.session_id, None)
+    fork.description.set_parent(parent.session_id, None)
     await fork.save()
     return fork
 

@@ -1,6 +1,6 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
-Outside, you hold a `runtime` and a `handle` of each agent; inside, an agent holds its `internals`; both
+Outside, you hold an `agent_runtime` and a `handle` of each agent; inside, an agent holds its `internals`; both
 look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it lives and ends. Its parts:
 
 - `mailbox`: what it was sent; `turn`: from an input to the answer; `interruption`: how that is cut short.
@@ -13,6 +13,7 @@ look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it liv
 `crossing` are a runtime in a thread of its own, reached from asyncio and from other threads.
 """
 
+from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.approvals import Unattended as Unattended
 from greenroom.runtime.calls import (
     Model as Model,
@@ -51,7 +52,6 @@ from greenroom.runtime.output import (
     SubscriptionStatistics as SubscriptionStatistics,
     TurnStream as TurnStream,
 )
-from greenroom.runtime.runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.runtime_thread import (
     CrossedItems as CrossedItems,
     RuntimeThread as RuntimeThread,

@@ -50,7 +50,7 @@ from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.output import Output, OutputRing
 from greenroom.runtime.subagents import Children, Monitor, Report
-from greenroom.runtime.task_tree import LivingTasks, current_owner, require_loop
+from greenroom.runtime.task_tree import LivingTasks, require_loop
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore
 
@@ -137,6 +137,17 @@ class OpenWait:
 class Actor:
     """The identity, the state and the life of one agent. Only its own tasks and the trio thread touch it."""
 
+    opened = False
+    """Whether it has the session's lock."""
+    killed = False
+    outcome: Outcome | None = None
+    note = ""
+    """What the next life says to the model about the one before."""
+    main_task: trio.lowlevel.Task | None = None
+    """The task that runs its function, once that has begun."""
+    member: _Membership | None = None
+    """Its place under a supervisor; set in the same step as it is spawned."""
+
     def __init__(
         self,
         kernel: "Kernel",
@@ -152,7 +163,7 @@ class Actor:
     ) -> None:
         """Made by the runtime's `spawn`, or by an agent's."""
         self.kernel = kernel
-        self.limits = limits = kernel.limits
+        self.limits = kernel.limits
         self.session = session
         self.parent = parent
         self.name = name or session.agent_type
@@ -163,25 +174,29 @@ class Actor:
         """The turn of the parent that ends this agent; None for one that outlives it."""
 
         self.state = AgentState.idle()
-        self.opened = False
-        """Whether it has the session's lock."""
-        self.killed = False
-        self.note = ""
-        """What the next life says to the model about the one before."""
-        self.outcome: Outcome | None = None
         self.ended = trio.Event()
         self.scope = trio.CancelScope()
         """All lives of it."""
         self.life = Life()
-        self.main_task: trio.lowlevel.Task | None = None
-        """The task that runs its function, once that has begun."""
-        self.member: _Membership | None = None
-        """Its place under a supervisor; set in the same step as it is spawned."""
         self.monitors: set[Monitor] = set()
         """The monitors that wait for its end."""
         self.waits: list[OpenWait] = []
         """Which agents it waits for by their handles, as the tree shows them."""
+        # One for the whole tree, so that a person is asked once; a restart keeps it.
+        self.credentials: Credentials = parent.credentials if parent else Credentials()
+        self._workspace = workspace
+        self._make_parts(budget, reports)
+        self.context = self._make_context()
+        self._stored_metadata = session.metadata
 
+    def _make_parts(self, budget: Budget | None, reports: bool) -> None:
+        """Make the parts, each below that of the parent."""
+        limits, session, parent, spawn_turn = (
+            self.limits,
+            self.session,
+            self.parent,
+            self.spawn_turn,
+        )
         ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         above = parent.output if parent else None
         self.output: Output = Output(self, session.session_id, above, ring, limits.partial_text)
@@ -202,11 +217,6 @@ class Actor:
             parent.cleanups if parent else None,
             spawn_turn.interruption if spawn_turn else None,
         )
-        # One for the whole tree, so that a person is asked once; a restart keeps it.
-        self.credentials: Credentials = parent.credentials if parent else Credentials()
-        self._workspace = workspace
-        self.context = self._make_context()
-        self._stored_metadata = session.metadata
 
     def _make_context(self) -> AgentContext:
         session = self.session
@@ -465,9 +475,9 @@ class Actor:
         await self.ended.wait()
 
     def begin_shutdown(self, grace: float) -> None:
-        """Take no more input, and end within the grace, also if whoever waits for that is cancelled.
+        """Take no more input, and end within the grace, also if the task that waits for that is cancelled.
 
-        Whoever waits for a person's answer is denied.
+        What waits for a person's answer is denied.
         """
         self.scope.deadline = min(self.scope.deadline, trio.current_time() + grace)
         self.mailbox.close()
@@ -480,12 +490,6 @@ class Actor:
         for monitor in tuple(self.monitors):
             kind, problem = self.session.agent_type, describe_error(outcome.error)
             monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
-
-
-def current_actor() -> Actor | None:
-    """Return the agent in whose task tree the caller runs, or None outside of any."""
-    owner = current_owner()
-    return owner if isinstance(owner, Actor) else None
 
 
 # -- all agents of a runtime --------------------------------------------------------------------

@@ -7,7 +7,7 @@ A request is open from the step in which it is published until the one in which 
 finds it by its id, so it can't be taken by a task that waits for another, and the answer to one question can't
 decide a second one. The first of these decides it: a person's answer; the time-out; a shutdown of the agent
 or of one above it; the last reader that could answer leaves, or there was none (`_refuse_without_answerer`,
-by what the root was spawned with: wait, deny, or suspend the turn). Whoever answers for an agent answers for
+by what the root was spawned with: wait, deny, or suspend the turn). A reader that answers for an agent answers for
 those below it.
 
 However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then it says
@@ -149,7 +149,7 @@ class Approvals:
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
-        It is denied where nobody can answer any more, and where the agent or one above it is
+        It is denied where no reader can answer any more, and where the agent or one above it is
         shutting down.
 
         Raises:
@@ -185,11 +185,11 @@ class Approvals:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
-            RuleDecision.DENY, message=f"nobody answered within {timeout:g} seconds", by="time-out"
+            RuleDecision.DENY, message=f"no answer came within {timeout:g} seconds", by="time-out"
         )
 
     def _say_unattended(self, request: PermissionRequest) -> None:
-        """Say, once for a root, that a question waits without end for somebody to come."""
+        """Say, once for a root, that a question waits without end for a reader that answers."""
         line = self._line()
         root = line[-1]
         is_waited_for = root._agent.unattended == "ask" and not root._said_unattended
@@ -198,11 +198,11 @@ class Approvals:
         root._said_unattended = True
         notice(
             logger,
-            f"{self._agent} waits for permission, and nobody is there to give it: "
+            f"{self._agent} waits for permission, and no reader can give it: "
             f"{visible(clip(request.action, 500))}\n"
             "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and call"
-            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what nobody"
-            " answers, spawn with unattended='deny'; to deny it after a while, set"
+            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what has"
+            " no answer, spawn with unattended='deny'; to deny it after a while, set"
             " RuntimeLimits.permission_timeout.",
         )
 
@@ -253,7 +253,7 @@ class Approvals:
         self.check_attendance()
 
     def check_attendance(self) -> None:
-        """Deny what nobody can answer any more, here and below, also because of a shutdown."""
+        """Deny what no reader can answer any more, here and below, also because of a shutdown."""
         for pending in self._open.values():
             self._refuse_without_answerer(pending)
         for approvals in self._agent.approvals_below():
@@ -272,7 +272,7 @@ class Approvals:
         elif is_ending:
             pending.decide(_SHUTTING_DOWN)
         else:
-            message = "nobody is there to ask; the call was not allowed by a rule"
+            message = "no one can be asked; no rule allows the call"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
     def _line(self) -> "list[Approvals]":

@@ -28,7 +28,7 @@ from greenroom.core import (
     TurnError,
 )
 from greenroom.resilience import Budget, metered
-from greenroom.runtime.actor import Actor, OpenWait, current_actor
+from greenroom.runtime.actor import Actor, OpenWait
 from greenroom.runtime.limits import Budgets
 from greenroom.runtime.outcome import TurnResult, is_cancelled
 from greenroom.runtime.task_tree import current_owner, entered_from_thread
@@ -127,7 +127,7 @@ class ToolSlot:
 
     While the call waits for an agent, or for tools that it calls itself, its slots are free for the
     work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
-    with a single slot, and no call waits for what is held above it. What is being cancelled can't wait
+    with a single slot, and no call waits for a slot that a call above it has. What is being cancelled can't wait
     for slots: the call then has them at once, beyond the limit if need be.
     """
 
@@ -288,7 +288,7 @@ def current_call(actor: Actor) -> str | None:
 async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
     """Run a function for a thread, such as that of a plain tool; it ends with the tool call.
 
-    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nobody cancels
+    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nothing cancels
     what that waits for.
 
     Raises:
@@ -364,6 +364,12 @@ class ToolCallScope:
 
 
 # -- who calls --------------------------------------------------------------------------------------
+
+
+def current_actor() -> Actor | None:
+    """Return the agent in whose task tree the caller runs, or None outside of any."""
+    owner = current_owner()
+    return owner if isinstance(owner, Actor) else None
 
 
 def calling_agent() -> AgentContext | None:

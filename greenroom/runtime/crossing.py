@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Crossing(Generic[T]):
-    """Runs a function in trio's thread, and keeps what it gives or raises for whoever waits.
+    """Runs a function in trio's thread, and keeps what it gives or raises for its caller.
 
     What is begun is always ended, and `wake` called then: by the work itself, by its cancel, or by
     `fail` where the loop that it runs in breaks. `begin` and `cancel` are for trio's thread; all else
@@ -25,7 +25,7 @@ class Crossing(Generic[T]):
     def __init__(
         self, work: Callable[[], Awaitable[T] | T], context: Context, wake: Callable[[], None]
     ) -> None:
-        """Take the work, the context variables of the caller, and what tells the caller of its end."""
+        """Take the work, the context variables of the caller, and what wakes the caller at its end."""
         self._work = work
         self._context = context
         self._wake = wake
@@ -56,7 +56,7 @@ class Crossing(Generic[T]):
             if self._scope.cancelled_caught:
                 error = _closed_error()
         except BaseException as raised:
-            # Whoever waits gets what went wrong; a cancel of the thread's own goes on to its end.
+            # The caller gets what went wrong; a cancel of the thread's own goes on to its end.
             error = _closed_error() if is_cancelled(raised) else strip_cancelled(raised)
             if is_cancelled(raised):
                 raise
@@ -145,7 +145,7 @@ class ThreadWaiter:
         """Belong to this thread.
 
         Raises:
-            EventLoopError: an event loop runs in this thread, and would be held up.
+            EventLoopError: an event loop runs in this thread, and would be blocked.
         """
         if trio.lowlevel.in_trio_run():
             raise EventLoopError(

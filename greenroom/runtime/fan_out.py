@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
 import trio
 
 from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
+from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.calls import Pause
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.outcome import Outcome, TurnResult, unwrap
-from greenroom.runtime.runtime import AgentRuntime
 from greenroom.runtime.spawning import check_agent_function
 from greenroom.session import AgentSession
 
@@ -66,7 +66,7 @@ async def fan_out(
     Args:
         spawner: under whom the agents live. Under an agent they are its subagents, so an interrupt
             of its turn ends them, and what they answer does not come again as a `SubAgentResult`.
-            Under a runtime they are roots; nobody holds their handles, so what would be asked of a
+            Under a runtime they are roots; no one has their handles, so what would be asked of a
             person is denied.
         agent_fn: the function of every agent; it should take its prompt with `agent.inputs()`.
         *args: what else it is given.
@@ -137,8 +137,8 @@ class _Fan:
     ) -> None:
         self._spawn = spawn
         self._until = until
-        # Shared by all workers: whoever is free takes the next one. It is emptied at an end of any
-        # kind, so that nobody begins another.
+        # Shared by all workers: one that is free takes the next. It is emptied at an end of any
+        # kind, so that none begins another.
         self._rest = deque(enumerate(prompts))
         self._is_enough = False
         self._completed = 0

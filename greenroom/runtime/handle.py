@@ -320,7 +320,7 @@ class AgentHandle:
 
         Args:
             replay: where to begin: "none" (what comes next), "turn" (the open turn, else the
-                last one), "all" (what is still held) or a `Subscription.position`.
+                last one), "all" (what the ring still has) or a `Subscription.position`.
             answers: whether this reader answers permission requests, for the descendants too; it
                 counts while its `async with` block is open.
 
@@ -481,7 +481,7 @@ class AgentHandle:
         return _pending(self._actor)
 
     async def partial_text(self) -> str:
-        """Return the unfinished text of the reply in hand: its last 100,000 characters by default."""
+        """Return the unfinished text of the open reply: its last 100,000 characters by default."""
         await trio.lowlevel.checkpoint()
         return str(self._actor.output.partial)
 

@@ -30,8 +30,14 @@ from greenroom.core import (
     texts_in,
 )
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime.actor import Actor, current_actor
-from greenroom.runtime.calls import Model, ModelCallScope, ToolCallScope, call_is_over
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.calls import (
+    Model,
+    ModelCallScope,
+    ToolCallScope,
+    call_is_over,
+    current_actor,
+)
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
 from greenroom.runtime.limits import BudgetScope
@@ -232,7 +238,7 @@ class AgentInternals:
 
         Raises:
             ConfigurationError: on entering: a budget limits the cost, and the model has no price;
-                on leaving: one limits tokens or cost, and the reply tells no usage.
+                on leaving: one limits tokens or cost, and the reply has no usage.
 
         Example:
             ```python
@@ -316,23 +322,23 @@ class AgentInternals:
         credential: str = "",
         timeout: float | None = None,
     ) -> Answer:
-        """Ask whoever answers for this agent, or for one above it, and wait for the answer.
+        """Ask the readers that answer for this agent, or for one above it, and wait for the answer.
 
         A question about a call of the last reply is stored before it is asked, so that it survives
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
         counts where the digest is the same.
 
         Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
-        when the last one who could answer leaves, at a shutdown, and at once where nobody answers
+        when the last reader that could answer leaves, at a shutdown, and at once where none answers
         and the root was spawned with `unattended="deny"`; with "suspend" the turn ends instead, and
         the question stays open.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
-            SessionError: the question could not be stored; nobody was asked.
+            SessionError: the question could not be stored, and was not asked.
         """
         question = self._actor.approvals.question(tool_use_id, digest)
-        if self.session.add_question(question):
+        if self.session.conversation.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
         request = PermissionRequest(
@@ -437,7 +443,7 @@ class AgentInternals:
         Raises:
             AgentNotRunningError: this agent's function has returned.
             RuntimeClosedError: the runtime has been left.
-            ConfigurationError: an argument is none.
+            ConfigurationError: an argument makes no sense.
         """
         return make_supervisor(
             Host(self._actor.kernel, self._actor),
@@ -449,7 +455,7 @@ class AgentInternals:
         )
 
     def monitor(self, handle: AgentHandle) -> Monitor:
-        """Ask to be told when another agent has ended for good: one `AgentExit` comes as input.
+        """Hear when another agent has ended for good: one `AgentExit` comes as input.
 
         It comes at once where that agent has ended already, and always finds room. Neither agent
         ends with the other. The monitor ends with this run of the agent's function.
@@ -538,7 +544,7 @@ def spawn_subagent(
 
 def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
     if watched is watcher:
-        raise SelfWaitError("an agent can't be told of its own end: it has ended then")
+        raise SelfWaitError("an agent can't monitor itself: it has ended by then")
     if watcher.life.nursery is None:
         raise AgentNotRunningError(
             f"the agent {watcher.name} has returned, and monitors no more", outcome=watcher.outcome
@@ -546,7 +552,7 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
     limit = watcher.limits.monitors
     if len(watcher.life.monitors) + watcher.mailbox.count(AgentExit) >= limit:
         raise MailboxFullError(
-            f"{watcher.name} monitors {limit} agents already, or has not taken word of their ends",
+            f"{watcher.name} monitors {limit} agents already, or has not taken what came of their ends",
             hint="cancel some of its monitors, or raise RuntimeLimits.monitors",
         )
 

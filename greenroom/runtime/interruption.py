@@ -16,12 +16,12 @@ is waited for, and nothing is cut short. *Over* is set by the turn, after its la
 
 When `report` returns within its time, all of this is finished: the body and every task below it, the
 subagents of the turn, the pairing of open calls, the save, the state idle, and `Done`. A quarter of a second
-after the grace it returns in any case, and names in `abandoned` what was still alive. A cancel of whoever
-waits for the report changes nothing: the order stands.
+after the grace it returns in any case, and names in `abandoned` what was still alive. A cancel of the task that
+waits for the report changes nothing: the turn still ends.
 
 Clean-up runs in a `CleanupScope`: shielded, so that the cancel that caused it can't abort it, and with a
 deadline, so that it can't hang. Its deadline only ever moves nearer: by the grace of an interrupt, by a kill
-(at once), by the clean-up that it stands in (whose deadline its shield would keep out), and by those of the
+(at once), by the clean-up around it (whose deadline its shield would keep out), and by those of the
 agents above.
 """
 
@@ -142,7 +142,7 @@ class Interruption:
     def body_is_over(self, *, is_completed: bool) -> None:
         """There is nothing left to cancel: an interrupt that comes now waits for the end alone.
 
-        The subagents of a turn that completed go on; nobody shortens their clean-up.
+        The subagents of a turn that completed go on, with all the time for their clean-up.
         """
         self._body_is_over, self._is_completed = True, is_completed
         if self._is_ordered:

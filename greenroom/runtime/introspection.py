@@ -42,7 +42,7 @@ class OpenTool:
 
 @dataclass(frozen=True)
 class OpenPrompt:
-    """A permission request that nobody has answered.
+    """A permission request that has no answer yet.
 
     Attributes:
         request_id: the id by which it is answered.
@@ -83,7 +83,7 @@ class AgentNode:
         name: the name that it was spawned with.
         agent_type: the type of its session.
         state: what it says that it is doing.
-        turn: the number of the turn in hand, from 1; None while none is open.
+        turn: the number of the open turn, from 1; None while none is open.
         step: the number of the step in that turn, from 1; 0 before the first.
         tools: the tool calls that run.
         prompts: its permission requests that are open, its subagents' not among them.
@@ -95,7 +95,7 @@ class AgentNode:
         budgets: what is left of each budget that it has opened, outermost first.
         epoch: 1, and one more with each restart.
         usage: the tokens of its model calls, its subagents' not counted.
-        supervisor: the names of the supervisors that it stands under, from the outermost to the one
+        supervisor: the names of the supervisors above it, from the outermost to the one
             that starts it again, such as "desk/feeds"; empty where there is none.
         restarting: whether its life is over, and it waits for its supervisor to start it again.
         children: its subagents, oldest first.
@@ -331,7 +331,7 @@ class _Walk:
         )
 
 
-# -- the dump: the tree and the stacks of all agents, for who wonders why nothing happens ------------
+# -- the dump: the tree and the stacks of all agents, for finding out why nothing happens ------------
 
 _AGENTS = 1000  # agents in the tree
 _FRAMES = 30  # of one stack, its innermost ones

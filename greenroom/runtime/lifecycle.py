@@ -214,7 +214,7 @@ def _was_asked_to_end(actor: Actor) -> bool:
 async def _flush(actor: Actor) -> None:
     if not actor.opened:
         return
-    actor.session.pair_tool_uses(keep_unstarted=actor.session.keep_open)
+    actor.session.conversation.pair_tool_uses(keep_unstarted=actor.session.conversation.keep_open)
     try:
         await actor.flush()
     except BaseException as error:
@@ -304,7 +304,7 @@ def _outcome(actor: Actor) -> Outcome:
 def _undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
     """Return what it never took, and what it had taken without a turn when it was ended.
 
-    Without a `Resume`: nobody sent it, and the calls are still open.
+    Without a `Resume`: no one sent it, and the calls are still open.
     """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
     cut_off = actor.turns.taken if from_outside else ()

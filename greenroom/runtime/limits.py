@@ -19,12 +19,12 @@ class RuntimeLimits:
     Attributes:
         mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
             of other agents always finds room: `subagents` and `monitors` bound it.
-        ring_chunks: output chunks kept for late and slow readers; older ones are forgotten, and a
+        ring_chunks: output chunks that the ring keeps for late and slow readers; older ones are forgotten, and a
             reader that still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
         ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
         subagents: subagents of one agent that are alive, or whose result it has not taken.
         monitors: agents that one agent monitors, or of whose end it has not taken word.
-        pending: permission requests, and results of client-run tools, held at once by one agent.
+        pending: permission requests, and results of client-run tools, that one agent has at once.
         partial_text: characters of an unfinished reply that `partial_text()` can still give.
         flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
             an agent that has returned.

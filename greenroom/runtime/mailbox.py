@@ -6,10 +6,10 @@ Theory of operation
 There are four places where something waits, and they don't get into each other's way:
 
 1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others send;
-   word of other agents (`put_result`) always finds room, since its senders are bounded elsewhere.
+   what it hears of other agents (`put_result`) always finds room, since its senders are bounded elsewhere.
 2. `_senders`: who waits for room, with its input, the longest first.
 3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so an
-   input that comes then is handed to one at once (`_handed`), and overtakes nobody.
+   input that comes then is handed to one at once (`_handed`), and overtakes none.
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them, and
    they take no input's place.
 
@@ -69,7 +69,7 @@ class Mailbox:
     ) -> None:
         """Start empty and open, with room for `limit` inputs.
 
-        `on_taken` is told of each input that is taken, and by which task; `when_empty` may give one
+        `on_taken` is called for each input that is taken, with the task that takes it; `when_empty` may give one
         where a task is about to wait.
         """
         self._limit = limit
@@ -155,11 +155,11 @@ class Mailbox:
         return False  # the agent was not waiting: its mailbox was full
 
     def put_back(self, message: ConversationInput) -> None:
-        """Put a message that was taken and not answered before all others; nobody waits here now."""
+        """Put a message that was taken and not answered before all others; nothing waits here now."""
         self._items.appendleft(message)
 
     def put_result(self, result: SubAgentResult | AgentExit) -> None:
-        """Queue word of another agent; it always finds room, and a closed mailbox keeps it unread."""
+        """Queue what an agent hears of another; it always finds room, and a closed mailbox keeps it unread."""
         self._push(result)
 
     def remove(self, message: ConversationInput) -> None:
@@ -182,7 +182,7 @@ class Mailbox:
         return len(self._items) < self._limit
 
     def _push(self, message: ConversationInput) -> bool:
-        # A receiver waits only where nothing is queued, so nobody is overtaken here.
+        # A receiver waits only where nothing is queued, so none is overtaken here.
         woken = [] if self.closed else self._receivers.unpark()
         for receiver in woken:
             self._handed[receiver] = message
@@ -265,7 +265,7 @@ class Mailbox:
         return message
 
     def _let_one_in(self) -> None:
-        """A place may have become free: it is for whoever waits longest."""
+        """A place may have become free: it is for the sender that waits longest."""
         if self.has_room and self._senders and not self.closed:
             sender = next(iter(self._senders))
             self._push(self._senders.pop(sender))
@@ -299,7 +299,7 @@ def user_input(
 ) -> UserInput:
     """Make an input of a text or of blocks.
 
-    What is no block, or can't be stored, is refused here, at its source, and not in the agent that
+    What is not a block, or can't be stored, is refused here, at its source, and not in the agent that
     would take it.
 
     Raises:
@@ -331,7 +331,7 @@ class ClientResults:
     """Results by tool-use id; one that comes early is kept until the turn ends."""
 
     def __init__(self, limit: int) -> None:
-        """Start empty, with room for `limit` results that nobody waits for yet."""
+        """Start empty, with room for `limit` results that are not waited for yet."""
         self._limit = limit
         self._early: dict[str, ToolResultInput] = {}
         self._arrived: dict[str, trio.Event] = {}
@@ -341,14 +341,14 @@ class ClientResults:
 
         Raises:
             ToolError: a result of this call is here already.
-            MailboxFullError: too many results wait for somebody to take them.
+            MailboxFullError: too many results were not taken.
         """
         tool_use_id = message.tool_use_id
         if tool_use_id in self._early:
             raise ToolError(f"the call {tool_use_id} has a result already")
         awaited = self._arrived.get(tool_use_id)
         if awaited is None and len(self._early) >= self._limit:
-            raise MailboxFullError(f"{self._limit} results wait for somebody to take them")
+            raise MailboxFullError(f"{self._limit} results of client-run tools were not taken")
         self._early[tool_use_id] = message
         if awaited is not None:
             awaited.set()
@@ -357,10 +357,10 @@ class ClientResults:
         """Wait for the result of this call.
 
         Raises:
-            ToolError: somebody waits for it already.
+            ToolError: another task waits for it.
         """
         if tool_use_id in self._arrived:
-            raise ToolError(f"somebody waits for the result of the call {tool_use_id} already")
+            raise ToolError(f"another task waits for the result of the call {tool_use_id} already")
         self._arrived[tool_use_id] = arrived = trio.Event()
         try:
             if tool_use_id in self._early:
@@ -372,7 +372,7 @@ class ClientResults:
         return self._early.pop(tool_use_id).result
 
     def drop(self) -> tuple[str, ...]:
-        """Forget the results that nobody took, and name them."""
+        """Forget the results that were not taken, and name them."""
         left = tuple(key for key in self._early if key not in self._arrived)
         for tool_use_id in left:
             del self._early[tool_use_id]

@@ -36,8 +36,8 @@ class Receipt:
     Attributes:
         input_id: the id that the turn's `TurnStart` and `Done` will carry.
         status: "delivered" where the agent was waiting for it: it has it, so an interrupt from now
-            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the turn
-            in hand takes it at its next step, or, should there be none, a turn of its own. Else
+            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the open turn
+            takes it at its next step, or, should there be none, a turn of its own. Else
             "queued": it waits for its turn, which no interrupt changes, and is in
             `Outcome.undelivered` should the agent end before.
         replaced: the id of the input that was withdrawn for it (`instead_of`); empty where none was.
@@ -58,7 +58,7 @@ class TurnResult:
         stop_reason: why that reply ended; None where it broke off with an error, which says it.
         usage: tokens of the turn's model calls.
         error: what went wrong, empty where nothing did.
-        value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
+        value: what `turn.set_result` was given, where the turn completed; else `msgspec.UNSET`.
         kind: the class of the error, such as "ModelOverloadedError"; empty where there was none.
     """
 

@@ -97,13 +97,13 @@ class OutputRing:
         self._sizes: dict[int, int] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self.bytes = 0
-        """The estimated size of what is held."""
+        """The estimated size of what it has."""
         self.first = 0
-        """The oldest sequence number that is still held."""
+        """The oldest sequence number that it still has."""
         self.next = 0
         """The sequence number of the next chunk."""
         self.turn = 0
-        """Where the turn in hand, else the last one, began."""
+        """Where the open turn, else the last one, began."""
         self.closed = False
         """Whether the last chunk has been published."""
 
@@ -130,7 +130,7 @@ class OutputRing:
             self._lot.unpark_all()
 
     def close(self) -> None:
-        """Say that nothing follows; readers end when they have read what is held."""
+        """Say that nothing follows; readers end when they have read what is left."""
         self.closed = True
         self._lot.unpark_all()
 
@@ -285,14 +285,14 @@ Position: TypeAlias = tuple[int, int]
 goes on over restarts."""
 
 Replay: TypeAlias = Literal["none", "turn", "all"] | Position
-"""Where a reader begins: at what comes next, at the turn in hand (else the last one), at the oldest
-chunk that is still held, or at a position."""
+"""Where a reader begins: at what comes next, at the open turn (else the last one), at the oldest
+chunk that the ring still has, or at a position."""
 
 _YIELD_EVERY = 64
 
 
 class Attendance(Protocol):
-    """Who is told that a reader answers permission requests."""
+    """Counts the readers that answer permission requests."""
 
     def answerer_came(self) -> None:
         """Register one."""
@@ -321,7 +321,7 @@ class SubscriptionStatistics:
     Attributes:
         position: the epoch, and the sequence number of the chunk that it reads next.
         lag: chunks that are published and that it has not read, those that it has lost included.
-        missed: chunks that were forgotten before it read them, as far as `Lagged` has told.
+        missed: chunks that were forgotten before it read them, as far as `Lagged` has said.
     """
 
     position: tuple[int, int]
@@ -372,7 +372,7 @@ class Subscription:
         else:
             epoch, seq = _position(replay)
             start = min(max(seq, 0), ring.next) if epoch <= self._output.epoch else ring.first
-        # Whoever comes after the end still learns how the agent ended.
+        # A reader that comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
 
     @property

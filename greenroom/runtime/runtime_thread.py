@@ -15,12 +15,12 @@ import trio
 
 from greenroom.core import ContentBlock, RuntimeClosedError
 from greenroom.resilience import Budget
+from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.crossing import Crossing, LoopWaiter, ThreadWaiter
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.outcome import TurnResult, unwrap
-from greenroom.runtime.runtime import AgentRuntime
 from greenroom.session import AgentSession
 
 P = ParamSpec("P")
@@ -156,7 +156,7 @@ class RuntimeThread:
         return self._is_over or not self._thread.is_alive()  # in a fork there is no such thread
 
     def _check_start(self) -> None:
-        """Raise what has kept the runtime from opening."""
+        """Raise what has prevented the runtime from opening."""
         if self._is_over:
             self._check_end(None)
             raise _closed_error(None)
@@ -295,7 +295,7 @@ class RuntimeThread:
 
         Raises:
             RuntimeClosedError: as `run`.
-            EventLoopError: an event loop runs in this thread, and would be held up.
+            EventLoopError: an event loop runs in this thread, and would be blocked.
             BaseException: what was raised.
         """
         waiter = ThreadWaiter()
@@ -392,7 +392,7 @@ class CrossedItems(Generic[T]):
     """An iterator for asyncio, made by `RuntimeThread.iterate`; use it with `async with`.
 
     At most 64 items are fetched ahead, so that a slow reader slows the source down; a subscription
-    tells it with `Lagged` what it missed. What the source raises is raised here.
+    says with `Lagged` what it missed. What the source raises is raised here.
     """
 
     def __init__(self, thread: RuntimeThread, source: Callable[[], AsyncIterable[T]]) -> None:

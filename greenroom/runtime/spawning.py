@@ -62,7 +62,7 @@ def spawn_root(
     nursery = kernel.open_nursery()
     _refuse(kernel, session, agent_fn, budget)
     _check_unattended(unattended)
-    session.bind(kernel.store or default_store())
+    session.journal.bind(kernel.store or default_store())
     actor = Actor(
         kernel,
         session,
@@ -88,20 +88,19 @@ def spawn_child(
     budget: Budget | None,
 ) -> AgentHandle:
     """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
-    kernel = parent.kernel
-    root_nursery = kernel.open_nursery()
+    root_nursery = parent.kernel.open_nursery()
     if parent.life.nursery is None:
         raise AgentNotRunningError(
             f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
         )
     _refuse_one_too_many(parent)
-    _refuse(kernel, session, agent_fn, budget)
+    _refuse(parent.kernel, session, agent_fn, budget)
     _check_scope(scope)
     if session.parent_session_id != parent.session_id:
-        session.adopt(parent.session_id, current_call(parent))
-    session.bind(parent.session.store or default_store())
+        session.description.set_parent(parent.session_id, current_call(parent))
+    session.journal.bind(parent.session.store or default_store())
     actor = Actor(
-        kernel,
+        parent.kernel,
         session,
         parent=None if detached else parent,
         name=name,
@@ -112,19 +111,19 @@ def spawn_child(
         reports=report,
     )
     handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
-    parent.session.add_child_session(session.session_id)
+    parent.session.description.add_child(session.session_id)
     if not detached:
         parent.children.add(actor)
-    parent.publish(
-        SubAgentSpawned(
-            session.session_id,
-            session.agent_type,
-            actor.name,
-            session.parent_tool_use_id or "",
-            detached,
-        )
-    )
+    _publish_spawn(parent, actor, detached)
     return handle
+
+
+def _publish_spawn(parent: Actor, child: Actor, detached: bool) -> None:
+    session = child.session
+    call = session.parent_tool_use_id or ""
+    parent.publish(
+        SubAgentSpawned(session.session_id, session.agent_type, child.name, call, detached)
+    )
 
 
 def _refuse_one_too_many(parent: Actor) -> None:

@@ -38,7 +38,7 @@ class _Agent(Protocol):
 
     @property
     def mailbox(self) -> Mailbox:
-        """Where it is told."""
+        """Where its input waits."""
 
     @property
     def takes_results(self) -> bool:

@@ -2,7 +2,7 @@
 
 A supervisor owns no task and no nursery of its own: its agents live where they would live without
 it, in their host's nursery, and park there between two lives. What takes time (a back-off, stopping
-a group) is a job, a task in the same nursery. A stronger order cancels the jobs in hand and begins
+a group) is a job, a task in the same nursery. A stronger order cancels the jobs that run and begins
 its own: giving up is stronger than a restart, and the end is stronger than all. So the jobs may be
 cut off anywhere, and if the host itself ends, it ends the jobs and the children together.
 """
@@ -122,7 +122,7 @@ Strategy: TypeAlias = Literal["one_for_one", "rest_for_one", "one_for_all"]
 class Member(ABC):
     """One child: it is alive, or parked between two lives, or gone.
 
-    Whoever parks it starts it again or gives it up. It waits in its host's nursery, so that the end
+    What parks it starts it again or gives it up. It waits in its host's nursery, so that the end
     of the host ends it in any case.
     """
 
@@ -137,7 +137,7 @@ class Member(ABC):
         self._stopped = trio.Event()
         self._begun = trio.Event()
 
-    # -- what it tells --------------------------------------------------------------------------
+    # -- what there is to know of it --------------------------------------------------------------------------
 
     @property
     def supervisors(self) -> "list[Supervision]":
@@ -191,7 +191,7 @@ class Member(ABC):
 
     @abstractmethod
     def announce(self, delay: float, why: str) -> None:
-        """Tell whoever reads it that it will live again in `delay` seconds, and why if no crash."""
+        """Tell its readers that it will live again in `delay` seconds, and why if no crash."""
 
     async def start(self) -> None:
         """Let it live again if it is parked, and wait until that life has begun, or is over."""
@@ -211,7 +211,7 @@ class Member(ABC):
 
     @abstractmethod
     async def end(self, grace: float) -> None:
-        """Shut it down for good, with so many seconds for the turn in hand."""
+        """Shut it down for good, with so many seconds for the open turn."""
 
     # -- what happens to it ---------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class Member(ABC):
         self._begun.set()
 
     def park(self) -> None:
-        """A life is over. Also when no other follows: then nobody may wait for it any longer."""
+        """A life is over. Also when no other follows: then nothing may wait for it any longer."""
         self._stopped.set()
         self._begun.set()
 
@@ -283,7 +283,7 @@ class Supervision(Member):
 
     @property
     def is_finished(self) -> bool:
-        """Never: a supervisor's work is not done before it is told so."""
+        """Never: a supervisor's work is not done before `shutdown`."""
         return False
 
     def _begin_stop(self) -> None:
@@ -400,7 +400,7 @@ class Supervision(Member):
         why = SupervisionError(f"the supervisor {self.name} stopped its group, because {reason}")
         why.__cause__ = culprit.crash
         await self._stop(group, why)
-        # Whoever of them crashed meanwhile is seen to by this restart.
+        # This restart is also for those of them that crashed meanwhile.
         self._failed.difference_update(group)
         for member in group:
             if member in self.members:
@@ -416,7 +416,7 @@ class Supervision(Member):
     # -- giving up ------------------------------------------------------------------------------
 
     def _fail(self, culprit: Member) -> None:
-        """A restart too many: stop everything, and let whoever is above decide."""
+        """A restart too many: stop everything, and let the supervisor above decide."""
         window = self.window
         self._crash = SupervisionError(
             f"the supervisor {self.name} gave up: {culprit.name} was to be started again, after "
@@ -436,7 +436,7 @@ class Supervision(Member):
 
     async def _stop_all(self) -> None:
         why = self._crash or self.stopped_by
-        assert why is not None  # whoever halts says why
+        assert why is not None  # whatever halts it says why
         await self._stop(list(self.members), why)
         if self.parent is not None and self.parent.takes(self):
             self.park()

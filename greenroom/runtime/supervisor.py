@@ -8,8 +8,8 @@ import trio
 
 from greenroom.core import ConfigurationError, SelfWaitError, SupervisionError
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime.actor import current_actor
 from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.calls import current_actor
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import check_grace
 from greenroom.runtime.limits import RestartWindow
@@ -121,7 +121,7 @@ class Supervisor:
             *args: what else it is given, each time.
             restart: "temporary" is never started again, which is the default, because to run an
                 agent twice costs money and effects; "transient" after a crash; "permanent" also
-                after its function has returned. An agent that somebody ends stays ended.
+                after its function has returned. An agent that is shut down or killed stays ended.
             unattended: as in `AgentRuntime.spawn`; a subagent's requests go by its root's.
             name: for people and logs; by default the agent's type.
             budget: what it may use in all of its lives together; a restart does not fill it up.
@@ -130,7 +130,7 @@ class Supervisor:
             SupervisionError: the supervisor has ended, or is itself being restarted.
             SessionInUseError: an agent with this session is running.
             TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
-            ConfigurationError: `restart` is none of the three.
+            ConfigurationError: `restart` is another word.
             RuntimeClosedError: the runtime has been left.
             AgentNotRunningError: the agent that owns the supervisor has returned.
             SessionError: under an agent: the session has another parent.
@@ -173,7 +173,7 @@ class Supervisor:
 
         Raises:
             SupervisionError: this supervisor has ended, or is itself being restarted.
-            ConfigurationError: an argument is none.
+            ConfigurationError: an argument makes no sense.
         """
         self._refuse(restart)
         parent = self._supervision
@@ -193,7 +193,7 @@ class Supervisor:
     def _refuse(self, restart: str) -> None:
         if restart not in get_args(Restart):
             raise ConfigurationError(
-                f"restart={restart!r} is none of 'permanent', 'transient' and 'temporary'"
+                f"restart={restart!r} is not one of 'permanent', 'transient', 'temporary'"
             )
         if not self._supervision.is_running:
             raise SupervisionError(
@@ -236,7 +236,7 @@ class Supervisor:
     async def shutdown(self, grace: float = 5.0) -> SupervisorOutcome:
         """End its children for good, the last started first, and return how it ended.
 
-        Each has `grace` seconds for the turn in hand before it is cancelled. A second call joins
+        Each has `grace` seconds for the open turn before it is cancelled. A second call joins
         the first; a call that is cancelled does not call the shutdown off.
 
         Raises:
@@ -275,11 +275,11 @@ def make_supervisor(
     """Make a supervisor under its host, below another one if there is one."""
     if strategy not in get_args(Strategy):
         raise ConfigurationError(
-            f"{strategy!r} is none of 'one_for_one', 'rest_for_one' and 'one_for_all'"
+            f"strategy={strategy!r} is not one of 'one_for_one', 'rest_for_one', 'one_for_all'"
         )
     if backoff is not None and not isinstance(backoff, Backoff):
         raise ConfigurationError(
-            f"backoff={backoff!r} is no back-off", hint="write backoff=Backoff(first=0.1)"
+            f"backoff={backoff!r} is not a Backoff", hint="write backoff=Backoff(first=0.1)"
         )
     supervision = Supervision(
         host,

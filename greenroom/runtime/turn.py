@@ -3,7 +3,7 @@
 Theory of operation
 ===================
 
-A turn is in one of these states; its input's id is what ties it to whoever waits for its end:
+A turn is in one of these states; its input's id ties it to the tasks that wait for its end:
 
     queued ──taken──▶ taken ──entered──▶ open ──left──▶ ending ──▶ closed
                         └──dropped (answered without a turn), or put back (the life broke off)
@@ -16,7 +16,7 @@ step that may fail comes first, and a scope that is entered must reach its exit.
 A cancel may fall anywhere into the body, and nowhere else. However the body is left (an end, an error, an
 interrupt, the end of the agent), *ending* runs shielded, in this order: the subagents that the turn has
 spawned are gone, unless it completed; open calls get their `ToolEnd`; every call in the history has a
-result, and it is saved, within `flush_grace`; the state is idle; `Done` is published; whoever waits for the
+result, and it is saved, within `flush_grace`; the state is idle; `Done` is published; what waits for the
 turn wakes. Only a turn that is suspended leaves calls unanswered, those that have not started.
 
 One of our typed errors ends the turn (failed) and goes no further; a cancel and any other error go on, to
@@ -98,14 +98,15 @@ class _Agent(Protocol):
 class Turn:
     """One turn of one agent; made when its input is taken, entered with `async with`."""
 
+    _timer: BudgetScope | None = None
+    _is_used = False
+    _is_left = False  # by `leave_suspended`
+
     def __init__(self, turns: "Turns", message: ConversationInput) -> None:
         """Made by the runtime when the agent takes the message."""
         self._turns = turns
         self._agent = agent = turns.agent
         self._scope = trio.CancelScope()
-        self._timer: BudgetScope | None = None
-        self._is_used = False
-        self._is_left = False  # by `leave_suspended`
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
@@ -173,7 +174,7 @@ class Turn:
         """Go on with the calls that were left open, or answer them and append the message."""
         session, message = self._agent.session, self.message
         if not isinstance(message, Resume):
-            session.pair_tool_uses(WENT_ON)
+            session.conversation.pair_tool_uses(WENT_ON)
             if self.append:
                 session.add_message(as_message(message))
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
@@ -220,7 +221,7 @@ class Turn:
         await self._end(TurnStatus.FAILED, None)
 
     def suspend(self) -> None:
-        """Leave calls open that have not started, when the block is left: somebody answers later.
+        """Leave calls open that have not started, when the block is left: the answer comes later.
 
         The turn ends with `Done(status="waiting")` and the files that a kill at the question would
         have left. The next agent, with the session loaded with `keep_open`, begins with a `Resume`;
@@ -228,12 +229,12 @@ class Turn:
         the turn has spawned ends with it. Without such a call the turn completes.
 
         Raises:
-            TurnError: the turn is not open, or is a subagent's: whoever answers for its root is asked.
+            TurnError: the turn is not open, or is a subagent's: the readers of its root are asked.
             EventLoopError: called from another thread.
         """
         self._check_open("suspend")
         if not self._agent.is_root:
-            hint = "its questions go to whoever answers for its root"
+            hint = "its questions go to the readers of its root"
             raise TurnError("a subagent's turn can't be suspended", hint=hint)
         self.is_suspended = True
 
@@ -254,9 +255,9 @@ class Turn:
     def set_result(self, value: object) -> None:
         """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
 
-        When the turn completes, whoever hears of it reads the value: in `TurnResult.value`, in
+        When the turn completes, its value can be read: in `TurnResult.value`, in
         `Done.value`, and, where this was the last turn of a subagent, in `SubAgentResult.value`. A turn
-        that is interrupted or fails has none, and neither has one that was told nothing: then it is
+        that is interrupted or fails has none, and neither has one for which this was not called: then it is
         `msgspec.UNSET`, which is something else than None.
 
         Raises:
@@ -341,8 +342,8 @@ class Turn:
         if status is not TurnStatus.COMPLETED:
             await agent.end_subagents(self)
         progress = self._turns.output.close_tools()
-        agent.session.keep_open |= (waits := status is TurnStatus.WAITING)
-        repaired = agent.session.pair_tool_uses(told=progress, keep_unstarted=waits)
+        agent.session.conversation.keep_open |= (waits := status is TurnStatus.WAITING)
+        repaired = agent.session.conversation.pair_tool_uses(outputs=progress, keep_unstarted=waits)
         self.interruption.repaired = repaired
         try:
             await agent.flush()
@@ -422,7 +423,7 @@ class Turns:
     def resume(self) -> Resume | None:
         """Return what was left open before this life, where nothing else is its first input."""
         session = self.agent.session
-        calls = session.unstarted if self.may_resume and session.keep_open else ()
+        calls = session.unstarted if self.may_resume and session.conversation.keep_open else ()
         self.may_resume = False
         if not calls:
             return None

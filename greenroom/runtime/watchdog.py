@@ -7,8 +7,8 @@ and compares. It wakes the loop for nothing, so that a clock that jumps still ju
 
 What it can't see: a call that ends before the threshold, and many short ones in one pass of the
 loop. Time in which the whole process stood still (a stopped process, a machine asleep) does not
-count. While a native call holds the interpreter's lock the thread stands still as well: it reports
-right after that call, which the process's own time tells apart from a process that was stopped.
+count. While a native call holds the interpreter's lock the thread can't run either: it reports
+right after that call, which the process's own time distinguishes from a process that was stopped.
 """
 
 import logging

@@ -42,7 +42,7 @@ from greenroom.sandbox.process import (
     Cleanup as Cleanup,
     ContainedProcess as ContainedProcess,
     Exit as Exit,
-    Report as Report,
+    ProcessReport as ProcessReport,
     clean_environment as clean_environment,
     no_cleanup as no_cleanup,
     our_python as our_python,

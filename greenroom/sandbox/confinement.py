@@ -121,20 +121,20 @@ class _Maker:
 
     def make(self) -> Confinement:
         with setup_errors():
-            ground = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
-            self.report = report_in_place(self.report, self.sandbox, ground)
+            paths = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
+            self.report = report_in_place(self.report, self.sandbox, paths)
             check_required(self.sandbox, self.report)
             temporary = TemporaryFolder.make()
             self.made.callback(temporary.remove)
             cgroup = self._cgroup()
-            around, specification = self._around(ground, temporary.path)
+            around, specification = self._around(paths, temporary.path)
             if self.user and self.mechanisms.tier != "bubblewrap":  # which has one of its own
                 temporary.give(self.user.uid, self.user.gid)
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
         prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
         if self.user:
-            prefix += self._become_user(self.user, ground)
+            prefix += self._become_user(self.user, paths)
         is_bubblewrap = self.mechanisms.tier == "bubblewrap"
         return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
@@ -170,23 +170,23 @@ class _Maker:
         together = "pids" in dict(self.mechanisms.cgroups.folders)
         return "processes" in self.report.enforced and not together
 
-    def _around(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _around(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         """Return what is between our program and the command, and what our program does."""
         match self.mechanisms.tier:
             case "bubblewrap":
-                return self._bubblewrap(ground, temporary)
+                return self._bubblewrap(paths, temporary)
             case "landlock":
-                return self._landlock(ground, temporary)
+                return self._landlock(paths, temporary)
             case "seatbelt":
-                profile = seatbelt_profile(ground, temporary, network=self._has_network)
+                profile = seatbelt_profile(paths, temporary, network=self._has_network)
                 self._set_temporary(temporary)
                 return [self.mechanisms.program, "-p", profile], {}
             case "limits":
                 self._set_temporary(temporary)
                 return [], {"filter": self._filter(())}
 
-    def _become_user(self, user: User, ground: PolicyPaths) -> list[str]:
-        folder = ground.cwd if self.mechanisms.tier == "bubblewrap" else ""
+    def _become_user(self, user: User, paths: PolicyPaths) -> list[str]:
+        folder = paths.cwd if self.mechanisms.tier == "bubblewrap" else ""
         return our_python(
             "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
         )
@@ -207,17 +207,17 @@ class _Maker:
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
     def _bubblewrap(
-        self, ground: PolicyPaths, temporary: str
+        self, paths: PolicyPaths, temporary: str
     ) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
-        self.made.callback(Placeholders.hold(ground.protected).release)
+        self.made.callback(Placeholders.hold(paths.protected).release)
         # Where none could be made nothing can, for want of the right.
-        protected = tuple(filter(os.path.exists, ground.protected))
+        protected = tuple(filter(os.path.exists, paths.protected))
         self._set_temporary(TEMPORARY)
         command = bubblewrap_command(
             self.mechanisms.program,
-            replace(ground, protected=protected),
+            replace(paths, protected=protected),
             unreadable=unreadable,
             network=self._has_network,
             filtered=self.mechanisms.filtered,
@@ -227,17 +227,17 @@ class _Maker:
         filtered = self._filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": filtered}
 
-    def _landlock(self, ground: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _landlock(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)
         rules = {
-            "read": ["/", *ground.writable, *ground.shown],
-            "write": [*ground.writable, temporary],
+            "read": ["/", *paths.writable, *paths.shown],
+            "write": [*paths.writable, temporary],
             "devices": [f"/dev/{name}" for name in _DEVICES],
-            "hidden": ["/dev", *ground.hidden],
+            "hidden": ["/dev", *paths.hidden],
         }
         return [], {
             "landlock": rules,
-            "lists": not ground.hidden,
+            "lists": not paths.hidden,
             "scopes": self.mechanisms.scopes,
             "drops_capabilities": True,
             "filter": self._filter(()),

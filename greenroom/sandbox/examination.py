@@ -129,8 +129,8 @@ async def examine_sandbox(
         return report_on(sandbox, await _find_mechanisms())
     with setup_errors():
         report, _ = await _choose_user(sandbox, workspace, shown)
-        ground = await in_thread(lambda: PolicyPaths.of(sandbox, workspace))
-    return report_in_place(report, sandbox, ground)
+        paths = await in_thread(lambda: PolicyPaths.of(sandbox, workspace))
+    return report_in_place(report, sandbox, paths)
 
 
 @asynccontextmanager
@@ -204,7 +204,7 @@ async def _choose_user(
     less = _find_lost(way, held)
     if less:
         return report_as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
-    return report_as_user(report, asked.user), asked.user
+    return report_as_user(report, sandbox, asked.user), asked.user
 
 
 async def _try_as(way: Mechanisms, asked: UserTrial) -> frozenset[SandboxPart] | str:
@@ -290,7 +290,7 @@ async def _run_trial(
     report, shown = report_on(sandbox, way), [trial.__file__, *list_python_files()]
     user = other.user if other else None
     if other:
-        report = report_as_user(report, other.user)
+        report = report_as_user(report, sandbox, other.user)
         shown += other.read
     async with open_confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
         questions = serde.dumps(asked).decode()

@@ -91,7 +91,7 @@ def signal_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Report:
+class ProcessReport:
     """What the launcher reported, as far as it got; a command may have meddled with it.
 
     Attributes:
@@ -110,7 +110,7 @@ class Report:
     note: bytes = b""
 
     @classmethod
-    def parse(cls, data: bytes) -> "Report":
+    def parse(cls, data: bytes) -> "ProcessReport":
         """Read what the launcher wrote; it may end anywhere."""
         begun = _BEGIN.match(data)
         if begun is None:
@@ -135,7 +135,7 @@ class ContainedProcess:
         """Take over a launcher that was just started."""
         self._process = process
         self._reported = bytearray()
-        self._report: Report | None = None
+        self._report: ProcessReport | None = None
         self.rest = b""
         """The output that was not read before, known once it is closed."""
 
@@ -195,7 +195,7 @@ class ContainedProcess:
         """Return the output that is there already, without waiting for more."""
         return _drain(_stream(self._process.stdout))
 
-    async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> Report:
+    async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> ProcessReport:
         """Kill what runs, wait until all of it is gone, and return what the launcher reported.
 
         Args:
@@ -221,7 +221,7 @@ class ContainedProcess:
         if self.has_ended:
             return
         self._listen(_drain(_stream(self._process.stderr)))
-        Report.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
+        ProcessReport.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
         with trio.move_on_after(notice):
             await self._process.wait()
 
@@ -244,12 +244,12 @@ class ContainedProcess:
             with trio.CancelScope(shield=True):
                 await self._process.wait()
 
-    def _close_pipes(self) -> Report:
-        output, told = _stream(self._process.stdout), _stream(self._process.stderr)
+    def _close_pipes(self) -> ProcessReport:
+        output, reports = _stream(self._process.stdout), _stream(self._process.stderr)
         self.rest = _drain(output)
-        report = Report.parse(bytes(self._reported) + _drain(told))
+        report = ProcessReport.parse(bytes(self._reported) + _drain(reports))
         output.close()
-        told.close()
+        reports.close()
         if not report.complete:
             # The launcher itself was killed, and could not.
             report.signal_group(signal.SIGKILL)

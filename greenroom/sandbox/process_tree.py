@@ -84,11 +84,11 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
 
     The pipe says the command's process id before it runs, and its exit code, each with a newline.
     """
-    told, tell = os.pipe()
+    reports, tell = os.pipe()
     parent = os.fork()
     if parent:
         os.close(tell)
-        return parent, told
+        return parent, reports
     try:
         os.setpgid(0, 0)
         if linux:
@@ -225,18 +225,18 @@ def main(command: list[str]) -> None:
     if select.select([0], [], [], 0)[0]:
         return  # stopped before it began
     note, note_end = os.pipe()
-    parent, told = start_parent(command, note_end, linux)
+    parent, reports = start_parent(command, note_end, linux)
     os.close(note_end)
     wake, wake_end = os.pipe()
     os.set_blocking(wake_end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    said = os.read(told, 64)
+    said = os.read(reports, 64)
     child = said.partition(b"\n")[0]
     ended = watch(parent, wake)
     gone = kill_descendants(int(child or -1), wake, linux)
-    code = (said + read_now(told)).split(b"\n")[1:2] if ended else []
+    code = (said + read_now(reports)).split(b"\n")[1:2] if ended else []
     report(b"".join(code) + (b"\ngone\n" if gone else b"\nleft\n") + read_now(note))
 
 

@@ -1,6 +1,6 @@
 """Reports: what of a policy is held by what a machine has, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -94,28 +94,38 @@ def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
         ({'cpu': 'RLIMIT_CPU, each process'}, ('files', 'attributes', 'protected'))
     """
     enforced = _find_enforced(sandbox, mechanisms)
-    missing: tuple[SandboxPart, ...] = tuple(
-        part for part in get_args(SandboxPart) if part not in enforced
-    )
-    lacking = tuple(part for part in missing if part in sandbox.asked)
-    why = {part: _explain_missing(part, sandbox, mechanisms) for part in missing}
-    return SandboxReport(
-        sandbox.mode, sandbox.network, mechanisms.tier, enforced, missing, lacking, why
-    )
+    why = {
+        part: _explain_missing(part, sandbox, mechanisms)
+        for part in get_args(SandboxPart)
+        if part not in enforced
+    }
+    empty = SandboxReport(sandbox.mode, sandbox.network, mechanisms.tier, {}, (), (), {})
+    return _restate(empty, sandbox, enforced, why)
 
 
-def report_as_user(report: SandboxReport, user: User) -> SandboxReport:
-    """Return the report for commands that this user runs, for whom the limit of processes counts."""
-    by = f"RLIMIT_NPROC, with all others of user {user.uid}"
-    enforced: dict[SandboxPart, str] = {"processes": by, **report.enforced}
+def _restate(
+    report: SandboxReport,
+    sandbox: Sandbox,
+    enforced: Mapping[SandboxPart, str],
+    why: Mapping[SandboxPart, str],
+) -> SandboxReport:
+    """Return a report that says of each part by what it is held, or why it is not."""
+    parts: tuple[SandboxPart, ...] = get_args(SandboxPart)
+    missing = tuple(part for part in parts if part not in enforced)
     return replace(
         report,
-        user=user.uid,
-        enforced={part: enforced[part] for part in get_args(SandboxPart) if part in enforced},
-        missing=tuple(each for each in report.missing if each != "processes"),
-        lacking=tuple(each for each in report.lacking if each != "processes"),
-        why={part: why for part, why in report.why.items() if part != "processes"},
+        enforced={part: enforced[part] for part in parts if part in enforced},
+        missing=missing,
+        lacking=tuple(part for part in missing if part in sandbox.asked),
+        why={part: why[part] for part in missing},
     )
+
+
+def report_as_user(report: SandboxReport, sandbox: Sandbox, user: User) -> SandboxReport:
+    """Return the report for commands of this user, for whom the limit of processes counts."""
+    by = f"RLIMIT_NPROC, with all others of user {user.uid}"
+    report = replace(report, user=user.uid)
+    return _restate(report, sandbox, {"processes": by, **report.enforced}, report.why)
 
 
 def report_as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
@@ -142,32 +152,32 @@ def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
         )
 
 
-def report_in_place(report: SandboxReport, sandbox: Sandbox, ground: PolicyPaths) -> SandboxReport:
-    """Return the report for a call on this very ground, where some part may not be held."""
-    if ground.unprotected:
-        why = f"{', '.join(ground.unprotected)}: a symbolic link can be put elsewhere"
+def report_in_place(report: SandboxReport, sandbox: Sandbox, paths: PolicyPaths) -> SandboxReport:
+    """Return the report for a call in this very place, where some part may not be held."""
+    if paths.unprotected:
+        why = f"{', '.join(paths.unprotected)}: a symbolic link can be put elsewhere"
         report = _drop_part(report, sandbox, "protected", why)
-    if not ground.is_searched and "protected" in report.enforced:
+    if not paths.is_searched and "protected" in report.enforced:
         by = f"{report.enforced['protected']}, but only those nested repositories found at first"
         report = replace(report, enforced={**report.enforced, "protected": by})
     # Landlock follows names when it begins: one command may rename what the next will read.
-    loose = [path for path in ground.hidden if is_below(path, ground.writable)]
+    loose = [path for path in paths.hidden if is_below(path, paths.writable)]
     if loose and report.tier == "landlock":
         why = f"{', '.join(loose)}: it can be moved, and read by the next command"
         report = _drop_part(report, sandbox, "hidden", why)
-    return _drop_linked(report, sandbox, ground)
+    return _drop_linked(report, sandbox, paths)
 
 
-def _drop_linked(report: SandboxReport, sandbox: Sandbox, ground: PolicyPaths) -> SandboxReport:
+def _drop_linked(report: SandboxReport, sandbox: Sandbox, paths: PolicyPaths) -> SandboxReport:
     """Say where a hidden file can be read by another name: what is held is a path, not a file."""
     if "hidden" not in report.enforced:
         return report
-    if ground.linked:
-        more = len(ground.linked) - _NAMED
-        named = f"{', '.join(ground.linked[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    if paths.linked:
+        more = len(paths.linked) - _NAMED
+        named = f"{', '.join(paths.linked[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
         why = f"{named}: it can be read by another name that it has (a hard link)"
         return _drop_part(report, sandbox, "hidden", why)
-    if ground.is_traced:
+    if paths.is_traced:
         return report
     by = "but other names (hard links) were looked for among some of the files only"
     enforced = {**report.enforced, "hidden": f"{report.enforced['hidden']}, {by}"}
@@ -177,14 +187,8 @@ def _drop_linked(report: SandboxReport, sandbox: Sandbox, ground: PolicyPaths) -
 def _drop_part(
     report: SandboxReport, sandbox: Sandbox, part: SandboxPart, why: str
 ) -> SandboxReport:
-    missing = tuple(each for each in get_args(SandboxPart) if each in (*report.missing, part))
-    return replace(
-        report,
-        enforced={each: by for each, by in report.enforced.items() if each != part},
-        missing=missing,
-        lacking=tuple(each for each in missing if each in sandbox.asked),
-        why={**report.why, part: why},
-    )
+    enforced = {each: by for each, by in report.enforced.items() if each != part}
+    return _restate(report, sandbox, enforced, {**report.why, part: why})
 
 
 def describe_sandbox(sandbox: Sandbox) -> str:

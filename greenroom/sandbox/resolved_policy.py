@@ -325,6 +325,6 @@ class UserTrial:
         user = User.of(sandbox, workspace, limits_processes=limits_processes)
         if user is None:
             return None
-        ground = PolicyPaths.of(sandbox, workspace, shown)
-        read = (os.path.realpath(workspace.root), *ground.shown)
-        return cls(user, tuple(filter(os.path.exists, read)), ground.writable)
+        paths = PolicyPaths.of(sandbox, workspace, shown)
+        read = (os.path.realpath(workspace.root), *paths.shown)
+        return cls(user, tuple(filter(os.path.exists, read)), paths.writable)

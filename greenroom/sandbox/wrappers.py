@@ -22,7 +22,7 @@ _Mount: TypeAlias = tuple[str, list[str]]
 
 def bubblewrap_command(
     program: str,
-    ground: PolicyPaths,
+    paths: PolicyPaths,
     *,
     unreadable: str,
     network: bool = False,
@@ -33,25 +33,25 @@ def bubblewrap_command(
 
     Args:
         program: where bubblewrap is.
-        ground: what the command may do where; what is protected must exist by now.
+        paths: what the command may do where; what is protected must exist by now.
         unreadable: an empty file that no one may read, to put in place of hidden files.
         network: whether the network is reached.
         filtered: whether a filter of system calls comes by `FILTER_FD`.
         becomes_user: whether the command is root at first and becomes another user then.
     """
-    shown = list(_list_shown(ground, network=network))
+    shown = list(_list_shown(paths, network=network))
     mounts = [
         *_mount_system(),
         *(
             (path, ["--perms", "0755", "--dir", path])
-            for path in _list_above((*ground.writable, *shown), ground)
+            for path in _list_above((*paths.writable, *shown), paths)
         ),
-        *((path, ["--bind", path, path]) for path in ground.writable),
+        *((path, ["--bind", path, path]) for path in paths.writable),
         # What is mounted can't be moved.
-        *((path, ["--bind", path, path]) for path in ground.pinned),
-        *((path, ["--ro-bind", path, path]) for path in ground.protected),
+        *((path, ["--bind", path, path]) for path in paths.pinned),
+        *((path, ["--ro-bind", path, path]) for path in paths.protected),
         *((path, ["--ro-bind", path, path]) for path in shown),
-        *((path, _hide(path, unreadable)) for path in ground.hidden),
+        *((path, _hide(path, unreadable)) for path in paths.hidden),
     ]
     # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
     mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
@@ -64,9 +64,9 @@ def bubblewrap_command(
         *("--ro-bind", "/", "/"),
         *(argument for _, arguments in mounts for argument in arguments),
         # Not before, since what lies below has to be mounted somewhere.
-        *(word for path in _list_sealed(ground) for word in ("--remount-ro", path)),
+        *(word for path in _list_sealed(paths) for word in ("--remount-ro", path)),
         # It may be closed to a root who has given up its rights.
-        *("--chdir", "/" if becomes_user else ground.cwd),
+        *("--chdir", "/" if becomes_user else paths.cwd),
         *(["--seccomp", str(FILTER_FD)] if filtered else []),
         "--",
     ]
@@ -99,35 +99,35 @@ def _hide(path: str, unreadable: str) -> list[str]:
     return ["--ro-bind", unreadable, path]
 
 
-def _list_sealed(ground: PolicyPaths) -> Iterator[str]:
+def _list_sealed(paths: PolicyPaths) -> Iterator[str]:
     """Name the folders in which nothing may be made, and the settings that root could change."""
     yield from ("/dev", "/proc", "/run")
-    yield from filter(os.path.isdir, ground.hidden)
+    yield from filter(os.path.isdir, paths.hidden)
 
 
-def _list_above(paths: Iterable[str], ground: PolicyPaths) -> Iterator[str]:
+def _list_above(names: Iterable[str], paths: PolicyPaths) -> Iterator[str]:
     """Name the folders on the way to a path in what is empty inside.
 
     Bubblewrap would make them for its own user alone, and the command may be another's.
     """
-    empty = _list_empty(ground)
-    parents = dict.fromkeys(parent for path in paths for parent in Path(path).parents)
+    empty = _list_empty(paths)
+    parents = dict.fromkeys(parent for path in names for parent in Path(path).parents)
     return (str(each) for each in parents if is_below(str(each), empty) and str(each) not in empty)
 
 
-def _list_empty(ground: PolicyPaths) -> tuple[str, ...]:
+def _list_empty(paths: PolicyPaths) -> tuple[str, ...]:
     """Name the folders that hold nothing inside but what is mounted there."""
-    return ("/run", "/dev/shm", TEMPORARY, *ground.hidden)  # noqa: S108
+    return ("/run", "/dev/shm", TEMPORARY, *paths.hidden)  # noqa: S108
 
 
-def _list_shown(ground: PolicyPaths, *, network: bool) -> Iterator[str]:
+def _list_shown(paths: PolicyPaths, *, network: bool) -> Iterator[str]:
     """Name what must be seen although its folder is not; what may be written is seen anyway."""
-    names = [*ground.shown, ground.cwd]
+    names = [*paths.shown, paths.cwd]
     if network:
         names.append(os.path.realpath("/etc/resolv.conf"))
-    covered = _list_empty(ground)
+    covered = _list_empty(paths)
     for path in map(os.path.realpath, names):
-        if not is_below(path, covered) or is_below(path, ground.writable):
+        if not is_below(path, covered) or is_below(path, paths.writable):
             continue
         if os.path.exists(path):
             yield path
@@ -138,12 +138,12 @@ def _list_shown(ground: PolicyPaths, *, network: bool) -> Iterator[str]:
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
-def seatbelt_profile(ground: PolicyPaths, temporary: str, *, network: bool) -> str:
+def seatbelt_profile(paths: PolicyPaths, temporary: str, *, network: bool) -> str:
     """Return the profile of a command: of several lines that fit, the last one counts.
 
     Example:
-        >>> ground = PolicyPaths("/ws", ("/ws",), ("/ws/.git",), ("/ws/secret",), ())
-        >>> print(seatbelt_profile(ground, "/private/tmp/x", network=False))
+        >>> paths = PolicyPaths("/ws", ("/ws",), ("/ws/.git",), ("/ws/secret",), ())
+        >>> print(seatbelt_profile(paths, "/private/tmp/x", network=False))
         (version 1)
         (allow default)
         (deny file-write*)
@@ -157,20 +157,20 @@ def seatbelt_profile(ground: PolicyPaths, temporary: str, *, network: bool) -> s
         (deny mach-lookup (global-name "com.apple.coreservices.launchservicesd"))
         (deny network*)
     """
-    return "\n".join(_lines(ground, temporary, network=network))
+    return "\n".join(_lines(paths, temporary, network=network))
 
 
-def _lines(ground: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str]:
+def _lines(paths: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str]:
     yield "(version 1)"
     yield "(allow default)"
     yield "(deny file-write*)"
     devices = " ".join(f'(literal "/dev/{name}")' for name in ("null", "zero", "tty"))
     yield f"(allow file-write* {devices})"
     rules = [
-        *((path, "allow file-read* file-write*") for path in (*ground.writable, temporary)),
-        *((path, "allow file-read*") for path in ground.shown if ground.hidden),
-        *((path, "deny file-write*") for path in ground.protected),
-        *((path, "deny file-read* file-write*") for path in ground.hidden),
+        *((path, "allow file-read* file-write*") for path in (*paths.writable, temporary)),
+        *((path, "allow file-read*") for path in paths.shown if paths.hidden),
+        *((path, "deny file-write*") for path in paths.protected),
+        *((path, "deny file-read* file-write*") for path in paths.hidden),
     ]
     # What lies deeper comes later, so that the most specific counts.
     rules.sort(key=lambda rule: len(Path(rule[0]).parts))

@@ -1,7 +1,11 @@
-from greenroom.session.agent_session import AgentSession as AgentSession
-from greenroom.session.branches import Branch as Branch, checkpoints_after as checkpoints_after
+from greenroom.session.agent_session import (
+    AgentSession as AgentSession,
+    SessionStatistics as SessionStatistics,
+)
+from greenroom.session.conversation import Conversation as Conversation
 from greenroom.session.description import (
     FORKED_FROM as FORKED_FROM,
+    Description as Description,
     Origin as Origin,
     SessionMetadata as SessionMetadata,
     decode_metadata as decode_metadata,
@@ -9,6 +13,7 @@ from greenroom.session.description import (
     in_utc as in_utc,
 )
 from greenroom.session.entries import (
+    LONGEST_RECORD as LONGEST_RECORD,
     MessageEntry as MessageEntry,
     OpenQuestion as OpenQuestion,
     decode_entries as decode_entries,
@@ -25,18 +30,31 @@ from greenroom.session.history import (
     read_on as read_on,
     read_page as read_page,
 )
-from greenroom.session.in_memory_store import MemoryStore as MemoryStore
+from greenroom.session.journal import Durability as Durability, Journal as Journal
 from greenroom.session.pairing import (
     WENT_ON as WENT_ON,
     is_stand_in as is_stand_in,
     may_have_run as may_have_run,
     unanswered as unanswered,
 )
+from greenroom.session.past_sessions import (
+    SearchHit as SearchHit,
+    SearchReport as SearchReport,
+    SessionSearch as SessionSearch,
+    archive_session as archive_session,
+    delete_session as delete_session,
+    descendants as descendants,
+    read_branches as read_branches,
+    read_decisions as read_decisions,
+    read_last as read_last,
+    read_tree_used as read_tree_used,
+    search_sessions as search_sessions,
+    unarchive_session as unarchive_session,
+)
 from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
 from greenroom.session.store import (
-    Durability as Durability,
-    MemoryStoreStatistics as MemoryStoreStatistics,
-    SessionStatistics as SessionStatistics,
+    InMemoryStore as InMemoryStore,
+    InMemoryStoreStatistics as InMemoryStoreStatistics,
     SessionStore as SessionStore,
     SessionWriter as SessionWriter,
     StoredPage as StoredPage,
@@ -46,10 +64,4 @@ from greenroom.session.store import (
     fenced_error as fenced_error,
     locked_error as locked_error,
 )
-from greenroom.session.stored_sessions import (
-    SearchHit as SearchHit,
-    SearchReport as SearchReport,
-    SessionSearch as SessionSearch,
-    descendants as descendants,
-)
-from greenroom.session.transcript import LONGEST_RECORD as LONGEST_RECORD
+from greenroom.session.transcript import Branch as Branch, checkpoints_after as checkpoints_after

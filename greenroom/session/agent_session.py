@@ -1,42 +1,57 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
+import copy
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
 from greenroom.core import (
+    JSON,
     SUMMARY,
     Message,
-    PermissionRecord,
-    SessionNotFoundError,
+    ToolUseBlock,
     Used,
     check_session_id,
     clock as wall_clock,
     new_id,
 )
-from greenroom.session.branches import Branch, as_left, branches
-from greenroom.session.description import FORKED_FROM, Origin, SessionMetadata
-from greenroom.session.entries import decisions
+from greenroom.session.conversation import Conversation
+from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
+from greenroom.session.entries import OpenQuestion
 from greenroom.session.file_store import default_store
-from greenroom.session.history import Page
+from greenroom.session.history import RepairReport
+from greenroom.session.journal import Durability, Journal
 from greenroom.session.store import SessionStore, unknown_error
-from greenroom.session.stored_conversation import StoredConversation
-from greenroom.session.stored_sessions import (
-    SearchReport,
-    delete_session,
-    listable,
-    search_sessions,
-    set_archived,
-)
+from greenroom.session.transcript import replay_branch
 
 
-class AgentSession(StoredConversation):
+@dataclass(frozen=True)
+class SessionStatistics:
+    """A look at one session.
+
+    Attributes:
+        messages: messages in the conversation.
+        unsaved: entries (messages, rewinds, answers and notes about calls) that no save has stored.
+        is_open: whether the session holds its writer lock.
+    """
+
+    messages: int
+    unsaved: int
+    is_open: bool
+
+
+class AgentSession:
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
 
     Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
     agent that runs holds the session open, so that nobody else writes it; a short program need
     not, since `save` takes the lock for itself.
+
+    It has three parts, for code that works on sessions as the runtime does: its `description` (who
+    it is, and whose child), its `conversation` (what is said and done) and its `journal` (what of
+    that is stored). What most programs need of them is offered here.
 
     Example:
         >>> from greenroom import Message
@@ -45,6 +60,12 @@ class AgentSession(StoredConversation):
         >>> [message.text for message in session.history]
         ['hello']
     """
+
+    def __init__(self, record: SessionMetadata, store: SessionStore | None = None) -> None:
+        """Begin with this description, and without a message; see `new` and `load`."""
+        self.description = Description(record)
+        self.conversation = Conversation(self.description.touch)
+        self.journal = Journal(self.description, self.conversation, store)
 
     @classmethod
     def new(
@@ -76,7 +97,7 @@ class AgentSession(StoredConversation):
             InvalidSessionIdError: an id given is none.
         """
         session = cls.new(agent_type, session_id=session_id, store=store)
-        session.adopt(parent_session_id, parent_tool_use_id)
+        session.description.set_parent(parent_session_id, parent_tool_use_id)
         return session
 
     @classmethod
@@ -104,31 +125,9 @@ class AgentSession(StoredConversation):
         if stored.metadata is None:
             raise unknown_error(session_id, store, has_history=bool(stored.history.end.lines))
         session = cls(stored.metadata, store)
-        session.keep_open = keep_open
-        session._become(stored)
+        session.conversation.keep_open = keep_open
+        session.journal.start_from(stored)
         return session
-
-    @classmethod
-    async def read_last(
-        cls, session_id: str, count: int, *, store: SessionStore | None = None
-    ) -> Page:
-        """Read the last `count` messages of a session, without reading what precedes them.
-
-        They are the end of the `history` that `load` gives, as it is stored: a call without a result
-        stays one. Nothing is locked or repaired. What is read is verified; damage in front of it is
-        not noticed.
-
-        Raises:
-            ValueError: `count` is less than 1.
-            SessionNotFoundError: the store holds no such session.
-            SessionCorruptError: it is damaged there, but for its last line.
-            SessionStorageError: it can't be read.
-        """
-        store = store or default_store()
-        found = await store.read_last(check_session_id(session_id), count)
-        if found.metadata is None:
-            raise unknown_error(session_id, store)
-        return found.page
 
     @classmethod
     async def list_all(
@@ -141,68 +140,238 @@ class AgentSession(StoredConversation):
         Raises:
             SessionStorageError: the store can't be read.
         """
-        return listable(await (store or default_store()).list_all(), archived=archived)
-
-    @classmethod
-    async def search(
-        cls,
-        text: str,
-        *,
-        store: SessionStore | None = None,
-        limit: int = 20,
-        archived: bool = False,
-    ) -> SearchReport:
-        """Find the sessions in whose title, messages or tool calls a text stands, in any case.
-
-        The last changed come first; at most `limit` of them are found. One history is read at a
-        time. `SessionSearch` finds them one by one, and says what is looked at.
-
-        Raises:
-            ValueError: the text is empty.
-            SessionStorageError: the store can't be read.
-        """
-        place = store or default_store()
-        return await search_sessions(text, place, limit=limit, archived=archived)
-
-    @classmethod
-    async def archive(cls, session_id: str, *, store: SessionStore | None = None) -> None:
-        """Put a session out of the lists and searches; it can be loaded and gone on with as before.
-
-        Its description says so, in the key `archived` of its metadata; its time stays as it was.
-
-        Raises:
-            SessionNotFoundError: the store holds no such session.
-            SessionLockedError: it is being written.
-            SessionCorruptError: it is damaged before its end.
-            SessionStorageError: the disk refused.
-        """
-        await set_archived(session_id, store or default_store(), archived=True)
-
-    @classmethod
-    async def unarchive(cls, session_id: str, *, store: SessionStore | None = None) -> None:
-        """Let lists show a session again; raises what `archive` raises."""
-        await set_archived(session_id, store or default_store(), archived=False)
-
-    @classmethod
-    async def delete(
-        cls, session_id: str, *, store: SessionStore | None = None, children: bool = False
-    ) -> None:
-        """Remove a session for good, with all that lies in its folder; durable when it returns.
-
-        A crash in the middle leaves it whole or gone. With `children`, the sessions that it started
-        go first, and theirs; where one of them is being written, those before it are gone and the
-        session itself is not. Without, they stay. Who loaded it before can't save it any more.
-
-        Raises:
-            SessionNotFoundError: the store holds no such session.
-            SessionLockedError: it is being written, here or in another process.
-            SessionStorageError: the disk refused; the session is whole, or it is gone and the error
-                names what of it is left.
-        """
-        await delete_session(session_id, store or default_store(), children=children)
+        found = await (store or default_store()).list_all()
+        return [each for each in found if archived or not each.is_archived]
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
+
+    def statistics(self) -> SessionStatistics:
+        """Return figures about the conversation and what of it is stored."""
+        conversation = self.conversation
+        messages, unsaved = len(conversation.transcript), len(conversation.pending)
+        return SessionStatistics(messages, unsaved, self.journal.is_open)
+
+    # -- who it is
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.description.record.session_id
+
+    @property
+    def agent_type(self) -> str:
+        """What kind of agent it belongs to, such as "coder"."""
+        return self.description.record.agent_type
+
+    @property
+    def parent_session_id(self) -> str | None:
+        """The session that started this one, or None."""
+        return self.description.record.parent_session_id
+
+    @property
+    def parent_tool_use_id(self) -> str | None:
+        """The parent's tool call that started it, or None."""
+        return self.description.record.parent_tool_use_id
+
+    @property
+    def child_session_ids(self) -> tuple[str, ...]:
+        """The sessions that this one started, in order."""
+        return self.description.record.child_session_ids
+
+    @property
+    def forked_from(self) -> Origin | None:
+        """Where it was forked from another session, or None."""
+        return self.description.record.forked_from
+
+    @property
+    def model(self) -> str:
+        """The model last used, empty before the first."""
+        return self.description.record.model
+
+    @property
+    def provider(self) -> str:
+        """The provider last used, empty before the first."""
+        return self.description.record.provider
+
+    def set_model(self, provider: str, model: str) -> None:
+        """Record which model answers now."""
+        self.description.set_model(provider, model)
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, aware and in UTC."""
+        return self.description.record.created_at
+
+    @property
+    def updated_at(self) -> datetime:
+        """When it was last changed, aware and in UTC."""
+        return self.description.record.updated_at
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        """The programmer's own values, as a copy; `set_metadata` changes them."""
+        return copy.deepcopy(self.description.record.metadata)
+
+    def get_metadata(self, key: str) -> object:
+        """Return a copy of the value kept under a key, or None."""
+        return copy.deepcopy(self.description.record.metadata.get(key))
+
+    def set_metadata(self, key: str, value: object) -> None:
+        """Keep a JSON value under a key; it is copied.
+
+        Raises:
+            InvalidJSONError: it is not a JSON value; the message names the key.
+        """
+        self.description.set_value(key, value)
+
+    # -- what is said and done
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The conversation in order; the same tuple until it changes."""
+        return self.conversation.transcript.messages
+
+    @property
+    def used(self) -> Used:
+        """What it has used since it was made, as far as it is on record; rewound parts count too.
+
+        Replies count that a model has written, and calls of tools that started. What a fork was
+        copied from was paid there, and what subagents use is on record in their own sessions.
+        """
+        return self.conversation.transcript.expenses.used
+
+    @property
+    def unstarted(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that were requested, and never started nor were answered.
+
+        Where the session was loaded with `keep_open`, they are what an earlier process left open.
+        """
+        return self.conversation.transcript.unstarted
+
+    @property
+    def open_questions(self) -> tuple[OpenQuestion, ...]:
+        """What a person was asked about the `unstarted` calls, by this process or an earlier one."""
+        return tuple(self.conversation.open_questions.values())
+
+    def add_message(self, message: Message) -> None:
+        """Add a message to the conversation, in memory; one without an id or a time gets them.
+
+        Raises:
+            TypeError: it is not a `Message`.
+            InvalidJSONError: the message holds something that can't be stored.
+        """
+        self.conversation.add_message(message)
+
+    def mark_tools_started(self, ids: Iterable[str]) -> None:
+        """Record that these calls of the last reply start; save it before they do."""
+        self.conversation.mark_tools_started(ids)
+
+    def add_record(self, kind: str, value: object) -> None:
+        """Keep a JSON value of your own beside the conversation, in memory; the next save stores it.
+
+        It is copied, committed together with the messages, and never sent to a model. It belongs to
+        the place where it was written: a rewind to before that takes it away, a fork from behind it
+        copies it, a compaction leaves it alone. Plans and the steps of a workflow are such records.
+
+        Args:
+            kind: what kind of value it is, such as "plan.step"; the words are yours.
+            value: at most 256 KB as JSON.
+
+        Raises:
+            TypeError: the kind is not a text, or empty.
+            InvalidJSONError: the value is not JSON.
+            SessionError: it is too long.
+
+        Example:
+            >>> from greenroom import AgentSession
+            >>> session = AgentSession.new("coder")
+            >>> session.add_record("plan.step", {"id": "draft", "status": "done"})
+            >>> session.records("plan.step")
+            ({'id': 'draft', 'status': 'done'},)
+        """
+        self.conversation.add_record(kind, value)
+
+    def records(self, kind: str) -> tuple[JSON, ...]:
+        """Return copies of the values that `add_record` has kept under a kind, oldest first."""
+        return tuple(self.conversation.transcript.records.values(kind))
+
+    def last_record(self, kind: str) -> JSON:
+        """Return a copy of the newest value under a kind, None where there is none; no other is read."""
+        return self.conversation.transcript.records.last(kind)
+
+    # -- its place in a store
+
+    @property
+    def store(self) -> SessionStore | None:
+        """The store it was given, or came to use by default; None before that."""
+        return self.journal.store
+
+    @property
+    def repair(self) -> RepairReport | None:
+        """What was found torn at the history's end, when it was loaded or opened; else None."""
+        return self.journal.repair
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `save` would have nothing to write."""
+        return self.journal.is_saved
+
+    @property
+    def durability(self) -> Durability:
+        """Which of its saves a power cut can't take back: at every "step", every "turn", or "none".
+
+        Every save survives the process, whatever this says. With "turn", a save while calls wait for
+        their results is not synced, and the one at the turn's end makes all of it durable; with
+        "none" it is left to the system, which takes half a minute or so. It is not stored: set it on
+        the session, new or loaded; a fork takes it over.
+        """
+        return self.journal.durability
+
+    @durability.setter
+    def durability(self, value: Durability) -> None:
+        self.journal.durability = value
+
+    async def open(self) -> None:
+        """Become the session's only writer until `close`; a torn end is set aside.
+
+        Raises:
+            SessionLockedError: another writer has it; `pid` says which process.
+            SessionExistsError: this session is new, and its id is taken.
+            SessionNotFoundError: it was removed.
+            SessionCorruptError: it is damaged before its end.
+            SessionStorageError: the disk refused.
+            SessionError: it was changed in the store and in memory, since it was loaded.
+        """
+        await self.journal.open()
+
+    async def close(self) -> None:
+        """Let another writer have it; cancellation waits. What is not saved stays in memory.
+
+        Raises:
+            SessionStorageError: the disk refused; the lock is let go all the same.
+        """
+        await self.journal.close()
+
+    async def save(self, *, flush: bool = True) -> None:
+        """Store all that is pending, as one commit; durable when it returns, see `durability`.
+
+        A new session that begins long takes several lines; it is stored once the last of them is.
+        Without `flush` it survives this process, and a power cut from the next save on. A session
+        with nothing on record, no metadata and no children is not stored. If it fails, all stays
+        pending, and a later save may succeed; after a failed sync only once it is closed and opened
+        again. What was stored though its save failed, as behind a lost connection, is not stored twice.
+        Calls that wait for a save in another task share the next one, and return together.
+
+        Raises:
+            SessionLockedError: another writer has it.
+            SessionExistsError: this session is new, and its id is taken.
+            SessionStorageError: the disk refused.
+            SessionError: it was changed in the store since it was loaded.
+        """
+        await self.journal.save(flush=flush)
+
+    # -- going back, and going on from something else
 
     async def fork(self, at: int | None = None, *, branch: int | None = None) -> "AgentSession":
         """Make and save a new session that begins with this one's first `at` messages, or all.
@@ -215,17 +384,17 @@ class AgentSession(StoredConversation):
             SessionCorruptError: a branch is asked for, and what is stored is damaged.
             SessionStorageError: the disk refused.
         """
-        past = self._transcript
+        past = self.conversation.transcript
         if branch is not None:
-            past = await self._from_entries(lambda entries: as_left(entries, branch))
+            past = await self.journal.read_entries(lambda entries: replay_branch(entries, branch))
+        at = len(past) if at is None else at
         fork = AgentSession.new(self.agent_type, store=self.store)
         fork.durability = self.durability
-        fork._transcript = past.until(len(past.messages) if at is None else at)
-        origin = Origin(self.session_id, len(fork.history), past.branch)
-        fork.pair_tool_uses()
+        fork.conversation.begin_with(past.entries_until(at))
         fork.set_model(self.provider, self.model)
-        kept = {key: value for key, value in self.metadata.items() if key != "archived"}
-        fork._touch(metadata={**kept, FORKED_FROM: msgspec.structs.asdict(origin)})
+        values = {key: value for key, value in self.metadata.items() if key != "archived"}
+        origin = msgspec.structs.asdict(Origin(self.session_id, at, past.branch))
+        fork.description.touch(metadata={**values, FORKED_FROM: origin})
         await fork.save()
         return fork
 
@@ -236,9 +405,7 @@ class AgentSession(StoredConversation):
             SessionError: there are fewer messages.
             SessionStorageError: the disk refused.
         """
-        self._transcript.rewind(to)
-        self._transcript.pair("interrupted")
-        self._touch()
+        self.conversation.rewind(to)
         await self.save()
 
     async def compact(self, summary: Message | str, keep: int) -> None:
@@ -255,8 +422,7 @@ class AgentSession(StoredConversation):
             SessionStorageError: the disk refused.
         """
         first = Message.user(summary, sender=SUMMARY) if isinstance(summary, str) else summary
-        self._transcript.compact(first, keep)
-        self._touch()
+        self.conversation.compact(first, keep)
         await self.save()
 
     async def rewrite(self, messages: Iterable[Message]) -> None:
@@ -276,56 +442,5 @@ class AgentSession(StoredConversation):
             await session.rewrite(message for message in session.history if message.text)
             ```
         """
-        self._transcript.rewrite(tuple(messages))
-        self._touch()
+        self.conversation.rewrite(tuple(messages))
         await self.save()
-
-    async def tree_used(self) -> Used:
-        """Return what it and all sessions below it have used on record, detached subagents' too.
-
-        Their histories are read from its store; one that is not there, such as of a subagent that
-        never said anything, counts nothing.
-
-        Raises:
-            SessionCorruptError: one of them is damaged.
-            SessionStorageError: one of them can't be read.
-        """
-        used, below, seen = self.used, list(self.child_session_ids), {self.session_id}
-        while below:
-            id_ = below.pop()
-            if id_ not in seen:
-                seen.add(id_)
-                with suppress(SessionNotFoundError):
-                    child = await AgentSession.load(id_, store=self.store)
-                    used += child.used
-                    below += child.child_session_ids
-        return used
-
-    async def branches(self) -> tuple[Branch, ...]:
-        """Return all that was ever said: this conversation last, before it those that were left.
-
-        Rewinds leave branches, and so do compactions and rewrites. They are read from the store, with what is
-        unsaved after them; nothing of it stays in memory.
-
-        Raises:
-            SessionNotFoundError: the session was removed.
-            SessionCorruptError: what is stored is damaged.
-            SessionStorageError: it can't be read.
-            SessionError: less is stored than there was.
-        """
-        return await self._from_entries(branches)
-
-    async def decisions(self) -> tuple[PermissionRecord, ...]:
-        """Return what was decided about this session's tool calls, in order; all that ever was.
-
-        A rewind or a compaction takes none of it away. What subagents did is on record in their own
-        sessions, and a fork begins with nothing: it has decided nothing yet. They are read from the
-        store, with what is unsaved after them; nothing of it stays in memory.
-
-        Raises:
-            SessionNotFoundError: the session was removed.
-            SessionCorruptError: what is stored is damaged.
-            SessionStorageError: it can't be read.
-            SessionError: less is stored than there was, or it is of a newer version.
-        """
-        return await self._from_entries(decisions)

@@ -1,49 +1,144 @@
-"""A session's messages and the changes to them, in memory: what is said, called and answered."""
+"""A conversation in memory: what is added to it, and which of that waits for a commit.
 
-from collections.abc import Iterable, Mapping
+An entry is proved when it is added and not when it is saved: what could not be written, or not be read
+again, is refused at its source and never stands in the way of what comes behind it. From there on it is
+
+    pending    in memory alone; a crash loses it
+    offered    handed to a commit that has not returned, or has failed: it may be stored or not
+    stored     in the store, and no longer kept here in its encoded form
+
+`committing` offers the first entries that are pending. If its block raises, as where a cancel falls into
+it or a connection is lost behind the commit, they stay both pending and offered, until `settle` is told
+what the store holds: then they are stored, or merely pending again. Nothing that is added meanwhile gets
+in between, since additions go to the end.
+
+`mark_tools_started` may be taken back while it is pending. While it is offered it may be stored as well,
+so it is only noted as withdrawn, and `settle` removes it where it turns out not to be stored.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 
 from msgspec.structs import asdict
 
-from greenroom.core import JSON, Checkpoint, Message, PermissionRecord, ToolUseBlock, Used
-from greenroom.session.description import Description, SessionMetadata
+from greenroom.core import Checkpoint, Message, PermissionRecord, ToolUseBlock
 from greenroom.session.entries import (
     QUESTION,
     CheckpointEntry,
+    CompactionEntry,
     CopiedEntry,
+    Entry,
     GrantEntry,
     MessageEntry,
     OpenQuestion,
+    PendingEntry,
     RevokeEntry,
+    RewindEntry,
+    RewriteEntry,
     ToolsStartedEntry,
     decision_entry,
     open_questions,
+    prove,
+    record_entry,
 )
-from greenroom.session.transcript import Transcript, record_entry
+from greenroom.session.pairing import answer_calls, check_summary, count_kept, unanswered
+from greenroom.session.transcript import Transcript
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class Conversation(Description):
-    """The part of a session that `history.jsonl` holds, in memory, with its description."""
+class Conversation:
+    """The messages of a session and what stands beside them, with the entries that are not stored."""
 
-    def __init__(self, record: SessionMetadata) -> None:
-        """Begin with this description, and without a message."""
-        super().__init__(record)
-        self._transcript = Transcript()
+    def __init__(self, touch: Callable[[], None]) -> None:
+        """Begin without a message; `touch` is called with every change."""
+        self._touch = touch
         self.keep_open = False
         """Whether calls that never started stay open where an agent ends, for another to ask again."""
+        self._begin(())
+
+    def _begin(self, entries: Iterable[Entry]) -> None:
+        self.transcript = Transcript(entries)
+        """What all entries add up to, stored or not."""
+        self.pending: list[PendingEntry] = []
+        """The entries that no commit is known to have stored, in order."""
+        self._offered = 0  # how many of these the commit has that was begun last
+        self._is_writing = False
+        # The last `mark_tools_started`, and how many calls it names.
+        self._start: PendingEntry | None = None
+        self._starting = 0
+        self._is_withdrawn = False
+
+    def restore(self, entries: Iterable[Entry]) -> None:
+        """Go on from what is stored; calls that were cut off are answered, which is pending then."""
+        self._begin(entries)
+        self._pair("interrupted", keep_unstarted=self.keep_open)
+
+    def begin_with(self, entries: Sequence[Entry]) -> None:
+        """Begin with the entries of another conversation, all pending here, and pair its calls."""
+        self._begin(entries)
+        self.pending += entries  # proved when they were added there, so they can wait for a thread
+        self.pair_tool_uses()
 
     @property
-    def history(self) -> tuple[Message, ...]:
-        """The conversation in order; the same tuple until it changes."""
-        return self._transcript.messages
+    def stored(self) -> int:
+        """How many entries are known to be stored, not counting those that tell the format."""
+        return self.transcript.count - len(self.pending)
 
     @property
-    def used(self) -> Used:
-        """What it has used since it was made, as far as it is on record; rewound parts count too.
+    def is_waiting(self) -> bool:
+        """Whether a call of the last reply has no result, and is to get one in this process."""
+        is_left = self.keep_open and bool(self.transcript.unstarted)
+        return not is_left and bool(self.transcript.open_calls)
 
-        Replies count that a model has written, and calls of tools that started. What a fork was
-        copied from was paid there, and what subagents use is on record in their own sessions.
+    # -- what is added
+
+    def add_message(self, message: Message) -> None:
+        """Add a message; one without an id or a time gets them.
+
+        Raises:
+            TypeError: it is not a `Message`.
+            InvalidJSONError: it holds something that can't be stored.
         """
-        return self._transcript.expenses.used
+        self._add(MessageEntry(_check_message(message).stamped()))
+
+    def copy_messages(self, messages: Iterable[Message]) -> None:
+        """Add messages that were said elsewhere, as they are, and note that they were paid for there.
+
+        Their calls without a result are answered as if they had started, since nobody can tell.
+
+        Raises:
+            InvalidJSONError: one holds something that can't be stored.
+        """
+        for message in messages:
+            self._queue(MessageEntry(message))
+        self.mark_tools_started(unanswered(self.transcript.messages))
+        self.pair_tool_uses()
+        self._add(CopiedEntry())
+
+    def add_decision(self, record: PermissionRecord) -> None:
+        """Record what was decided about a tool call; no rewind takes it back.
+
+        Raises:
+            TypeError: it is not a `PermissionRecord`.
+            InvalidJSONError: it holds something that can't be stored.
+        """
+        if not isinstance(record, PermissionRecord):
+            raise TypeError(f"{record!r} is not a PermissionRecord")
+        self._add(decision_entry(record))
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Record what calls are about to do to files, or under the same id what they have done.
+
+        Raises:
+            InvalidJSONError: a path in it can't be stored.
+        """
+        self._add(CheckpointEntry(checkpoint))
+
+    def add_record(self, kind: str, value: object) -> None:
+        """Keep a JSON value of a program's; see `AgentSession.add_record`."""
+        self._add(record_entry(kind, value))
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
@@ -52,122 +147,27 @@ class Conversation(Description):
         `PermissionManager.bind_session` reads and adds them. The same tuple until they change; a
         rewind to before an answer, or just to where it was given, takes its rules away.
         """
-        return self._transcript.grants.rules
-
-    @property
-    def unstarted(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that were requested, and never started nor were answered.
-
-        Where the session was loaded with `keep_open`, they are what an earlier process left open.
-        """
-        return self._transcript.unstarted
-
-    @property
-    def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """What a person was asked about the `unstarted` calls, by this process or an earlier one."""
-        return tuple(self._open_questions.values())
-
-    @property
-    def _open_questions(self) -> dict[str, OpenQuestion]:
-        records = self._transcript.records_since_reply(QUESTION)
-        return open_questions(records, (call.id for call in self.unstarted))
-
-    def add_message(self, message: Message) -> None:
-        """Add a message to the conversation, in memory; one without an id or a time gets them.
-
-        Raises:
-            TypeError: it is no `Message`.
-            InvalidJSONError: the message holds something that can't be stored.
-        """
-        if not isinstance(message, Message):
-            raise TypeError(
-                f"{message!r} is no message: write Message.user(…) or Message.assistant(…)"
-            )
-        self._transcript.add(MessageEntry(message.stamped()))
-        self._touch()
-
-    def add_decision(self, record: PermissionRecord) -> None:
-        """Record what was decided about a tool call, in memory; the next save stores it.
-
-        It is about the call and no part of the conversation: no rewind takes it back.
-
-        Raises:
-            TypeError: it is no `PermissionRecord`.
-            InvalidJSONError: it holds something that can't be stored.
-        """
-        if not isinstance(record, PermissionRecord):
-            raise TypeError(f"{record!r} is no PermissionRecord")
-        self._transcript.add(decision_entry(record))
-        self._touch()
-
-    def mark_tools_started(self, ids: Iterable[str]) -> None:
-        """Record that these calls of the last reply start; save it before they do."""
-        if started := tuple(ids):
-            self._transcript.add(ToolsStartedEntry(started))
-            self._touch()
-
-    def withdraw_tools_started(self) -> None:
-        """Take back an unsaved `mark_tools_started`: the calls did not start after all."""
-        self._transcript.withdraw_started()
+        return self.transcript.grants.rules
 
     def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
-        """Record the rules of a person's answer, in memory; the next save stores them.
+        """Record the rules of a person's answer.
 
         Raises:
-            InvalidJSONError: a rule is no JSON object.
+            InvalidJSONError: a rule is not a JSON object.
         """
         if added := tuple(rules):
-            self._transcript.add(GrantEntry(added))
-            self._touch()
+            self._add(GrantEntry(added))
 
     def revoke_grants(self) -> None:
         """Record that none of the answers so far holds any longer; no rewind brings one back."""
         if self.grants:
-            self._transcript.add(RevokeEntry())
-            self._touch()
+            self._add(RevokeEntry())
 
-    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Record what calls are about to do to files, or under the same id what they have done.
-
-        Raises:
-            InvalidJSONError: a path in it can't be stored.
-        """
-        self._transcript.add(CheckpointEntry(checkpoint))
-        self._touch()
-
-    def add_record(self, kind: str, value: object) -> None:
-        """Keep a JSON value of your own beside the conversation, in memory; the next save stores it.
-
-        It is copied, committed together with the messages, and never sent to a model. It belongs to
-        the place where it was written: a rewind to before that takes it away, a fork from behind it
-        copies it, a compaction leaves it alone. Plans and the steps of a workflow are such records.
-
-        Args:
-            kind: what kind of value it is, such as "plan.step"; the words are yours.
-            value: at most 256 KB as JSON.
-
-        Raises:
-            TypeError: the kind is not a text, or empty.
-            InvalidJSONError: the value is not JSON.
-            SessionError: it is too long.
-
-        Example:
-            >>> from greenroom import AgentSession
-            >>> session = AgentSession.new("coder")
-            >>> session.add_record("plan.step", {"id": "draft", "status": "done"})
-            >>> session.records("plan.step")
-            ({'id': 'draft', 'status': 'done'},)
-        """
-        self._transcript.add(record_entry(kind, value))
-        self._touch()
-
-    def records(self, kind: str) -> tuple[JSON, ...]:
-        """Return copies of the values that `add_record` has kept under a kind, oldest first."""
-        return tuple(self._transcript.records.values(kind))
-
-    def last_record(self, kind: str) -> JSON:
-        """Return a copy of the newest value under a kind, None where there is none; no other is read."""
-        return self._transcript.records.last(kind)
+    @property
+    def open_questions(self) -> dict[str, OpenQuestion]:
+        """What a person was asked about the calls that have not started, by the call's id."""
+        records = self.transcript.records_since_reply(QUESTION)
+        return open_questions(records, (call.id for call in self.transcript.unstarted))
 
     def add_question(self, question: OpenQuestion) -> bool:
         """Record what a person is asked about an unstarted call, unless it is on record already.
@@ -175,29 +175,139 @@ class Conversation(Description):
         Returns:
             Whether it is about such a call: then a save keeps the question over this process.
         """
-        if all(call.id != question.tool_use_id for call in self.unstarted):
+        if all(call.id != question.tool_use_id for call in self.transcript.unstarted):
             return False
-        if self._open_questions.get(question.tool_use_id) != question:
+        if self.open_questions.get(question.tool_use_id) != question:
             self.add_record(QUESTION, asdict(question))
         return True
 
-    def mark_copied(self) -> None:
-        """Record that all until here was copied from another session, which has paid for it."""
-        self._transcript.add(CopiedEntry())
-        self._touch()
+    # -- calls and their results
+
+    def mark_tools_started(self, ids: Iterable[str]) -> None:
+        """Record that these calls of the last reply start; to be saved before they do."""
+        if started := tuple(ids):
+            self._add(ToolsStartedEntry(started))
+            self._start, self._starting = self.pending[-1], len(started)
+
+    def withdraw_tools_started(self) -> None:
+        """Take back the record that calls of the last reply start, unless it is being committed."""
+        is_last = bool(self.pending) and self.pending[-1] is self._start
+        is_offered = len(self.pending) <= self._offered
+        if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
+            return
+        self.transcript.withdraw_start(self._starting)
+        self._is_withdrawn = is_offered
+        if not is_offered:
+            self._drop_start()
 
     def pair_tool_uses(
         self,
         reason: str = "interrupted",
-        told: Mapping[str, str] | None = None,
+        outputs: Mapping[str, str] = _NOTHING,
         *,
         keep_unstarted: bool = False,
     ) -> tuple[str, ...]:
         """Answer each call of the last reply that has no result, in one message; return their ids.
 
-        Each answer is an error that names the reason, whether the call had started, and what it had
-        `told` until then. With `keep_unstarted` calls stay open that had not.
+        Each answer is an error that names the reason, whether the call had started, and its output
+        until then. With `keep_unstarted` calls stay open that had not.
         """
-        if ids := self._transcript.pair(reason, told or {}, keep_unstarted=keep_unstarted):
+        if ids := self._pair(reason, outputs, keep_unstarted=keep_unstarted):
             self._touch()
         return ids
+
+    def _pair(
+        self, reason: str, outputs: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool
+    ) -> tuple[str, ...]:
+        waiting: tuple[ToolUseBlock, ...] = self.transcript.open_calls
+        started = self.transcript.started if waiting else ()
+        ids = tuple(call.id for call in waiting if not keep_unstarted or call.id in started)
+        if ids:
+            self._queue(MessageEntry(answer_calls(ids, started, reason, outputs)))
+        if len(ids) == len(waiting):
+            self.transcript.settle()
+        return ids
+
+    # -- going back, and going on from something else
+
+    def rewind(self, to: int) -> None:
+        """Go back to the first `to` messages, and answer what then has no result.
+
+        Raises:
+            SessionError: there are fewer messages.
+        """
+        self.transcript.check_place(to)
+        self._add(RewindEntry(to, len(self.transcript) - to))
+        self.pair_tool_uses()
+
+    def compact(self, summary: Message, keep: int) -> None:
+        """Put a summary in the place of all but the last `keep` messages, or some more.
+
+        Raises:
+            TypeError: the summary is not a message.
+            SessionError: nothing would be left out, or no conversation can begin with that summary.
+            InvalidJSONError: the summary holds something that can't be stored.
+        """
+        first = check_summary(summary).stamped()
+        self._add(CompactionEntry(first, count_kept(self.transcript.messages, keep)))
+
+    def rewrite(self, messages: Sequence[Message]) -> None:
+        """Put these messages in the place of all that there are.
+
+        Raises:
+            TypeError: one of them is not a message.
+            InvalidJSONError: one holds something that can't be stored.
+        """
+        known = {id(each) for each in self.transcript.messages}
+        stayed = [each if id(each) in known else None for each in messages]
+        new = (_check_message(each) for each in messages)
+        self._add(
+            RewriteEntry(tuple(each if id(each) in known else each.stamped() for each in new))
+        )
+        self.transcript.keep_identity(stayed)
+
+    # -- commits
+
+    @contextmanager
+    def committing(self, count: int) -> Iterator[None]:
+        """Offer the first entries that are pending; once the block is left they are stored."""
+        self._offered, self._is_writing = count, True
+        try:
+            yield
+        finally:
+            self._is_writing = False
+        self.settle(is_stored=True)
+
+    def settle(self, *, is_stored: bool) -> None:
+        """Note whether the entries that were offered last are stored."""
+        if is_stored:
+            del self.pending[: self._offered]
+        elif self._is_withdrawn:
+            self._drop_start()
+        self._offered, self._is_withdrawn = 0, False
+
+    def _drop_start(self) -> None:
+        self.pending = [each for each in self.pending if each is not self._start]
+        self.transcript.count -= 1
+
+    def _add(self, entry: Entry) -> None:
+        self._queue(entry)
+        self._touch()
+
+    def _queue(self, entry: Entry) -> None:
+        """Take an entry in as it will be read again, and let it wait for the next commit.
+
+        Raises:
+            InvalidJSONError: it holds something that JSON can't express.
+        """
+        proved, pending = prove(entry)
+        self.transcript.apply(proved)
+        self.pending.append(pending)
+
+
+def _check_message(message: Message) -> Message:
+    if not isinstance(message, Message):
+        raise TypeError(
+            f"{message!r} is not a message: write Message.user(…) or Message.assistant(…)"
+        )
+    return message

@@ -1,12 +1,18 @@
 """A session's description: what `metadata.json` says of it, and the changes to that in memory."""
 
-import copy
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Annotated
 
 import msgspec
 
-from greenroom.core import InvalidJSONError, SessionCorruptError, check_session_id, clock, serde
+from greenroom.core import (
+    InvalidJSONError,
+    SessionCorruptError,
+    SessionError,
+    check_session_id,
+    clock,
+    serde,
+)
 
 FORKED_FROM = "forked_from"
 """The key of a fork's origin among the values in `metadata`."""
@@ -18,7 +24,7 @@ class Origin(msgspec.Struct, frozen=True):
     Attributes:
         session_id: the other session.
         at: how many messages of its history the fork began with.
-        branch: the number of the branch whose history that was, see `AgentSession.branches`.
+        branch: the number of the branch whose history that was, see `read_branches`.
     """
 
     session_id: str
@@ -66,7 +72,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_archived(self) -> bool:
-        """Whether it was put out of the lists; see `AgentSession.archive`."""
+        """Whether it was put out of the lists; see `archive_session`."""
         return self.metadata.get("archived") is True
 
     def touched(self, moment: datetime) -> "SessionMetadata":
@@ -175,106 +181,64 @@ def in_utc(metadata: SessionMetadata) -> SessionMetadata:
     return msgspec.structs.replace(metadata, **utc)
 
 
-# -- A session's description and the changes to it: who it is, whose child, which model, your values.
-
-
 class Description:
-    """The part of a session that `metadata.json` holds, in memory."""
+    """What `metadata.json` holds of a session, in memory, and the changes to it."""
 
     def __init__(self, record: SessionMetadata) -> None:
         """Begin with this record."""
-        self._record = record
-        self._is_touched = False
+        self.record = record
+        """The description as it stands; frozen."""
+        self.is_stored = False
+        """Whether the store has a description of this session, be it an older one."""
+        self.is_changed = False
+        """Whether anything of the session was changed here since it was stored or read."""
 
-    @property
-    def record(self) -> SessionMetadata:
-        """The session's description as it stands; frozen."""
-        return self._record
+    def restore(self, record: SessionMetadata) -> None:
+        """Go on from what is stored."""
+        self.record, self.is_stored, self.is_changed = record, True, False
 
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self._record.session_id
+    def touch(self, **changes: object) -> None:
+        """Change these fields of the record, and its time."""
+        self.record = msgspec.structs.replace(self.record, **changes, updated_at=clock.now())
+        self.is_changed = True
 
-    @property
-    def agent_type(self) -> str:
-        """What kind of agent it belongs to, such as "coder"."""
-        return self._record.agent_type
-
-    @property
-    def parent_session_id(self) -> str | None:
-        """The session that started this one, or None."""
-        return self._record.parent_session_id
-
-    @property
-    def parent_tool_use_id(self) -> str | None:
-        """The parent's tool call that started it, or None."""
-        return self._record.parent_tool_use_id
-
-    @property
-    def child_session_ids(self) -> tuple[str, ...]:
-        """The sessions that this one started, in order."""
-        return self._record.child_session_ids
-
-    @property
-    def forked_from(self) -> Origin | None:
-        """Where it was forked from another session, or None."""
-        return self._record.forked_from
-
-    @property
-    def model(self) -> str:
-        """The model last used, empty before the first."""
-        return self._record.model
-
-    @property
-    def provider(self) -> str:
-        """The provider last used, empty before the first."""
-        return self._record.provider
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was made, aware and in UTC."""
-        return self._record.created_at
-
-    @property
-    def updated_at(self) -> datetime:
-        """When it was last changed, aware and in UTC."""
-        return self._record.updated_at
-
-    @property
-    def metadata(self) -> dict[str, object]:
-        """The programmer's own values, as a copy; `set_metadata` changes them."""
-        return copy.deepcopy(self._record.metadata)
-
-    def set_metadata(self, key: str, value: object) -> None:
-        """Keep a JSON value under a key; it is copied.
+    def set_value(self, key: str, value: object) -> None:
+        """Keep a JSON value of the programmer's own under a key; it is copied.
 
         Raises:
-            InvalidJSONError: it is no JSON value; the message names the key.
+            InvalidJSONError: it is not a JSON value; the message names the key.
         """
-        self._touch(
-            metadata=serde.plain({**self._record.metadata, key: value}, f"metadata {key!r}")
-        )
-
-    def get_metadata(self, key: str) -> object:
-        """Return a copy of the value kept under a key, or None."""
-        return copy.deepcopy(self._record.metadata.get(key))
+        values = {**self.record.metadata, key: value}
+        self.touch(metadata=serde.plain(values, f"metadata {key!r}"))
 
     def set_model(self, provider: str, model: str) -> None:
         """Record which model answers now."""
-        if (provider, model) != (self.provider, self.model):
-            self._touch(provider=provider, model=model)
+        if (provider, model) != (self.record.provider, self.record.model):
+            self.touch(provider=provider, model=model)
 
-    def add_child_session(self, session_id: str) -> None:
+    def set_parent(self, session_id: str, tool_use_id: str | None) -> None:
+        """Make it the child of another session, before it is stored; a fork may be stored already.
+
+        Raises:
+            InvalidSessionIdError: the parent's id is not valid.
+            SessionError: it is stored already, or has another parent.
+        """
+        check_session_id(session_id)
+        is_placed = self.is_stored and FORKED_FROM not in self.record.metadata
+        if is_placed or self.record.parent_session_id not in (None, session_id):
+            raise SessionError(
+                f"session {self.record.session_id!r} has its place already",
+                session_id=self.record.session_id,
+                hint="a subagent takes a new session, or one that this agent has given it before; to"
+                " take up the conversation of another, pass `await session.fork()`",
+            )
+        self.touch(parent_session_id=session_id, parent_tool_use_id=tool_use_id)
+
+    def add_child(self, session_id: str) -> None:
         """Record that this session started another one; once is enough.
 
         Raises:
-            InvalidSessionIdError: the id is none.
+            InvalidSessionIdError: the id is not valid.
         """
-        if check_session_id(session_id) not in self.child_session_ids:
-            self._touch(child_session_ids=(*self.child_session_ids, session_id))
-
-    def _touch(self, **changes: object) -> None:
-        """Change these fields of the record, and its time."""
-        self._record = msgspec.structs.replace(self._record, **changes, updated_at=clock.now())
-        self._is_touched = True
+        if check_session_id(session_id) not in self.record.child_session_ids:
+            self.touch(child_session_ids=(*self.record.child_session_ids, session_id))

@@ -5,7 +5,7 @@ file, so a newer version finds it again.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, TypeAlias, get_args
+from typing import Annotated, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -152,6 +152,26 @@ Entry: TypeAlias = (
 )
 """Any entry that this version knows."""
 
+T = TypeVar("T")
+
+
+def messages_of(entry: Entry) -> tuple[Message, ...]:
+    """Return the messages that an entry puts into the conversation, at its end or in place of others."""
+    if isinstance(entry, MessageEntry):
+        return (entry.message,)
+    return entry.head if isinstance(entry, Replacement) else ()
+
+
+def follow(standing: list[T], entry: Entry, new: Iterable[T]) -> None:
+    """Keep one value for each message of a conversation: `new` are those of the entry's own messages."""
+    if isinstance(entry, MessageEntry):
+        standing += new
+    elif isinstance(entry, RewindEntry):
+        del standing[entry.to :]
+    elif isinstance(entry, Replacement):
+        standing[: max(len(standing) - entry.keep, 0)] = new
+
+
 _KINDS = {kind.__struct_config__.tag for kind in get_args(Entry)}
 
 
@@ -247,6 +267,29 @@ def _fits(raw: object, kind: object) -> bool:
     except msgspec.ValidationError:
         return False
     return True
+
+
+LONGEST_RECORD = 256 * 1024
+"""Bytes of JSON that one record may have: what is longer belongs into a file of its own."""
+
+
+def record_entry(name: str, value: object) -> RecordEntry:
+    """Make the entry of a record.
+
+    Raises:
+        TypeError: the kind is not a text, or empty.
+        InvalidJSONError: the value holds something that JSON can't express.
+        SessionError: it is too long.
+    """
+    if not isinstance(name, str) or not name or valid_unicode(name) != name:
+        raise TypeError(f"a record's kind is a text such as 'plan.step', not {name!r}")
+    encoded = serde.dump_plain(value, f"the record {name!r}")
+    if len(encoded) > LONGEST_RECORD:
+        raise SessionError(
+            f"the record {name!r} is too long: {len(encoded):,} bytes of {LONGEST_RECORD:,}",
+            hint="keep it in a file, and the file's name in the record",
+        )
+    return RecordEntry(name, msgspec.Raw(encoded))
 
 
 # -- What was decided about tool calls: kept as bytes, and read when somebody asks.

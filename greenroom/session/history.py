@@ -29,6 +29,8 @@ from greenroom.session.entries import (
     Replacement,
     RewindEntry,
     decode_entries,
+    follow,
+    messages_of,
 )
 
 SALT = 0x5EA7_1EAF
@@ -433,12 +435,7 @@ def _whole(lines: Lines) -> _Said:
     said: _Said = []
     for line, entries in _numbered(lines):
         for entry in entries:
-            if isinstance(entry, MessageEntry):
-                said.append((line, entry.message))
-            elif isinstance(entry, RewindEntry):
-                del said[entry.to :]
-            elif isinstance(entry, Replacement):
-                said[: max(len(said) - entry.keep, 0)] = [(line, each) for each in entry.head]
+            follow(said, entry, [(line, message) for message in messages_of(entry)])
     return said
 
 

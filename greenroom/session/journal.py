@@ -1,7 +1,37 @@
-"""A session's place in its store: how much of it is stored, and the right to add to it."""
+"""What of a session is stored, and how the rest comes to be: one writer, one line for each commit.
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+Each entry is pending, offered or stored (see `conversation`); here is what makes the moves.
+
+**A save** is one line, appended under the writer's lock and synced if the durability asks for it, then the
+description if that has changed. The line holds all entries that are pending when it is made; those that
+are added meanwhile wait for the next save. The line's checksum is chained to the line before, so it can
+only ever stand where it was made for. One save, open or close is under way at a time; the saves that are
+asked for meanwhile gather in a group and share the next line. The first of the group writes it, and if it
+fails or is cancelled, the others try again.
+
+**What a crash leaves.** Before the line is whole: a torn end, which readers pass over and the next writer
+sets aside. Between line and description: all entries, and a description that is a little old; the session
+is new, then nothing that a list shows, and its next writer puts the line aside. After a line that was not
+synced, a power cut may take it, and all that was not synced before it; each line says how many bytes
+before it that may be (`loose`), so that their loss is not held for damage.
+
+**Where a cancel may fall.** Before the lock is had: nothing has happened. While the line is written: the
+store finishes it or takes it back, and which of the two is not known here; so the line stays offered. The
+same goes for a failed sync, and for a connection that is lost behind the commit. Before anything else is
+written the line is looked for (`settle`): either it stands at its place and counts as stored, or its
+entries are merely pending again. Releasing the lock is shielded.
+
+**Who else writes.** Without an open session each save takes the lock for itself, and others may write in
+between. What they stored is taken over when the lock is had again, unless there are changes here as well:
+then it is an error, since both can't be kept in order. A store may give the session to another writer
+that takes this one for dead; from then on each of our writes is refused (`SessionFencedError`), and
+nothing of it is stored.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 import trio
@@ -14,8 +44,17 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
 )
-from greenroom.session.description import SessionMetadata
-from greenroom.session.entries import Entry, FormatEntry, PendingEntry, encode_pending, is_long
+from greenroom.session.conversation import Conversation
+from greenroom.session.description import Description, SessionMetadata
+from greenroom.session.entries import (
+    Entry,
+    FormatEntry,
+    PendingEntry,
+    decode_pending,
+    encode_pending,
+    is_long,
+    pieces,
+)
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Position, RepairReport, encode_line, report_on
 from greenroom.session.store import (
@@ -28,9 +67,205 @@ from greenroom.session.store import (
 
 T = TypeVar("T")
 
+Durability: TypeAlias = Literal["step", "turn", "none"]
+"""When saves are synced: each one, those at the end of a turn, or none."""
+
+
+@dataclass(eq=False)
+class _SaveGroup:
+    """The save that waits for its turn, and all who called `save` until then: they share one commit."""
+
+    flush: bool
+    is_stored: bool = False
+    ended: trio.Event = field(default_factory=trio.Event)
+
 
 class Journal:
-    """Writes one session to its store, one line for each commit."""
+    """A session's place in its store: what of it is stored, and who may write it."""
+
+    def __init__(
+        self, description: Description, conversation: Conversation, store: SessionStore | None
+    ) -> None:
+        """Begin with nothing stored; without a store, the default one is used when it is needed."""
+        self._description = description
+        self._conversation = conversation
+        self._tail = _Tail(description.record.session_id, store)
+        self._durability: Durability = "step"
+        self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
+        self._gathering: _SaveGroup | None = None
+
+    @property
+    def store(self) -> SessionStore | None:
+        """The store it was given, or came to use by default; None before that."""
+        return self._tail.store
+
+    def bind(self, store: SessionStore) -> None:
+        """Use this store, unless there is one."""
+        self._tail.store = self._tail.store or store
+
+    @property
+    def repair(self) -> RepairReport | None:
+        """What was found torn at the history's end, when it was loaded or opened; else None."""
+        return self._tail.repair
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the writer's lock is held."""
+        return self._tail.is_open
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether `save` would have nothing to write."""
+        is_synced = self._tail.is_flushed or not self._is_sync_due
+        return is_synced and not self._conversation.pending and not self._has_news
+
+    @property
+    def durability(self) -> Durability:
+        """Which saves a power cut can't take back; see `AgentSession.durability`."""
+        return self._durability
+
+    @durability.setter
+    def durability(self, value: Durability) -> None:
+        if value not in get_args(Durability):
+            raise ValueError(f"{value!r} is not a durability; use one of {get_args(Durability)}")
+        self._durability = value
+
+    def start_from(self, stored: StoredSession) -> None:
+        """Take the state that the store holds in place of what is in memory."""
+        if stored.metadata is not None:
+            self._description.restore(stored.metadata)
+        self._conversation.restore(stored.history.entries)
+        self._tail.start_from(stored)
+
+    async def open(self) -> None:
+        """Become the only writer until `close`; see `AgentSession.open`."""
+        async with self._turnstile:
+            if not self._tail.is_open:
+                self._tail.forgive()
+                await self._acquire()
+
+    async def close(self) -> None:
+        """Let another writer have it; cancellation waits."""
+        with trio.CancelScope(shield=True):
+            async with self._turnstile:
+                await self._tail.release()
+
+    async def save(self, *, flush: bool = True) -> None:
+        """Store all that is pending, as one commit; see `AgentSession.save`."""
+        while (group := self._gathering) is not None:
+            group.flush |= flush
+            await group.ended.wait()
+            if group.is_stored:
+                return  # else its leader was cancelled, or has its error: each that is left tries again
+        await self._lead(_SaveGroup(flush))
+
+    async def _lead(self, group: _SaveGroup) -> None:
+        """Save for a group: for those that come until it has its turn, too."""
+        self._gathering = group
+        try:
+            async with self._turnstile:
+                self._gathering = None
+                if not self.is_saved:
+                    async with self._hold_open():
+                        await self._commit(group.flush and self._is_sync_due)
+                group.is_stored = True
+        finally:
+            if self._gathering is group:  # cancelled before its turn
+                self._gathering = None
+            group.ended.set()
+
+    async def read_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
+        """Do this with all entries from the beginning on, the unsaved ones as well, in a thread.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: what is stored is damaged.
+            SessionStorageError: it can't be read.
+            SessionError: less is stored than there was.
+        """
+        pending = tuple(self._conversation.pending)
+        stored = await self._tail.entries(self._conversation.stored)
+        return await self._tail.in_thread(lambda: work([*stored, *decode_pending(pending)]))
+
+    @property
+    def _is_sync_due(self) -> bool:
+        """Whether a save is to be synced here."""
+        waits = self._durability == "turn" and self._conversation.is_waiting
+        return self._durability != "none" and not waits
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether the stored description is out of date, or due: nobody finds entries without one."""
+        record = self._description.record
+        known = self._tail.metadata or record.metadata or record.child_session_ids
+        return bool(known or self._conversation.stored) and self._tail.lacks(record)
+
+    @asynccontextmanager
+    async def _hold_open(self) -> AsyncIterator[None]:
+        """Hold the lock, for this block alone unless the session is open."""
+        was_open = self._tail.is_open
+        if not was_open:
+            await self._acquire()
+        try:
+            yield
+        finally:
+            if not was_open:
+                await self._tail.release()
+
+    async def _acquire(self) -> None:
+        await self._tail.acquire()
+        try:
+            await self._settle()
+            await self._catch_up()
+        except BaseException:
+            await self._tail.release()
+            raise
+
+    async def _catch_up(self) -> None:
+        """Take over what others have stored, unless there are changes here as well."""
+        if changed := await self._tail.catch_up():
+            if self._description.is_changed:
+                raise changed_error(self._description.record.session_id)
+            self.start_from(changed)
+
+    async def _settle(self) -> None:
+        """Count as stored what a commit has stored that seemed to fail."""
+        is_stored = await self._tail.settle()
+        self._conversation.settle(is_stored=is_stored)
+        if is_stored:
+            self._description.is_changed = bool(self._conversation.pending) or self._has_news
+
+    async def _commit(self, flush: bool) -> None:
+        await self._settle()
+        conversation, tail = self._conversation, self._tail
+        if tail.metadata is None and is_long(conversation.pending):
+            await self._begin_long()
+        # What is added while a write is under way stays for the next.
+        entries = tuple(conversation.pending)
+        if entries or (flush and tail.is_loose):
+            with conversation.committing(len(entries)):
+                await tail.append(entries, version=conversation.transcript.version, flush=flush)
+        if self._has_news:
+            await tail.describe(self._description.record)
+            self._description.is_stored = True
+        self._description.is_changed = not self.is_saved
+
+    async def _begin_long(self) -> None:
+        """Write all but the last line of a session that is not stored yet.
+
+        It exists only once it is described. In one line, its last page could not be read alone.
+        """
+        conversation = self._conversation
+        entries, version = tuple(conversation.pending), conversation.transcript.version
+        encoded = await self._tail.in_thread(lambda: encode_pending(entries))
+        *first, _ = pieces(encoded)
+        for piece in first:
+            with conversation.committing(len(piece)):
+                await self._tail.append(piece, version=version, flush=False)
+
+
+class _Tail:
+    """The end of a stored history: how far it is known, and the right to write on from there."""
 
     def __init__(self, session_id: str, store: SessionStore | None) -> None:
         """Begin with nothing stored; without a store, the default one is used when it is needed."""

@@ -53,14 +53,14 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
     return tuple(call for call in calls if not _take(results, call.id))
 
 
-def answer_unanswered(
-    ids: Iterable[str], started: Collection[str], reason: str, told: Mapping[str, str]
+def answer_calls(
+    ids: Iterable[str], started: Collection[str], reason: str, outputs: Mapping[str, str]
 ) -> Message:
     """Make the user's message that answers these calls with an error, so that each has a result."""
 
     def answer(id_: str) -> str:
-        said = f". Its output until then:\n{told[id_]}" if told.get(id_) else ""
-        return f"{reason}: {_fate(id_ in started)}{said}"
+        output = f". Its output until then:\n{outputs[id_]}" if outputs.get(id_) else ""
+        return f"{reason}: {_STARTED if id_ in started else _NOT_STARTED}{output}"
 
     return Message.user(
         ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in ids
@@ -68,7 +68,7 @@ def answer_unanswered(
 
 
 def is_stand_in(result: ToolResultBlock) -> bool:
-    """Whether this is no result of a tool, but what `answer_unanswered` gave in its place."""
+    """Whether this is no result of a tool, but what `answer_calls` gave in its place."""
     return _tells(result, _STARTED, _NOT_STARTED, _NOT_ON_RECORD)
 
 
@@ -155,14 +155,10 @@ def _take(results: Counter[str], call: str) -> bool:
     return results[call] >= 0
 
 
-def _fate(started: bool) -> str:
-    return _STARTED if started else _NOT_STARTED
-
-
 # -- Where a conversation may be cut, so that what stays behind a summary is one that a model accepts.
 
 
-def kept(messages: Sequence[Message], keep: int) -> int:
+def count_kept(messages: Sequence[Message], keep: int) -> int:
     """Return how many of the last messages stay, so that at least `keep` of them do.
 
     It is more where the place is between a call and its result, or where calls still wait for theirs:

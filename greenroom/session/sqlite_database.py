@@ -1,7 +1,8 @@
-"""One connection to a session database, used from threads; every method but `run` blocks.
+"""A session database: its one connection, its tables, and the steps inside a transaction.
 
-Never open the database's file by other means than SQLite: when any descriptor of a file is closed,
-POSIX drops all locks that the process has on it, those of SQLite included.
+Every function but `Database.run` blocks. Never open the database's file by other means than SQLite: when
+any descriptor of a file is closed, POSIX drops all locks that the process has on it, those of SQLite
+included.
 """
 
 import contextlib
@@ -11,15 +12,17 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeVar
 
 import trio
 
-from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, new_id
+from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, clock, new_id
 from greenroom.fs import durable
+from greenroom.session.description import SessionMetadata, decode_metadata
+from greenroom.session.history import Position
 from greenroom.session.session_folder import hint_for
-
-# -- One transaction: all of it or nothing.
+from greenroom.session.store import fenced_error
 
 
 @contextmanager
@@ -345,3 +348,167 @@ def _inode(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return status.st_dev, status.st_ino
+
+
+# -- What a session is made of: each function is one step inside a transaction.
+
+_MOST = 1 << 30  # bytes to a history, as in a file: within what a machine can hold
+
+# SQLite keeps the type with each value, so a damaged one may have become of another.
+_SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
+    CAST(changed AS INTEGER) FROM sessions"""
+
+
+class Row(NamedTuple):
+    """A row of `sessions`: what there is of a session besides its lines."""
+
+    session_id: str
+    key: int
+    metadata: bytes | None
+    size: int
+    changed: int
+
+    def described(self, path: str) -> SessionMetadata | None:
+        """Read the description; None where there is none yet.
+
+        Raises:
+            SessionCorruptError: it can't be read.
+        """
+        if self.metadata is None:
+            return None
+        try:
+            found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
+        except SessionCorruptError as error:
+            error.hint = way_out(path)  # what it says is true of files
+            raise
+        try:
+            return found.touched(datetime.fromtimestamp(self.changed, UTC))
+        except (TypeError, ValueError, OverflowError, OSError) as error:
+            text = f"{path}: {self.changed!r} is no time"
+            raise SessionCorruptError(text, session_id=self.session_id, path=path) from error
+
+
+def find_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
+    """Return a session's row, if it has one."""
+    row = connection.execute(f"{_SELECT} WHERE session_id = ?", [session_id]).fetchone()
+    return None if row is None else Row(*row)
+
+
+def all_rows(connection: sqlite3.Connection) -> list[Row]:
+    """Return the rows of all sessions, but of those that are being made; lines are not touched."""
+    held = "SELECT 1 FROM writers WHERE writers.session_id = sessions.session_id"
+    where = f"metadata IS NOT NULL OR (size > 0 AND NOT EXISTS ({held}))"
+    return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE {where}")]
+
+
+def add_row(connection: sqlite3.Connection, session_id: str) -> Row:
+    """Make a session's row."""
+    done = connection.execute("INSERT INTO sessions (session_id) VALUES (?)", [session_id])
+    assert done.lastrowid is not None
+    return Row(session_id, done.lastrowid, None, 0, 0)
+
+
+def way_out(path: str) -> str:
+    """Say how a damaged session is made usable again."""
+    file, _, session_id = path.rpartition("#")
+    return (
+        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps every "
+        "line that can be verified, and sets the rest aside"
+    )
+
+
+def begin_epoch(connection: sqlite3.Connection, session_id: str) -> int:
+    """Begin an epoch of this process; from here on those before it are refused."""
+    values = [session_id, os.getpid()]
+    done = connection.execute("REPLACE INTO writers (session_id, pid) VALUES (?, ?)", values)
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
+    """See that this is still the session's epoch.
+
+    Raises:
+        SessionFencedError: it is not.
+    """
+    query = "SELECT epoch, pid FROM writers WHERE session_id = ?"
+    current, pid = connection.execute(query, [session_id]).fetchone() or (None, None)
+    if current != epoch:
+        raise fenced_error(session_id, pid)
+
+
+def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
+    """End this epoch, if it lasts, and leave nothing of a session that was never stored."""
+    values = [epoch, session_id]
+    done = connection.execute("DELETE FROM writers WHERE epoch = ? AND session_id = ?", values)
+    if done.rowcount:
+        blank = "DELETE FROM sessions WHERE session_id = ? AND metadata IS NULL AND size = 0"
+        connection.execute(blank, [session_id])
+
+
+def check_length(size: int, session_id: str, path: str) -> None:
+    """See that so many bytes of a history can be read at once.
+
+    Raises:
+        SessionStorageError: they can't.
+    """
+    if size > _MOST:
+        raise SessionStorageError(
+            f"{path}: the history is too long",
+            session_id=session_id,
+            hint="it may have 1 GiB: go on in a new session",
+        )
+
+
+def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position) -> None:
+    """Add a line at the end of a history."""
+    values = [row.key, at.lines, line]
+    connection.execute("INSERT INTO lines (session, number, line) VALUES (?, ?, ?)", values)
+    connection.execute(
+        "UPDATE sessions SET size = ?, changed = ? WHERE key = ?",
+        [at.size + len(line), int(clock.now().timestamp()), row.key],
+    )
+
+
+def write_description(connection: sqlite3.Connection, row: Row, metadata: bytes) -> None:
+    """Replace the description."""
+    connection.execute("UPDATE sessions SET metadata = ? WHERE key = ?", [metadata, row.key])
+
+
+def cut_lines(connection: sqlite3.Connection, row: Row, at: Position) -> int:
+    """Move the lines from this place on into the table `torn`; return their number there."""
+    torn = b"".join(lines_from(connection, row.key, at.lines))
+    query = "INSERT INTO torn (session_id, start, lines) VALUES (?, ?, ?)"
+    done = connection.execute(query, [row.session_id, at.size, torn])
+    connection.execute("DELETE FROM lines WHERE session = ? AND number >= ?", [row.key, at.lines])
+    connection.execute("UPDATE sessions SET size = ? WHERE key = ?", [at.size, row.key])
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def delete_rows(connection: sqlite3.Connection, row: Row) -> None:
+    """Remove a session, what was set aside of it, and the right to write it."""
+    connection.execute("DELETE FROM lines WHERE session = ?", [row.key])
+    connection.execute("DELETE FROM sessions WHERE key = ?", [row.key])
+    connection.execute("DELETE FROM torn WHERE session_id = ?", [row.session_id])
+    connection.execute("DELETE FROM writers WHERE session_id = ?", [row.session_id])
+
+
+def lines_from(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:
+    """Return the lines of a session from this number on."""
+    query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? AND number >= ? ORDER BY number"
+    return [line for (line,) in connection.execute(query, [key, first])]
+
+
+def lines_backwards(connection: sqlite3.Connection, key: int) -> Iterator[bytes]:
+    """Yield the lines of a session from the last one on."""
+    query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? ORDER BY number DESC"
+    for (line,) in connection.execute(query, [key]):
+        yield line
+
+
+def last_number(connection: sqlite3.Connection, key: int) -> int:
+    """Return the number of the last line of a session."""
+    query = "SELECT max(number) FROM lines WHERE session = ?"
+    (number,) = connection.execute(query, [key]).fetchone()
+    return int(number)

@@ -2,19 +2,57 @@
 
 import contextlib
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from sqlite3 import Connection
 from types import TracebackType
 from typing import Self, TypeVar
 
 import trio
 
-from greenroom.core import SessionError, SessionStorageError, check_session_id
+from greenroom.core import (
+    SessionCorruptError,
+    SessionError,
+    SessionNotFoundError,
+    SessionStorageError,
+    check_session_id,
+    clock,
+)
 from greenroom.fs import HeldError, lock, unlock
-from greenroom.session import sqlite_rows as rows
 from greenroom.session.description import SessionMetadata, encode_metadata
-from greenroom.session.history import START, Position, RepairReport, check_count
-from greenroom.session.sqlite_database import Database, is_uncertain
+from greenroom.session.entries import Entry, decode_entries
+from greenroom.session.history import (
+    START,
+    History,
+    Page,
+    Position,
+    RepairReport,
+    check_count,
+    read_on,
+    read_page,
+)
+from greenroom.session.recovery import recover, restore_description
+from greenroom.session.sqlite_database import (
+    Database,
+    Row,
+    add_line,
+    add_row,
+    all_rows,
+    begin_epoch,
+    check_epoch,
+    check_length,
+    cut_lines,
+    delete_rows,
+    end_epoch,
+    find_row,
+    is_uncertain,
+    last_number,
+    lines_backwards,
+    lines_from,
+    way_out,
+    write_description,
+)
 from greenroom.session.store import (
     StoredPage,
     StoredSession,
@@ -24,6 +62,133 @@ from greenroom.session.store import (
     newest_first,
     unknown_error,
 )
+
+# -- How a session is read from a database, and put right.
+
+
+def read_session(database: Database, session_id: str, since: Position) -> StoredSession:
+    """Read a session, its history from the place `since` on.
+
+    Raises:
+        SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+        SessionNotFoundError: the history was removed since then.
+        SessionStorageError: the history is too long.
+        sqlite3.Error: SQLite refused.
+    """
+    path = f"{database.path}#{session_id}"
+    row, lines = Row(session_id, 0, None, 0, 0), list[bytes]()
+    with database.reading() as connection:
+        if connection and (found := find_row(connection, session_id)):
+            check_length(found.size - since.size, session_id, path)
+            row, lines = found, lines_from(connection, found.key, max(since.lines - 1, 0))
+    # From here on the connection is free for others.
+    if since.lines and not row.key:
+        raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
+    return StoredSession(row.described(path), _verified(lines, row, path, since), path)
+
+
+def read_last_page(database: Database, session_id: str, count: int) -> StoredPage:
+    """Read the last messages of a session, and no more of its lines than that takes.
+
+    Raises:
+        SessionCorruptError: it is damaged there.
+        sqlite3.Error: SQLite refused.
+    """
+    path = f"{database.path}#{session_id}"
+    with database.reading() as connection:
+        row = find_row(connection, session_id) if connection else None
+        if connection is None or row is None:
+            return StoredPage(None, Page())
+        try:
+            page = read_page(
+                lines_backwards(connection, row.key),
+                row.size,
+                count,
+                session_id=session_id,
+                path=path,
+            )
+            if page.repair and page.repair.line <= last_number(connection, row.key):
+                raise _damaged(path, session_id, page.repair.line)
+        except SessionCorruptError as error:
+            error.hint = way_out(path)  # what it says is true of files
+            raise
+    return StoredPage(row.described(path), page)
+
+
+def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> History:
+    """Decode these lines, the first of which is the one before the place `since`."""
+    try:
+        history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
+    except SessionCorruptError as error:
+        if error.line != since.lines:  # or it was replaced, and is as sound as before
+            error.hint = way_out(path)  # what it says is true of files
+        raise
+    size = history.end.size + len(history.torn)
+    unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
+    if size == row.size and unread <= 1:
+        return history
+    lost = "" if size == row.size else f"{row.size} bytes were stored, and {size} are there"
+    raise _damaged(path, row.session_id, history.end.lines + 1, lost)
+
+
+def _damaged(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
+    """Return the error of a line that is damaged in the middle, or of what is lost.
+
+    A file may end in several lines that were not synced; here each line was.
+    """
+    return SessionCorruptError(
+        f"{path}:{line}: {problem or 'the line is damaged, and others follow it'}",
+        session_id=session_id,
+        path=path,
+        line=line,
+        hint=way_out(path),
+    )
+
+
+def salvage(
+    connection: sqlite3.Connection, row: Row, path: str, relatives: Sequence[SessionMetadata]
+) -> RepairReport | None:
+    """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything."""
+    data = b"".join(lines_from(connection, row.key, 0))
+    found = recover(data, session_id=row.session_id, path=path)
+    entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
+    lost = _restore_description(connection, row, path, entries, relatives)
+    end, side = found.end, ""
+    if end.size != row.size:
+        number = cut_lines(connection, row, end)
+        side = f"number {number} of the table torn"
+        if found.line:
+            add_line(connection, row, found.line, end)
+    if not (side or lost):
+        return None
+    size, messages = len(found.damaged), found.messages
+    return RepairReport(path, end.lines + 1, end.size, size, side, messages, restored=lost)
+
+
+def _restore_description(
+    connection: sqlite3.Connection,
+    row: Row,
+    path: str,
+    entries: Sequence[Entry],
+    relatives: Sequence[SessionMetadata],
+) -> tuple[str, ...]:
+    """Describe the session anew where that is needed; return the fields that were lost."""
+    try:
+        if row.described(path) is not None:
+            return ()
+    except SessionCorruptError:
+        pass
+    try:
+        moment = datetime.fromtimestamp(row.changed, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        moment = clock.now()
+        query = "UPDATE sessions SET changed = ? WHERE key = ?"
+        connection.execute(query, [int(moment.timestamp()), row.key])
+    data = row.metadata or b""
+    metadata, lost = restore_description(row.session_id, data, entries, relatives, moment)
+    write_description(connection, row, encode_metadata(metadata))
+    return lost or ("updated_at",)
+
 
 T = TypeVar("T")
 
@@ -59,7 +224,7 @@ class SQLiteWriter:
             SessionNotFoundError: there was a history before `since`, and there is none now.
             SessionStorageError: SQLite or the disk refused.
         """
-        return await self._run(lambda: rows.read_session(self._database, self._session_id, since))
+        return await self._run(lambda: read_session(self._database, self._session_id, since))
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         """Add a line to the history, which must end at this place; durable, also without `flush`.
@@ -89,7 +254,7 @@ class SQLiteWriter:
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
         number = await self._write(
-            lambda connection: rows.cut(connection, self._row(connection), at)
+            lambda connection: cut_lines(connection, self._row(connection), at)
         )
         return f"{self._database.path}: number {number} of the table torn"
 
@@ -100,7 +265,7 @@ class SQLiteWriter:
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the session is as it was before.
         """
-        await self._write(lambda connection: rows.delete(connection, self._row(connection)))
+        await self._write(lambda connection: delete_rows(connection, self._row(connection)))
 
     async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
         """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
@@ -125,7 +290,7 @@ class SQLiteWriter:
     async def _write(self, work: Callable[[Connection], T]) -> T:
         def write() -> T:
             with self._database.writing() as connection:
-                rows.check_epoch(connection, self._session_id, self._epoch)
+                check_epoch(connection, self._session_id, self._epoch)
                 return work(connection)
 
         return await self._run(write)
@@ -137,9 +302,9 @@ class SQLiteWriter:
             self._is_broken = self._is_broken or is_uncertain(error)
             raise
 
-    def _row(self, connection: Connection) -> rows.Row:
+    def _row(self, connection: Connection) -> Row:
         session_id = self._session_id
-        return rows.find(connection, session_id) or rows.add(connection, session_id)
+        return find_row(connection, session_id) or add_row(connection, session_id)
 
     def _append(self, connection: Connection, line: bytes, at: Position) -> None:
         row, path = self._row(connection), f"{self._database.path}#{self._session_id}"
@@ -147,27 +312,27 @@ class SQLiteWriter:
             raise SessionStorageError(
                 f"{path}: it was changed by somebody else", session_id=self._session_id
             )
-        rows.check_length(at.size + len(line), self._session_id, path)
-        rows.add_line(connection, row, line, at)
+        check_length(at.size + len(line), self._session_id, path)
+        add_line(connection, row, line, at)
 
     def _salvage(
         self, connection: Connection, relatives: Sequence[SessionMetadata]
     ) -> RepairReport | None:
-        row = rows.find(connection, self._session_id)
+        row = find_row(connection, self._session_id)
         if row is None or (row.metadata is None and not row.size):
             raise unknown_error(self._session_id, self._database.path)
         path = f"{self._database.path}#{self._session_id}"
-        return rows.salvage(connection, row, path, relatives)
+        return salvage(connection, row, path, relatives)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)
         row.described(f"{self._database.path}#{self._session_id}")  # it is ours
-        rows.describe(connection, row, encode_metadata(metadata, row.metadata or b""))
+        write_description(connection, row, encode_metadata(metadata, row.metadata or b""))
 
     def _release(self) -> None:
         try:
             with self._database.writing() as connection:
-                rows.give_back(connection, self._session_id, self._epoch)
+                end_epoch(connection, self._session_id, self._epoch)
         finally:
             unlock(self._lock, self._folder)
             with contextlib.suppress(OSError):  # somebody else holds it already
@@ -244,7 +409,7 @@ class SQLiteStore:
         """
         check_session_id(session_id)
         return await self._database.run(
-            session_id, lambda: rows.read_session(self._database, session_id, START)
+            session_id, lambda: read_session(self._database, session_id, START)
         )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
@@ -259,7 +424,7 @@ class SQLiteStore:
         check_count(count)
         check_session_id(session_id)
         return await self._database.run(
-            session_id, lambda: rows.read_last(self._database, session_id, count)
+            session_id, lambda: read_last_page(self._database, session_id, count)
         )
 
     async def list_all(self) -> list[SessionMetadata]:
@@ -343,22 +508,22 @@ class SQLiteStore:
         row = self._find(session_id)
         return row is not None and row.metadata is not None
 
-    def _find(self, session_id: str) -> rows.Row | None:
+    def _find(self, session_id: str) -> Row | None:
         with self._database.reading() as connection:
-            return None if connection is None else rows.find(connection, session_id)
+            return None if connection is None else find_row(connection, session_id)
 
     def _acquire(self, session_id: str, folder: str) -> tuple[int, int]:
         fd = lock(folder)
         try:
             with self._database.writing(create=True) as connection:
-                return fd, rows.claim(connection, session_id)
+                return fd, begin_epoch(connection, session_id)
         except BaseException:
             unlock(fd, folder)
             raise
 
     def _survey(self) -> StoreSurvey:
         with self._database.reading() as connection:
-            found = [] if connection is None else rows.all_rows(connection)
+            found = [] if connection is None else all_rows(connection)
         sessions, damaged = list[SessionMetadata](), list[SessionError]()
         for row in found:
             try:

@@ -1,20 +1,26 @@
-"""The conversation in memory: what the entries of a history add up to, and which are not saved."""
+"""What the entries of a history add up to: the one reader of them, and what it is asked for.
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from types import MappingProxyType
+Entries are applied in order, each once, to a `Transcript`. It has the conversation as it stands, and what
+stands beside it, each at a place in the conversation, which is the number of messages before it: records
+of programs, rules that a person's answers gave, which calls had started. A rewind takes away what stands
+behind its place; a compaction or a rewrite moves the places along with the messages that stay. What was
+used is never taken away, since it was paid. `branches` and `checkpoints_after` are read off the same
+entries, for those who ask.
+"""
 
-import msgspec
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar
 
 from greenroom.core import (
     JSON,
+    Checkpoint,
     Message,
     SessionError,
     ToolUseBlock,
     Usage,
     Used,
     serde,
-    valid_unicode,
 )
 from greenroom.session.entries import (
     CheckpointEntry,
@@ -25,47 +31,199 @@ from greenroom.session.entries import (
     FormatEntry,
     GrantEntry,
     MessageEntry,
-    PendingEntry,
     RecordEntry,
     Replacement,
     RevokeEntry,
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
-    prove,
+    follow,
+    messages_of,
 )
-from greenroom.session.pairing import (
-    Pairs,
-    answer_unanswered,
-    check_summary,
-    kept,
-    open_calls,
-    unanswered,
-)
+from greenroom.session.pairing import Pairs, open_calls
 
-# -- What a program keeps beside the conversation: values of its own kinds, each at a place in it.
-
-LONGEST_RECORD = 256 * 1024
-"""Bytes of JSON that one record may have: what is longer belongs into a file of its own."""
+T = TypeVar("T")
 
 
-def record_entry(name: str, value: object) -> RecordEntry:
-    """Make the entry of a record.
+class Transcript:
+    """A conversation as its entries have it, and what stands beside it; changed by `apply` alone."""
 
-    Raises:
-        TypeError: the kind is not a text, or empty.
-        InvalidJSONError: the value holds something that JSON can't express.
-        SessionError: it is too long.
-    """
-    if not isinstance(name, str) or not name or valid_unicode(name) != name:
-        raise TypeError(f"a record's kind is a text such as 'plan.step', not {name!r}")
-    encoded = serde.dump_plain(value, f"the record {name!r}")
-    if len(encoded) > LONGEST_RECORD:
-        raise SessionError(
-            f"the record {name!r} is too long: {len(encoded):,} bytes of {LONGEST_RECORD:,}",
-            hint="keep it in a file, and the file's name in the record",
-        )
-    return RecordEntry(name, msgspec.Raw(encoded))
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        """Apply these entries, if there are any, to an empty conversation."""
+        self._messages: list[Message] = []
+        self._view: tuple[Message, ...] | None = ()
+        # By the place of the reply that asked for them: ids may come again in later replies.
+        self._started: dict[int, set[str]] = {}
+        # The messages before this place are paired: a long conversation is not looked through again.
+        self._paired = 0
+        self._pairs = Pairs()
+        self.grants = Grants()
+        self.records = Records()
+        self.expenses = Expenses()
+        self.version = 1
+        """The oldest version of the format that can tell all this."""
+        self.branch = 0
+        """How many branches were left."""
+        self.shared = 0
+        """How many messages this branch shares with the one from which it goes off."""
+        self.count = 0
+        """How many entries there are, not counting those that tell the format."""
+        for entry in entries:
+            self.apply(entry)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as it stands; the same object until something is added."""
+        if self._view is None:
+            self._view = tuple(self._messages)
+        return self._view
+
+    @property
+    def own(self) -> tuple[Message, ...]:
+        """What this branch does not share with the one from which it goes off."""
+        return tuple(self._messages[self.shared :])
+
+    @property
+    def open_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that have no result, but for those that `settle` has passed."""
+        return open_calls(self._messages[self._paired :])
+
+    @property
+    def started(self) -> Collection[str]:
+        """Which calls of the last reply are on record as started."""
+        return self._started.get(self._last_reply(), ())
+
+    @property
+    def unstarted(self) -> tuple[ToolUseBlock, ...]:
+        """The calls of the last reply that have no result, and have not started."""
+        calls = self.open_calls
+        started = self.started if calls else ()
+        return tuple(call for call in calls if call.id not in started)
+
+    def records_since_reply(self, kind: str) -> Iterator[JSON]:
+        """Return the records of a kind that were written behind the last reply."""
+        return self.records.values(kind, since=self._last_reply() + 1)
+
+    def settle(self) -> None:
+        """Note that every call so far has its result, so that none is looked for among them again."""
+        self._paired = len(self._messages)
+
+    def withdraw_start(self, calls: int) -> None:
+        """Take it back that so many calls of the last reply have started; the last entry said so."""
+        self._started.pop(self._last_reply(), None)
+        self.expenses.note_tool_calls(-calls)
+
+    def keep_identity(self, known: Sequence[Message | None]) -> None:
+        """Put these objects in the places of equal messages, so that who knows them knows them again."""
+        pairs = zip(known, self._messages, strict=True)
+        self._messages = [
+            given if given is not None and given == read else read for given, read in pairs
+        ]
+        self._view = None
+
+    def entries_until(self, at: int) -> list[Entry]:
+        """Return the entries of a copy that begins with the first `at` messages.
+
+        Raises:
+            SessionError: there are fewer messages.
+        """
+        self.check_place(at)
+        records = self.records.by_place()
+        entries: list[Entry] = [*records.get(0, ())]
+        for index, message in enumerate(self._messages[:at]):
+            entries.append(MessageEntry(message))
+            if index in self._started:
+                entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
+            entries += records.get(index + 1, ())
+        return [*entries, CopiedEntry()]
+
+    def check_place(self, at: int) -> None:
+        """See that the conversation has this place.
+
+        Raises:
+            SessionError: there are fewer messages.
+        """
+        if not 0 <= at <= len(self._messages):
+            raise _no_place(at, len(self._messages))
+
+    def apply(self, entry: Entry) -> None:
+        """Take an entry in, which comes behind all that were applied before."""
+        match entry:
+            case MessageEntry(message=message):
+                self._pairs.add(self._messages, message, self._get_started)
+                self._view = None
+                self.expenses.note_message(message)
+            case ToolsStartedEntry(tool_use_ids=ids):
+                self._started.setdefault(self._last_reply(), set()).update(ids)
+                self.expenses.note_tool_calls(len(ids))
+            case RewindEntry(to=to):
+                self._go_back(to)
+            case CompactionEntry(summary=summary):
+                cut = self._replace(entry, version=2)
+                self.expenses.note_message(summary)
+                self.grants.move(lambda place: max(place - cut + 1, 0))
+                self.records.move(lambda place: place and max(place - cut, 0) + 1)
+            case RewriteEntry(messages=messages):
+                self._replace(entry, version=3)
+                self.grants.move(lambda place: min(place, len(messages)))
+                self.records.move(lambda place: min(place, len(messages)))
+            case GrantEntry(rules=rules):
+                self.grants.add(rules, len(self._messages))
+            case RevokeEntry():
+                self.grants.revoke()
+            case RecordEntry():
+                self.records.add(entry, len(self._messages))
+            case CopiedEntry():
+                self.expenses = Expenses()
+            case CheckpointEntry() | DecisionEntry():
+                pass
+            case FormatEntry():
+                return
+        self.count += 1
+
+    def _get_started(self) -> Collection[str]:
+        return self.started
+
+    def _last_reply(self) -> int:
+        for index in range(len(self._messages) - 1, -1, -1):
+            if self._messages[index].role == "assistant":
+                return index
+        return -1
+
+    def _go_back(self, to: int) -> None:
+        if to < len(self._messages):
+            self._branch_off(to)
+        for at in range(to, len(self._messages)):
+            self._started.pop(at, None)
+        del self._messages[to:]
+        self._view = None
+        self._paired = 0  # a call may have been parted from its result
+        self._pairs.look_again(self._messages)
+        self.grants.rewind(to)
+        self.records.rewind(to)
+
+    def _replace(self, entry: Replacement, *, version: int) -> int:
+        """Put its head in the place of all but the last messages, and return how many those were."""
+        self._branch_off(0)
+        cut = max(len(self._messages) - entry.keep, 0)
+        moved, last = len(entry.head) - cut, self._messages[cut:]
+        # A call that had started has, also where its reply was written anew.
+        started = set(self.started)
+        self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
+        self._messages, self._pairs, self._view, self._paired = [], Pairs(), None, 0
+        for message in (*entry.head, *last):  # which may part a call from its result
+            self._pairs.add(self._messages, message, self._get_started)
+        self._started[self._last_reply()] = started
+        self.version = max(self.version, version)
+        return cut
+
+    def _branch_off(self, shared: int) -> None:
+        # What was said since the last time stays behind as a branch; nothing said, none is there.
+        self.branch += len(self._messages) > self.shared
+        self.shared = shared
 
 
 class Records:
@@ -111,9 +269,6 @@ class Records:
         self._records = [(to(place), entry) for place, entry in self._records]
 
 
-# -- What a person has decided for the rest of a session: the rules that were made of the answers.
-
-
 class Grants:
     """The rules in order, and at which place of the conversation each was given.
 
@@ -147,9 +302,6 @@ class Grants:
         self._places = [to(place) for place in self._places]
 
 
-# -- What a session has used so far, as far as it is on record.
-
-
 class Expenses:
     """Adds up the model calls and tool calls of a history; what is rewound stays paid."""
 
@@ -181,285 +333,149 @@ class Expenses:
         return self._used
 
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
 
-class Transcript:
-    """Messages in order, and the encoded entries that wait for the next commit."""
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A conversation as it stood when it was left, or as it stands.
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        """Replay the entries of a stored history."""
-        self.pending: list[PendingEntry] = []
-        # How many of these were given to a commit that has not returned, or has failed: then they
-        # may be stored all the same, and `settle` is told.
-        self._offered = 0
-        self._is_writing = False
-        self._start: PendingEntry | None = None
-        self._is_withdrawn = False  # it is taken back, and may be stored
-        self._starting = 0  # how many calls that one names
-        self._messages: list[Message] = []
-        self._view: tuple[Message, ...] | None = ()
-        # By the place of the reply that asked for them: ids may come again in later replies.
-        self._started: dict[int, set[str]] = {}
-        # The messages before this place are paired: a long conversation is not looked through again.
-        self._paired = 0
-        self._pairs = Pairs()
-        self.grants = Grants()
-        self.records = Records()
-        self.expenses = Expenses()
-        self.version = 1
-        # How many branches were left, and how much this one shares with that from which it goes off.
-        self.branch = 0
-        self.shared = 0
-        self._entries = 0
-        for entry in entries:
-            self.apply(entry)
+    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
+    from which nothing was said is none.
+
+    Attributes:
+        number: its place among the branches, from 0, in the order in which they were left. It never
+            changes; the current one has the last.
+        begun_by: "rewind", "compaction" or "rewrite"; None for the first.
+        parent: the branch from which it goes off; None for the first.
+        begins_at: how many messages of the parent's history stand before that place.
+        messages: what it does not share with its parent: what was said since a rewind; or since a
+            compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
+            after what it wrote.
+        kept: how many messages a compaction repeats.
+        is_current: whether it is the conversation in hand.
+    """
+
+    number: int
+    begun_by: _Beginning | None
+    parent: "Branch | None" = field(repr=False)
+    begins_at: int
+    messages: tuple[Message, ...] = field(repr=False)
+    kept: int
+    is_current: bool
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        """The conversation as it stands; the same object until something is added."""
-        if self._view is None:
-            self._view = tuple(self._messages)
-        return self._view
+    def history(self) -> tuple[Message, ...]:
+        """The whole conversation, with what it shares: what `fork(at, branch=number)` counts."""
+        pieces = [self.messages]
+        branch, end = self.parent, self.shared
+        while branch is not None and end:
+            pieces.append(branch.messages[: max(end - branch.shared, 0)])
+            end = min(end, branch.shared)
+            branch = branch.parent
+        return tuple(message for piece in reversed(pieces) for message in piece)
 
     @property
-    def own(self) -> tuple[Message, ...]:
-        """What this branch does not share with the one from which it goes off."""
-        return tuple(self._messages[self.shared :])
+    def shared(self) -> int:
+        """How many messages it begins with that its parent holds for it."""
+        return self.begins_at if self.begun_by == "rewind" else 0
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """How many messages there are, and how many entries wait for the next commit."""
-        return len(self._messages), len(self.pending)
 
-    @property
-    def stored(self) -> int:
-        """How many entries have been committed, not counting those that tell the format."""
-        return self._entries - len(self.pending)
+def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
+    """Return every branch of a history, the current one last."""
+    transcript, found, growing = Transcript(), list[Branch](), _Growing()
+    for entry in entries:
+        if not isinstance(entry, RewindEntry | Replacement):
+            transcript.apply(entry)
+            continue
+        length, said = len(transcript), transcript.own
+        transcript.apply(entry)
+        if transcript.branch > len(found):
+            found.append(growing.branch(len(found), said, is_current=False))
+            growing = growing.next(entry, length, found[-1])
+        elif length > len(transcript) or isinstance(entry, Replacement):
+            growing = growing.next(entry, length, growing.parent)
+    return (*found, growing.branch(len(found), transcript.own, is_current=True))
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a call of the last reply has no result."""
-        return bool(unanswered(self._messages))
 
-    @property
-    def unstarted(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that have no result, and have not started."""
-        calls = open_calls(self._messages[self._paired :])
-        started = self._started_last() if calls else ()
-        return tuple(call for call in calls if call.id not in started)
+def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
+    """Return the conversation of a branch, as it was when it was left.
 
-    def records_since_reply(self, kind: str) -> Iterator[JSON]:
-        """Return the records of a kind that were written behind the last reply."""
-        return self.records.values(kind, since=self._last_reply() + 1)
+    Raises:
+        SessionError: there is no such branch.
+    """
+    transcript = Transcript()
+    for place, entry in enumerate(entries):
+        transcript.apply(entry)
+        if transcript.branch > number >= 0:
+            return Transcript(entries[:place])
+    if transcript.branch != number:
+        raise SessionError(
+            f"there is no branch {number}: the last is {transcript.branch}",
+            hint="read_branches(session) shows them",
+        )
+    return transcript
 
-    def apply(self, entry: Entry) -> None:
-        """Take in an entry that is stored already."""
-        match entry:
-            case MessageEntry(message=message):
-                self._pairs.add(self._messages, message, self._started_last)
-                self._view = None
-                self.expenses.note_message(message)
-            case ToolsStartedEntry(tool_use_ids=ids):
-                self._started.setdefault(self._last_reply(), set()).update(ids)
-                self.expenses.note_tool_calls(len(ids))
-            case RewindEntry(to=to):
-                self._go_back(to)
-            case CompactionEntry(summary=summary):
-                cut = self._replace(entry, version=2)
-                self.expenses.note_message(summary)
-                self.grants.move(lambda place: max(place - cut + 1, 0))
-                self.records.move(lambda place: place and max(place - cut, 0) + 1)
-            case RewriteEntry(messages=messages):
-                self._replace(entry, version=3)
-                self.grants.move(lambda place: min(place, len(messages)))
-                self.records.move(lambda place: min(place, len(messages)))
-            case GrantEntry(rules=rules):
-                self.grants.add(rules, len(self._messages))
-            case RevokeEntry():
-                self.grants.revoke()
-            case RecordEntry():
-                self.records.add(entry, len(self._messages))
-            case CopiedEntry():
-                self.expenses = Expenses()
-            case CheckpointEntry() | DecisionEntry():
-                pass
-            case FormatEntry():
-                return
-        self._entries += 1
 
-    def add(self, entry: Entry) -> None:
-        """Take an entry in, and queue it for the next commit.
+@dataclass(frozen=True)
+class _Growing:
+    """How the branch began that is still being added to."""
 
-        It is proved here and not when it is saved, so that a message that can't be written is
-        refused at its source and never blocks the ones behind it.
+    begun_by: _Beginning | None = None
+    parent: Branch | None = None
+    begins_at: int = 0
+    kept: int = 0
 
-        Raises:
-            InvalidJSONError: the entry holds something that JSON can't express.
-        """
-        # What could not be read again would make the whole conversation unreadable.
-        proved, pending = prove(entry)
-        self.apply(proved)
-        self.pending.append(pending)
-        if isinstance(entry, ToolsStartedEntry):
-            self._start, self._starting = pending, len(entry.tool_use_ids)
+    def branch(self, number: int, said: tuple[Message, ...], *, is_current: bool) -> Branch:
+        return Branch(
+            number, self.begun_by, self.parent, self.begins_at, said, self.kept, is_current
+        )
 
-    def withdraw_started(self) -> None:
-        """Take back the record that calls of the last reply start, unless it is being committed.
+    def next(
+        self, entry: RewindEntry | Replacement, length: int, parent: Branch | None
+    ) -> "_Growing":
+        if isinstance(entry, Replacement):
+            word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
+            return _Growing(word, parent, length, min(entry.keep, length))
+        # The messages before that place may be an older branch's.
+        while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
+            parent = parent.parent
+        return _Growing("rewind", parent, entry.to)
 
-        Where its commit has failed it may be on record all the same; the conversation does not count
-        it.
-        """
-        is_last = bool(self.pending) and self.pending[-1] is self._start
-        is_offered = len(self.pending) <= self._offered
-        if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
-            return
-        self._started.pop(self._last_reply(), None)
-        self.expenses.note_tool_calls(-self._starting)
-        self._is_withdrawn = is_offered
-        if not is_offered:
-            self.pending.pop()
-            self._entries -= 1
 
-    @contextmanager
-    def committing(self, count: int) -> Iterator[None]:
-        """Write the first entries that are pending; they are no longer, unless the block raises."""
-        self._offered, self._is_writing = count, True
-        try:
-            yield
-        finally:
-            self._is_writing = False
-        self.settle(is_stored=True)
+_COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied is not known",))
 
-    def settle(self, *, is_stored: bool) -> None:
-        """Note whether the entries whose commit was begun last are stored."""
-        if is_stored:
-            del self.pending[: self._offered]
-        elif self._is_withdrawn:
-            self.pending = [each for each in self.pending if each is not self._start]
-            self._entries -= 1
-        self._offered, self._is_withdrawn = 0, False
 
-    def pair(
-        self, reason: str, told: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool = False
-    ) -> tuple[str, ...]:
-        """Answer the calls of the last reply that have no result, and return their ids.
+def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ...]:
+    """Return which checkpoints a rewind to the first `to` messages has to undo, in order.
 
-        With `keep_unstarted` only those that had started.
-        """
-        ids = unanswered(self._messages[self._paired :])
-        if ids:
-            started = self._started_last()
-            left = {id_ for id_ in ids if keep_unstarted and id_ not in started}
-            if ids := tuple(id_ for id_ in ids if id_ not in left):
-                self.add(MessageEntry(answer_unanswered(ids, started, reason, told)))
-            if left:
-                return ids
-        self._paired = len(self._messages)
-        return ids
+    Those are the ones recorded since the last of these messages was added, whatever was rewound since.
+    Of two records of one checkpoint, the later one counts. A session that is a copy, as forks are, has no
+    record of what calls before that have changed: for them, there is one that says so.
 
-    def until(self, at: int) -> "Transcript":
-        """Return a new one that begins with the first `at` messages, all pending.
+    Raises:
+        SessionError: there are fewer messages.
+    """
+    places: list[int] = []  # of each message that stands, how many checkpoints came before it
+    found: dict[str, Checkpoint] = {}
+    called = 0  # how many messages there were with the last reply that calls tools
+    for entry in entries:
+        place = len(found)
+        if isinstance(entry, Replacement):  # a summary stands where the last did that it replaces
+            cut = max(len(places) - entry.keep, 0)
+            place = places[cut - 1] if cut else 0
+        follow(places, entry, [place] * len(messages_of(entry)))
+        if isinstance(entry, MessageEntry) and entry.message.tool_uses:
+            called = len(places)
+        elif isinstance(entry, CopiedEntry) and called:
+            found[_COPIED.id] = _COPIED
+            places[called:] = [len(found)] * (len(places) - called)
+        elif isinstance(entry, CheckpointEntry):
+            found[entry.checkpoint.id] = entry.checkpoint
+    if not 0 <= to <= len(places):
+        raise _no_place(to, len(places))
+    return tuple(found.values())[places[to - 1] if to else 0 :]
 
-        Raises:
-            SessionError: there are fewer messages.
-        """
-        self._check(at)
-        records = self.records.by_place()
-        entries: list[Entry] = [*records.get(0, ())]
-        for index, message in enumerate(self._messages[:at]):
-            entries.append(MessageEntry(message))
-            if index in self._started:
-                entries.append(ToolsStartedEntry(tuple(sorted(self._started[index]))))
-            entries += records.get(index + 1, ())
-        entries.append(CopiedEntry())
-        copy = Transcript(entries)
-        copy.pending += entries  # proved when they were added here, so they can wait for a thread
-        return copy
 
-    def rewind(self, to: int) -> None:
-        """Go back to the first `to` messages, by an entry that says so.
-
-        Raises:
-            SessionError: there are fewer messages.
-        """
-        self._check(to)
-        self.add(RewindEntry(to, len(self._messages) - to))
-
-    def compact(self, summary: Message, keep: int) -> None:
-        """Put a summary in the place of all but the last messages, by an entry that says so.
-
-        Raises:
-            TypeError: the summary is no message.
-            SessionError: nothing would be left out, or no conversation can begin with that summary.
-            InvalidJSONError: the summary holds something that JSON can't express.
-        """
-        self.add(CompactionEntry(check_summary(summary).stamped(), kept(self._messages, keep)))
-
-    def rewrite(self, messages: tuple[Message, ...]) -> None:
-        """Put these messages in the place of all that there are, by an entry that says so.
-
-        Raises:
-            TypeError: one of them is not a message.
-            InvalidJSONError: one holds something that JSON can't express.
-        """
-        for message in messages:
-            if not isinstance(message, Message):
-                raise TypeError(f"{message!r} is not a message: write Message.user(…)")
-        known = {id(message) for message in self._messages}
-        messages = tuple(each if id(each) in known else each.stamped() for each in messages)
-        self.add(RewriteEntry(messages))
-        # What stays is the same object, so that who knows it sees that it was not said anew.
-        self._messages = [
-            given if id(given) in known and given == read else read
-            for given, read in zip(messages, self._messages, strict=True)
-        ]
-
-    def _check(self, at: int) -> None:
-        count = len(self._messages)
-        if not 0 <= at <= count:
-            raise SessionError(f"the conversation has no place {at}: it has {count} messages")
-
-    def _started_last(self) -> Collection[str]:
-        return self._started.get(self._last_reply(), ())
-
-    def _last_reply(self) -> int:
-        for index in range(len(self._messages) - 1, -1, -1):
-            if self._messages[index].role == "assistant":
-                return index
-        return -1
-
-    def _go_back(self, to: int) -> None:
-        if to < len(self._messages):
-            self._branch_off(to)
-        for at in range(to, len(self._messages)):
-            self._started.pop(at, None)
-        del self._messages[to:]
-        self._view = None
-        self._paired = 0  # a call may have been parted from its result
-        self._pairs.look_again(self._messages)
-        self.grants.rewind(to)
-        self.records.rewind(to)
-
-    def _replace(self, entry: Replacement, *, version: int) -> int:
-        """Put its head in the place of all but the last messages, and return how many those were."""
-        self._branch_off(0)
-        cut = max(len(self._messages) - entry.keep, 0)
-        moved, last = len(entry.head) - cut, self._messages[cut:]
-        # A call that had started has, also where its reply was written anew.
-        started = set(self._started_last())
-        self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
-        self._messages, self._pairs, self._view, self._paired = [], Pairs(), None, 0
-        for message in (
-            *entry.head,
-            *last,
-        ):  # another writer may have parted a call from its result
-            self._pairs.add(self._messages, message, self._started_last)
-        self._started[self._last_reply()] = started
-        self.version = max(self.version, version)
-        return cut
-
-    def _branch_off(self, shared: int) -> None:
-        # What was said since the last time stays behind as a branch; nothing said, none is there.
-        self.branch += len(self._messages) > self.shared
-        self.shared = shared
+def _no_place(at: int, count: int) -> SessionError:
+    return SessionError(f"the conversation has no place {at}: it has {count} messages")

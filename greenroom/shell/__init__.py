@@ -1,12 +1,13 @@
 """Reading commands: what a shell command would do, told before it runs.
 
-`list_effects` takes a command apart into facts: the programs that run, with their words (`Command`), the
-files that redirections open (`PathUse`), the variables that are set (`Change`), and whatever can't be
-told beforehand (`Unknown`). It runs nothing, knows nothing of agents or rules, and can be used alone.
+`parse` finds every simple command in a text. `list_effects` says what these would do: the programs that run,
+with their words (`Command`), the files that redirections open (`PathUse`), the variables that are set
+(`Change`), and whatever can't be told beforehand (`Unknown`). `read_usage` tells options from operands as the
+program itself would. Nothing is run, nothing is known of agents or rules, and it can be used alone.
 
 Example:
-    >>> facts = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))
-    >>> [str(fact) for fact in facts]
+    >>> effects = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))
+    >>> [str(effect) for effect in effects]
     ['cd src', 'make CC=cc', 'write ../out']
 """
 
@@ -19,7 +20,6 @@ from greenroom.shell.cautions import (
     changes_programs as changes_programs,
     is_display_setting as is_display_setting,
 )
-from greenroom.shell.disk import read_beginning as read_beginning
 from greenroom.shell.effects import (
     Change as Change,
     Command as Command,

@@ -1,7 +1,8 @@
-"""Words that make a harmless program write files or run others.
+"""Cautions: words, and variables, that make a harmless program write files or run others.
 
 A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so. And so does
-`sort "$x"`, where the word may turn out to be that option.
+`sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and `declare`,
+`read` and arithmetic may change what later words mean.
 """
 
 import re

@@ -1,7 +1,6 @@
 """What lies on this disk: where links lead, and what patterns stand for, each looked up once."""
 
 import os
-import stat
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -120,18 +119,3 @@ class Disk:
                 self._ends.update(zip(plain, plain, strict=True))  # no link, so no further look
                 self._listed[folder] = tuple((each.name, fold(each.name)) for each in found)
         return self._listed[folder]
-
-
-def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
-    """Read what a regular file begins with; it never waits for a pipe or a device.
-
-    Raises:
-        OSError: it can't be read, or is something else.
-        ValueError: no disk can hold the path.
-    """
-    flags = os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
-    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
-        # What was opened is looked at, not what may lie at the path by now.
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is not a regular file")
-        return file.read(most)

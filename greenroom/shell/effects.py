@@ -1,4 +1,9 @@
-"""Facts: what one tool call would do, each small enough for a rule to judge."""
+"""Effects: what a command does, each small enough to be judged by itself; and the place it does it in.
+
+`Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a function,
+and `Unknown` is what can't be told. A `Place` says which files a path means: where the paths of a command
+may begin, and where symbolic links lead on this disk.
+"""
 
 import os
 import posixpath
@@ -157,8 +162,6 @@ class Unknown:
 ShellEffect: TypeAlias = Command | PathUse | Change | Unknown
 """Any fact."""
 
-
-# Where the paths of a call begin, and what they mean on this disk.
 
 MAX_FOLDERS = 8
 MAX_FOLLOWED = 512  # characters of a folder

@@ -1,4 +1,13 @@
-"""Words of commands: what they say, and how much of it is known before the command runs."""
+"""What commands are made of: words, with what is known of them beforehand, and simple commands.
+
+A word is read as pieces (`Piece`), of which some are known and some are not: literals, globs, loops over
+literals, `$HOME`, `$PWD` and `$(pwd)` are; every other expansion is `dynamic`. `join` makes a `Word` of them,
+`expand` several where braces say so.
+
+The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is every
+`SimpleCommand` that could run, in the order of the text; with them stand the variables of loops
+(`Assignment`) and what was not understood (`Unclear`).
+"""
 
 import os
 import re
@@ -241,10 +250,7 @@ def _is_pattern(pieces: Sequence[Piece]) -> bool:
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
 
-# What the parser finds in a command: redirections, simple commands, and what it can't tell.
-#
-# The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
-# every simple command that *could* run, in the order of the text.
+# What the parser finds in a text.
 
 
 class Assignment(NamedTuple):
@@ -318,8 +324,8 @@ class Script:
     computes: bool = False
 
 
-# What is known of a value before the command runs: those of loops over literals, `$HOME`, `$PWD` and
-# `$(pwd)`, and a text that stands in the command itself. Everything else that fills a word is unknown.
+# What is known of a value before the command runs.
+
 MAX_VALUES = 64  # of a loop's variable that are looked at one by one
 _TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
 _BLANK = re.compile(r"[\s\\]")

@@ -34,7 +34,7 @@ from greenroom.runtime import (
     RuntimeLimits,
     TurnResult,
 )
-from greenroom.session import AgentSession, MemoryStore, SessionStore
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
 # -- a person who answers permission requests as the test wrote -------------------------------------
 
@@ -304,7 +304,7 @@ async def run_agent_async(
     told: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
-    async with AgentRuntime(store or MemoryStore(), limits or _GENEROUS, workspace) as runtime:
+    async with AgentRuntime(store or InMemoryStore(), limits or _GENEROUS, workspace) as runtime:
         talk = _Conversation(runtime.spawn(session, agent_fn, *args), told)
         with trio.move_on_after(_patience(timeout)) as patience:
             await talk.hold(person)

@@ -23,7 +23,7 @@ import trio
 from trio.testing import MockClock
 
 from greenroom.runtime import AgentRuntime
-from greenroom.session import MemoryStore
+from greenroom.session import InMemoryStore
 from greenroom.testing.agent_run import AgentRun, run_agent as run_agent_in
 from greenroom.testing.models import forbid_model_calls as forbid_calls
 
@@ -78,13 +78,13 @@ def forbid_model_calls() -> Iterator[None]:
 
 
 @pytest.fixture
-def memory_store() -> MemoryStore:
+def memory_store() -> InMemoryStore:
     """A store of the test's own, in memory."""
-    return MemoryStore()
+    return InMemoryStore()
 
 
 @pytest.fixture
-def run_agent(memory_store: MemoryStore, tmp_path: Path) -> partial[AgentRun]:
+def run_agent(memory_store: InMemoryStore, tmp_path: Path) -> partial[AgentRun]:
     """`greenroom.testing.run_agent`, with `memory_store` and `tmp_path` as its workspace."""
     return partial(run_agent_in, store=memory_store, workspace=tmp_path)
 
@@ -98,7 +98,7 @@ def _pytest_trio(pytestconfig: pytest.Config) -> None:
 
 @pytest.fixture
 async def agent_runtime(
-    _pytest_trio: None, memory_store: MemoryStore, tmp_path: Path
+    _pytest_trio: None, memory_store: InMemoryStore, tmp_path: Path
 ) -> AsyncIterator[AgentRuntime]:
     """An open runtime for async tests: `memory_store`, `tmp_path` as workspace, a clock that jumps.
 

@@ -25,7 +25,7 @@ from greenroom.core import (
     clock,
     new_id,
 )
-from greenroom.session import START, AgentSession, Position, SessionStore, encode_line
+from greenroom.session import START, AgentSession, Position, SessionStore, encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
 
@@ -123,7 +123,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     for message in _CONVERSATION:
         session.add_message(message)
     session.set_model("anthropic", "claude-sonnet-4-5")
-    session.add_child_session(new_id("s"))
+    session.description.add_child(new_id("s"))
     session.set_metadata("custom_key", {"a": [1, None, "ü"]})
     with _own_clock():  # a line that is stored a second later makes the session newer
         await session.save()
@@ -131,7 +131,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     same(loaded.history, _CONVERSATION)
     same([each.id for each in loaded.history], [each.id for each in _CONVERSATION])
-    same(loaded.record, session.record)
+    same(loaded.description.record, session.description.record)
     same(loaded.repair, None)
     assert loaded.is_saved, "loading changes nothing"
 
@@ -159,7 +159,7 @@ async def the_stored_description_is_the_last(case: StoreUnderTest) -> None:
         session.set_model("offline", "offline")
         await session.save()
     stored = await store.read(session.session_id)
-    same(stored.metadata, session.record)
+    same(stored.metadata, session.description.record)
     same(stored.metadata and stored.metadata.metadata, {"title": "second"})
 
 
@@ -183,8 +183,8 @@ async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
     session = await saved(store, "one")
     newer = {"hologram": {"points": [1.5, None]}, "mood": "good"}
     writer = await store.acquire(session.session_id)
-    await writer.write_metadata(msgspec.structs.replace(session.record, unknown=newer))
-    await writer.write_metadata(session.record)
+    await writer.write_metadata(msgspec.structs.replace(session.description.record, unknown=newer))
+    await writer.write_metadata(session.description.record)
     await writer.release()
     for each in (store, await case.open()):
         stored = await each.read(session.session_id)
@@ -273,8 +273,8 @@ async def the_list_shows_the_last_changed_first(case: StoreUnderTest) -> None:
         await sessions[1].save()
     ids = [sessions[place].session_id for place in (1, 2, 0)]
     listed = [each for each in await (await case.open()).list_all() if each.session_id in ids]
-    same(listed, [sessions[place].record for place in (1, 2, 0)])
-    same((await AgentSession.load(ids[0], store=store)).record, listed[0])
+    same(listed, [sessions[place].description.record for place in (1, 2, 0)])
+    same((await AgentSession.load(ids[0], store=store)).description.record, listed[0])
 
 
 async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:
@@ -512,10 +512,10 @@ async def damage_is_noticed_in_the_last_page_and_not_before_it(case: StoreUnderT
     session = await _long(case, 30)
     await case.damage(session.session_id, 3)
     store = await case.open()
-    page = await AgentSession.read_last(session.session_id, 2, store=store)
+    page = await read_last(session.session_id, 2, store=store)
     same(page.messages, session.history[-2:])
     with expecting(SessionCorruptError) as caught:
-        await AgentSession.read_last(session.session_id, 30, store=store)
+        await read_last(session.session_id, 30, store=store)
     same((caught[0].session_id, caught[0].line), (session.session_id, 4))
 
 
@@ -524,7 +524,7 @@ async def the_last_page_leaves_a_torn_end_out(case: StoreUnderTest) -> None:
     session = await _long(case, 12)
     await case.damage(session.session_id, 12)
     store = await case.open()
-    page = await AgentSession.read_last(session.session_id, 2, store=store)
+    page = await read_last(session.session_id, 2, store=store)
     same(page.messages, session.history[-3:-1])
     same(page.repair, (await AgentSession.load(session.session_id, store=store)).repair)
     assert page.repair is not None, "it is reported"
@@ -535,14 +535,14 @@ async def the_last_page_of_nothing_is_an_error(case: StoreUnderTest) -> None:
     """There is no page of a session that is not there, none without a message, and else there is one."""
     store = await case.open()
     with expecting(SessionNotFoundError):
-        await AgentSession.read_last(new_id("s"), 1, store=store)
+        await read_last(new_id("s"), 1, store=store)
     session = AgentSession.new("checked", session_id=new_id("s"), store=store)
     session.set_metadata("title", "nothing was said")
     await session.save()
-    page = await AgentSession.read_last(session.session_id, 1, store=store)
+    page = await read_last(session.session_id, 1, store=store)
     same((page.messages, page.is_whole, page.repair), ((), True, None))
     with expecting(ValueError):
-        await AgentSession.read_last(session.session_id, 0, store=store)
+        await read_last(session.session_id, 0, store=store)
 
 
 async def _long(case: StoreUnderTest, messages: int) -> AgentSession:
@@ -562,7 +562,7 @@ async def _grow(session: AgentSession, messages: int) -> None:
 async def _compare(case: StoreUnderTest, session: AgentSession) -> None:
     whole = session.history
     for count in (1, 2, 7, len(whole) - 1, len(whole), len(whole) + 1):
-        page = await AgentSession.read_last(session.session_id, count, store=await case.open())
+        page = await read_last(session.session_id, count, store=await case.open())
         same([each.text for each in page.messages], [each.text for each in whole[-count:]])
         same((page.is_whole, page.repair), (count >= len(whole), None))
         same(len(page.lines), len(page.messages))

@@ -31,6 +31,7 @@ from greenroom.session import (
     Position,
     SessionStore,
     SessionWriter,
+    delete_session,
     encode_line,
 )
 from greenroom.testing.session_store_contents import (
@@ -386,12 +387,12 @@ async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> 
     """Nobody finds it any more, the others are as they were, and a new one may have its id."""
     store = await case.open()
     session, other = await saved(store, "one", "two"), await saved(store, "other")
-    await AgentSession.delete(session.session_id, store=store)
+    await delete_session(session.session_id, store=store)
     for each in (store, await case.open()):
         await _is_gone(each, session.session_id)
         same(await texts(each, other), ["other"])
     with expecting(SessionNotFoundError) as caught:
-        await AgentSession.delete(session.session_id, store=store)
+        await delete_session(session.session_id, store=store)
     same(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
     again.add_message(Message.user("new"))
@@ -404,7 +405,7 @@ async def who_loaded_a_session_that_is_deleted_cannot_store_it_again(case: Store
     store = await case.open()
     session = await saved(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
-    await AgentSession.delete(session.session_id, store=store)
+    await delete_session(session.session_id, store=store)
     with expecting(SessionNotFoundError):
         await loaded.open()
     loaded.add_message(Message.user("more"))
@@ -421,12 +422,12 @@ async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None
     await session.open()
     for each in (store, await case.open()):
         with expecting(SessionLockedError):
-            await AgentSession.delete(session.session_id, store=each)
+            await delete_session(session.session_id, store=each)
     session.add_message(Message.assistant("two"))
     await session.save()
     await session.close()
     same(await texts(store, session), ["one", "two"])
-    await AgentSession.delete(session.session_id, store=store)
+    await delete_session(session.session_id, store=store)
 
 
 async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
@@ -436,7 +437,7 @@ async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
     session.add_message(Message.assistant("two"))
     await session.save()
     await case.damage(session.session_id, 0)
-    await AgentSession.delete(session.session_id, store=store)
+    await delete_session(session.session_id, store=store)
     await _is_gone(store, session.session_id)
 
 
@@ -467,11 +468,11 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
         session = await saved(store, "one", "two")
         with trio.CancelScope() as scope:
             with cancelling(scope, steps):
-                await AgentSession.delete(session.session_id, store=store)
+                await delete_session(session.session_id, store=store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         if await store.exists(session.session_id):
             same(await texts(store, session), ["one", "two"])
-            await AgentSession.delete(session.session_id, store=store)
+            await delete_session(session.session_id, store=store)
         await _is_gone(store, session.session_id)
     assert steps > 1, "deleting can be cancelled"
 
@@ -484,17 +485,17 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     parent, other = await saved(store, "parent"), await saved(store, "other")
     child = await _child(store, parent)
     grandchild = await _child(store, child)
-    await AgentSession.delete(grandchild.session_id, store=store)
+    await delete_session(grandchild.session_id, store=store)
     same(await texts(store, child), ["child"])
     grandchild = await _child(store, child)
     for busy in (parent, grandchild):
         await busy.open()
         with expecting(SessionLockedError):
-            await AgentSession.delete(parent.session_id, store=store, children=True)
+            await delete_session(parent.session_id, store=store, children=True)
         for each in (parent, child, grandchild):
             same(await store.exists(each.session_id), True)
         await busy.close()
-    await AgentSession.delete(parent.session_id, store=store, children=True)
+    await delete_session(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
     same(await texts(store, other), ["other"])
@@ -511,7 +512,7 @@ async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
     stores = cycle((store, await case.open()))
     async with trio.open_nursery() as nursery:
         for each in (*alone, *parents):
-            delete = partial(AgentSession.delete, store=next(stores), children=each in parents)
+            delete = partial(delete_session, store=next(stores), children=each in parents)
             nursery.start_soon(delete, each.session_id)
     left = {each.session_id for each in await store.list_all()}
     same(left & {each.session_id for each in (*alone, *parents, *children)}, set())

@@ -37,7 +37,7 @@ _KINDS = {
 }
 
 
-class Stamp(NamedTuple):
+class StatusStamp(NamedTuple):
     """What tells without reading it that a file was changed."""
 
     mode: int
@@ -51,13 +51,13 @@ class Look(NamedTuple):
     """One path as it was when it was looked at; the content only of a file that was read."""
 
     state: FileState
-    stamp: Stamp | None = None
+    stamp: StatusStamp | None = None
     content: bytes | None = None
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
+def take_stamp(status: os.stat_result) -> StatusStamp:
     """Take the stamp from a file's status."""
-    return Stamp(
+    return StatusStamp(
         status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
     )
 
@@ -78,7 +78,7 @@ def look_at(path: Path) -> Look:
 
 def _look_in(folder: int, name: str) -> Look:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    stamp, kind = stamp_of(status), stat.S_IFMT(status.st_mode)
+    stamp, kind = take_stamp(status), stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFLNK:
         return Look(_link(os.readlink(name, dir_fd=folder)), stamp)
     if kind != stat.S_IFREG:
@@ -102,9 +102,9 @@ def _read(folder: int, name: str, unread: FileState) -> Look:
         status = os.fstat(file.fileno())
         content = read_pieces(file, MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        return Look(_with(unread, "it grew while it was read"), stamp_of(status))
+        return Look(_with(unread, "it grew while it was read"), take_stamp(status))
     mode, digest = stat.S_IMODE(status.st_mode), hashlib.sha256(content).hexdigest()
-    return Look(FileState("file", mode, len(content), digest), stamp_of(status), content)
+    return Look(FileState("file", mode, len(content), digest), take_stamp(status), content)
 
 
 def _link(target: str) -> FileState:

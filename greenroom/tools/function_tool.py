@@ -95,15 +95,11 @@ class FunctionTool(Generic[P, R]):
         Raises:
             ToolError: the function can't be a tool.
         """
-        _check_function(function)
         functools.update_wrapper(self, function)
-        self._find_execute = function
+        self.name, self.description, self._arguments = _read_function(function, name)
+        self._function = function
         self._effects = effects
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
-        self.name = name or function.__name__
-        docstring = parse_docstring(function.__doc__ or "")
-        self._arguments = Arguments(function, self.name, docstring.parameters)
-        self.description = docstring.description or self.name.replace("_", " ")
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
         self.timeout = timeout
@@ -162,7 +158,7 @@ class FunctionTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, with nothing in between."""
-        return self._find_execute(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -189,7 +185,7 @@ class FunctionTool(Generic[P, R]):
         if self.runs_on == "client":
             return await context.client_result()
         if self._reference:
-            self._reference.check(self._find_execute, self)
+            self._reference.check(self._function, self)
             return await run_isolated(
                 self._reference,
                 self.name,
@@ -221,7 +217,7 @@ class FunctionTool(Generic[P, R]):
         return to_result(self.name, outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
-        return cast("_Function", self._find_execute)(**self._arguments.bind(input, context))
+        return cast("_Function", self._function)(**self._arguments.bind(input, context))
 
 
 class ToolOptions(TypedDict, total=False):
@@ -313,6 +309,15 @@ def tool(
         return FunctionTool(decorated, **options)
 
     return decorate if function is None else decorate(function)
+
+
+def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str, Arguments]:
+    """Return what name, docstring and signature of a function say of its tool."""
+    _check_function(function)
+    name = name or function.__name__
+    docstring = parse_docstring(function.__doc__ or "")
+    arguments = Arguments(function, name, docstring.parameters)
+    return name, docstring.description or name.replace("_", " "), arguments
 
 
 def _check_function(function: object) -> None:

@@ -24,10 +24,10 @@ from greenroom.tools.file_contents import (
     Look,
     Packs,
     PackWriter,
-    Stamp,
+    StatusStamp,
     is_unicode,
     look_at,
-    stamp_of,
+    take_stamp,
 )
 
 # ---- Survey: the stamps of all files of a workspace.
@@ -55,7 +55,7 @@ class Coverage:
         self.passed_over: set[str] = set()
         """Paths of files and folders that were not looked at, up to some number."""
 
-    def survey(self, late: threading.Event) -> dict[str, Stamp]:
+    def survey(self, late: threading.Event) -> dict[str, StatusStamp]:
         """Return the stamps of files and symbolic links, by path from the root with `/`.
 
         Call it in a thread of trio's: a cancel ends it at the next folder. Once it is `late`, or
@@ -63,7 +63,7 @@ class Coverage:
         """
         top, above = rules_above(self._root, self._root)
         prefix = "" if self._root == top else f"{self._root.relative_to(top).as_posix()}/"
-        found: dict[str, Stamp] = {}
+        found: dict[str, StatusStamp] = {}
         waiting = [("", above)]
         while waiting and not late.is_set():
             trio.from_thread.check_cancelled()
@@ -108,9 +108,9 @@ class Coverage:
             self.passed_over.add(path)
 
 
-def _stamp(entry: "os.DirEntry[str]") -> Stamp | None:
+def _stamp(entry: "os.DirEntry[str]") -> StatusStamp | None:
     try:
-        return stamp_of(entry.stat(follow_symlinks=False))
+        return take_stamp(entry.stat(follow_symlinks=False))
     except OSError:  # gone this moment
         return None
 
@@ -145,7 +145,7 @@ class Window:
     coverage: Coverage
     begun: int
     declared: dict[str, Look] = field(default_factory=dict)
-    stamps: dict[str, Stamp] | None = None
+    stamps: dict[str, StatusStamp] | None = None
     states: dict[str, FileState] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
 
@@ -177,7 +177,7 @@ class Window:
             else look._replace(content=None)
         )
 
-    def is_settled(self, stamp: Stamp) -> bool:
+    def is_settled(self, stamp: StatusStamp) -> bool:
         """Whether a file of this stamp would show another one, had it been changed since."""
         return stamp.ctime_ns // 1_000_000_000 < self.begun - _GRAIN
 
@@ -185,7 +185,7 @@ class Window:
         """Return the declared files as they are before the calls run."""
         return tuple(FileChange(path, look.state) for path, look in self.declared.items())
 
-    def candidates(self, now: dict[str, Stamp] | None) -> list[str]:
+    def candidates(self, now: dict[str, StatusStamp] | None) -> list[str]:
         """Return the paths that may have changed, in order, given the stamps of all files now."""
         found = set(self.declared)
         then = self.stamps
@@ -207,7 +207,7 @@ class Window:
             after = FileState(after.kind, after.mode, after.size, after.digest, after.target, why)
         return FileChange(path, before, after)
 
-    def _before(self, path: str) -> tuple[FileState, Stamp | None]:
+    def _before(self, path: str) -> tuple[FileState, StatusStamp | None]:
         if path in self.declared:
             look = self.declared[path]
             return look.state, None if look.state.digest else look.stamp
@@ -262,7 +262,7 @@ class WorkspaceRecorder:
         self._packs = packs
         self._left_out = left_out
         self._flush = flush
-        self._known: dict[str, tuple[Stamp, FileState]] = {}
+        self._known: dict[str, tuple[StatusStamp, FileState]] = {}
         self._too_large = ""
         self.failure = ""
         """Why the last window could not be opened as it should, or empty."""
@@ -324,7 +324,7 @@ class WorkspaceRecorder:
         self.failure = why
         window.gaps.append(why)
 
-    def _keep_one(self, window: Window, path: str, stamp: Stamp, writer: PackWriter) -> bool:
+    def _keep_one(self, window: Window, path: str, stamp: StatusStamp, writer: PackWriter) -> bool:
         """Take in how a file is; return whether there is room for more."""
         is_small = stamp.size <= MAX_COPIED_BYTES
         if not is_small or stat.S_IFMT(stamp.mode) not in _COPIED:
@@ -338,7 +338,7 @@ class WorkspaceRecorder:
                 self._known[path] = look.stamp, look.state
         return True
 
-    def _find_known_state(self, path: str, stamp: Stamp) -> FileState | None:
+    def _find_known_state(self, path: str, stamp: StatusStamp) -> FileState | None:
         """Return how a file is that was kept before and has not changed; else None."""
         known, state = self._known.get(path, (None, FileState("absent")))
         if known != stamp or (state.kind == "file" and state.digest not in self._packs):
@@ -346,7 +346,7 @@ class WorkspaceRecorder:
         return state
 
     def _compare(
-        self, window: Window, now: dict[str, Stamp] | None, late: threading.Event
+        self, window: Window, now: dict[str, StatusStamp] | None, late: threading.Event
     ) -> tuple[FileChange, ...]:
         found: list[FileChange] = []
         more, skipped = 0, False
@@ -379,7 +379,7 @@ def _describe_passed_over(paths: Sequence[str]) -> str:
     return f"what commands changed in ignored files and repositories is not known: {named}{more}"
 
 
-def _survey_again(window: Window, late: threading.Event) -> dict[str, Stamp] | None:
+def _survey_again(window: Window, late: threading.Event) -> dict[str, StatusStamp] | None:
     """Stamp all files when the calls have ended, or say that there was no time for all of them."""
     found = window.coverage.survey(late)
     if late.is_set() or len(found) > MAX_FILES:

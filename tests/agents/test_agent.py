@@ -19,7 +19,7 @@ from greenroom import (
     FileStore,
     GreenroomError,
     Guard,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     Reject,
@@ -98,7 +98,7 @@ def test_the_first_program_leaves_an_empty_folder_empty(tmp_path, llm):
 
 
 async def test_it_is_an_agent_function_like_any_other():
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         script = weather(), "Take an umbrella.", "And boots."
         handle = runtime.spawn(AgentSession.new("weather"), agent(*script))
         first = await handle.ask("Tokyo?")
@@ -215,7 +215,7 @@ async def test_budgets_of_tokens_hold_for_the_agent_and_for_its_team(team, own, 
             async with internals.turn(message):
                 results.append(await bot.run("Everywhere?"))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         purse = TokenBudget(max_output_tokens=team)
         handle = runtime.spawn(AgentSession.new("team"), lead, budget=purse)
         await handle.ask("go")
@@ -304,7 +304,7 @@ async def test_own_functions_run_and_what_writes_or_comes_from_a_server_is_denie
         "mcp__shop__read",
     ]
     assert result.denials[0].input == {"command": "ls"}
-    assert "nobody is there to ask" in result.denials[0].reason
+    assert "no one can be asked" in result.denials[0].reason
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -488,7 +488,7 @@ async def test_there_has_to_be_something_to_go_on_with():
     with pytest.raises(ConfigurationError, match="nothing to go on with"):
         await bot.run(session=done.session)
     with pytest.raises(SessionNotFoundError):
-        await bot.run(session="nobody", store=MemoryStore())
+        await bot.run(session="nobody", store=InMemoryStore())
 
 
 async def test_a_run_that_was_interrupted_goes_on():
@@ -610,7 +610,7 @@ async def test_what_is_no_memory_is_refused():
 async def test_a_conversation_that_outgrows_the_window_is_shortened():
     llm = ScriptedProvider("Hello.", "Notes.", "Fine.", "Notes.", "Good.", model="claude-haiku-4-5")
     llm.name = "anthropic"
-    store, session = MemoryStore(), "talk"
+    store, session = InMemoryStore(), "talk"
     one = Agent(llm)
     for text in ("My name is Ada.", "word " * 230_000, "Who am I?"):
         result = await one.run(text, session=session, store=store)

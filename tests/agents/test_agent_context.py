@@ -11,7 +11,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    MemoryStore,
+    InMemoryStore,
     RunContext,
     tool,
 )
@@ -96,7 +96,7 @@ async def test_tools_that_are_chosen_later_are_checked_then():
 
 
 async def test_spawned_agents_get_deps_as_an_argument():
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         bot = librarian(call("find", title="Emma"), "There.")
         handle = runtime.spawn(AgentSession.new("librarian"), bot, Database({"Emma": 3}))
         await handle.ask("Emma?")

@@ -11,7 +11,7 @@ from greenroom import (
     Answer,
     ConfigurationError,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     RuleDecision,
@@ -57,7 +57,7 @@ class Shop:
 async def shop(request, tmp_path):
     match request.param:
         case "memory":
-            yield Shop(MemoryStore())
+            yield Shop(InMemoryStore())
         case "files":
             yield Shop(FileStore(tmp_path / "sessions"))
         case "sqlite":

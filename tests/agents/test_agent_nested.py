@@ -14,7 +14,7 @@ from greenroom import (
     BudgetExceededError,
     ConfigurationError,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     RunContext,
@@ -133,7 +133,7 @@ async def test_the_budget_of_an_agent_of_ones_own_holds(way):
                 with agent.budget(model_calls=2):
                     await run_tools(agent, uses, registry, PermissionManager(mode="bypass"))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         await runtime.spawn(AgentSession.new("mine"), mine).ask("Go")
     assert len(helper.llm.requests) == 2
 
@@ -167,7 +167,7 @@ async def test_its_questions_show_the_lineage_and_go_to_whoever_answers(way, app
         return approves
 
     helper = inner(call("Write", file_path="x.txt", content="x"), "Written.", tools=builtin_tools())
-    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
         result, _ = await run(outer(way(helper, [])), runtime=runtime, approve=approve)
     assert [(each.tool_name, each.lineage) for each in asked] == [("Write", ("outer", "inner"))]
     assert (tmp_path / "x.txt").exists() is approves
@@ -214,7 +214,7 @@ async def test_the_stricter_of_both_holds_but_for_consent(
         permissions=None if inside is None else PermissionManager(inside),
     )
     rules = None if outside is None else PermissionManager(outside)
-    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
         await run(outer(way(helper, results), permissions=rules), runtime=runtime)
     assert [denial.tool for denial in results[0].denials] == ([] if runs else [tool_name])
 
@@ -243,7 +243,7 @@ async def test_the_rules_of_a_loop_of_ones_own_hold_too():
     registry = ToolRegistry([tool(in_async_tool(helper, results))])
     rules = PermissionManager([OK("delegate"), D("look")])
     parts = ScriptedProvider(call("delegate"), "Done."), registry, rules
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, unattended="deny")
         await handle.ask("Go")
     assert [denial.tool for denial in results[0].denials] == ["look"]
@@ -322,7 +322,7 @@ async def test_the_agent_of_a_plain_tool_ends_with_a_call_that_has_timed_out():
 @pytest.mark.parametrize(
     "options",
     [
-        {"store": MemoryStore()},
+        {"store": InMemoryStore()},
         {"approve": "later"},
         {"answers": {}, "session": "x"},
         {"runtime": AgentRuntime()},

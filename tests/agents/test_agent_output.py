@@ -15,7 +15,7 @@ from greenroom import (
     ConfigurationError,
     FileStore,
     Guard,
-    MemoryStore,
+    InMemoryStore,
     Reject,
     Rewrite,
     tool,
@@ -177,7 +177,7 @@ async def test_calls_beside_the_answer_are_not_run():
 async def test_the_conversation_goes_on_behind_it():
     llm = ScriptedProvider(answer(), answer(name="Nice", people=340_000))
     agent = Agent(llm, output_type=City)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("cities"), agent)
         assert (await handle.ask("One?")).value == LYON
         assert (await handle.ask("Another?")).value["name"] == "Nice"

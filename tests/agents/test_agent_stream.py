@@ -7,7 +7,7 @@ from greenroom import (
     Agent,
     AgentRuntime,
     Done,
-    MemoryStore,
+    InMemoryStore,
     TextDelta,
     ToolEnd,
     ToolStart,
@@ -66,7 +66,7 @@ async def test_leaving_early_leaves_nothing_running(how, is_own):
     model = ScriptedProvider(call("wait_forever"))
     bot = Agent(model, tools=[wait_forever])
     with trio.fail_after(SECONDS):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             with trio.CancelScope() as scope:
                 try:
                     async with bot.stream("Go", runtime=None if is_own else runtime) as run:

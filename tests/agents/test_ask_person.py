@@ -20,7 +20,7 @@ from greenroom.core import (
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import CircuitBreaker, Retry
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore, read_decisions
 from greenroom.testing import (
     Scenario,
     ScriptedApprover,
@@ -46,7 +46,7 @@ async def ask(*answers, permissions=None, unattended="ask", question=QUESTION, a
     script = call("AskPerson", **question), "done"
     made = parts(*script, permissions=permissions, asks=asks)
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(session, coder, *made, unattended=unattended)
             async with trio.open_nursery() as nursery:
                 if answers:
@@ -83,7 +83,7 @@ async def test_a_person_may_refuse_to_answer():
 async def test_where_nobody_can_answer_the_model_is_told_why():
     result, _ = await ask(unattended="deny")
     assert result.is_error
-    assert result.text.startswith("There is no answer: nobody is there to ask")
+    assert result.text.startswith("There is no answer: no one can be asked")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_rule_may_forbid_to_ask():
 
 async def test_at_the_time_out_it_is_unanswered_and_a_late_answer_is_not_accepted(autojump_clock):
     made = parts(call("AskPerson", **QUESTION), "done", timeout=300.0)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *made)
         async with handle.subscribe("all", answers=True) as chunks:
             assert (await handle.ask("go")).text == "done"
@@ -118,11 +118,11 @@ async def test_at_the_time_out_it_is_unanswered_and_a_late_answer_is_not_accepte
                     break
             assert not await handle.respond_permission(chunk.request_id, "allow", message="red")
     told = made[0].requests[1].messages[-1].tool_results[0]
-    assert told.text == "There is no answer: nobody answered within 300 seconds."
+    assert told.text == "There is no answer: no answer came within 300 seconds."
 
 
 async def test_the_question_survives_the_process_and_is_answered_ahead():
-    store, session = MemoryStore(), AgentSession.new("coder")
+    store, session = InMemoryStore(), AgentSession.new("coder")
     with trio.fail_after(60):
         async with AgentRuntime(store=store) as runtime:
             made = parts(call("AskPerson", **QUESTION))
@@ -142,7 +142,7 @@ async def test_the_question_survives_the_process_and_is_answered_ahead():
 async def test_an_interrupt_withdraws_it():
     session, made = AgentSession.new("coder"), parts(call("AskPerson", **QUESTION), "and now?")
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(session, coder, *made)
             async with handle.subscribe("all", answers=True) as chunks:
                 await handle.send_input("go")
@@ -152,7 +152,7 @@ async def test_an_interrupt_withdraws_it():
                 await handle.interrupt()
             assert await handle.pending() == ()
             assert (await handle.ask("on")).text == "and now?"
-    [record] = await session.decisions()
+    [record] = await read_decisions(session)
     assert (record.by, record.decision) == ("withdrawn", DENY)
     check_accepted(session.history)
 
@@ -162,13 +162,13 @@ async def test_what_was_answered_is_on_record():
     made = parts(call("AskPerson", **QUESTION), "done")
     approver = ScriptedApprover(Answer(ALLOW, message="red"))
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(session, coder, *made)
             async with trio.open_nursery() as nursery:
                 await nursery.start(approver.attend, handle)
                 await handle.ask("go")
                 nursery.cancel_scope.cancel()
-    [record] = await session.decisions()
+    [record] = await read_decisions(session)
     assert (record.asked, record.by, record.message) == (True, "user", "red")
 
 
@@ -178,7 +178,7 @@ async def test_under_policies_it_is_asked_once_and_never_again(autojump_clock):
     guarded = resilient_tool(AskPerson(timeout=60), retry=retry, breaker=breaker)
     model = ScriptedProvider(call("AskPerson", **QUESTION), "done")
     asked = []
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         made = (model, ToolRegistry([guarded]), PermissionManager())
         handle = runtime.spawn(AgentSession.new("coder"), coder, *made)
         async with handle.subscribe(answers=True) as chunks:

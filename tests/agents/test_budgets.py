@@ -14,7 +14,7 @@ from greenroom.llm import OfflineProvider
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 
@@ -24,7 +24,7 @@ ALL = PermissionManager([PermissionRule.allow_all()])
 @pytest.fixture
 async def runtime():
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             yield runtime
 
 
@@ -411,7 +411,7 @@ async def _work_a_tree(shape, cut):
 
     meters.append(Meter(shape))
     with trio.fail_after(1000):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             root = runtime.spawn(new(), node, shape, list(meters), budget=meters[0].budget)
             if cut is not None:
                 await trio.sleep(cut)

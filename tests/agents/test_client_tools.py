@@ -7,7 +7,7 @@ from greenroom.agents import coder
 from greenroom.core import AgentContext, ToolError, ToolResult, ToolStart, ToolStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 from tests.session.accepted import check_accepted
@@ -28,7 +28,7 @@ async def serve(results, *, arguments=None):
     model = ScriptedProvider(call("pick_file", **(arguments or {"kind": "image"})), "done")
     rules = PermissionManager([PermissionRule.allow_category("read")])
     session = AgentSession.new("coder")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(session, coder, model, ToolRegistry([pick_file]), rules)
         async with handle.subscribe() as chunks:
             await handle.send_input("go")
@@ -72,7 +72,7 @@ async def test_an_interrupt_ends_the_wait():
     session, model = AgentSession.new("coder"), ScriptedProvider(call("pick_file", kind="a"), "on")
     rules = PermissionManager([PermissionRule.allow_category("read")])
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(session, coder, model, ToolRegistry([pick_file]), rules)
             async with handle.subscribe() as chunks:
                 await handle.send_input("go")

@@ -25,7 +25,7 @@ from greenroom.llm import OfflineProvider
 from greenroom.memory import COMPACT
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, builtin_tools
 
@@ -42,7 +42,7 @@ async def run(llm, prompt, *, rules=READS, agent_fn=coder, tools=None, workspace
     session = AgentSession.new("coder")
     arguments = (llm, tools or everything(), PermissionManager(rules))
     with trio.fail_after(60):
-        async with AgentRuntime(store=store or MemoryStore(), workspace=workspace) as runtime:
+        async with AgentRuntime(store=store or InMemoryStore(), workspace=workspace) as runtime:
             handle = runtime.spawn(session, agent_fn, *arguments, unattended="deny")
             reader = handle.subscribe("all")
             result = await handle.ask(prompt)
@@ -58,7 +58,7 @@ async def test_it_reads_a_real_file(tmp_path):
 async def test_it_shortens_its_conversation_when_it_is_told_to():
     llm = ScriptedProvider(*["word " * 400] * 3, "Notes.", "Fine.")
     session = AgentSession.new("coder")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(session, coder, llm, everything(), PermissionManager(READS))
         chunks = handle.subscribe()
         for number in range(3):
@@ -136,7 +136,7 @@ async def test_a_subagent_is_asked_about_on_its_parents_handle_and_cannot_delega
     ]
     llm = ScriptedProvider(*script)
     arguments = (llm, everything(), PermissionManager(READS))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         with trio.fail_after(60):
             await handle.send_input("go")
@@ -159,7 +159,7 @@ async def test_an_interrupt_takes_the_subagent_along():
         call("Task", description="think", prompt="for ever"), Reply("hm", hangs=True), "back"
     )
     arguments = (llm, everything(), PermissionManager(READS))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         with trio.fail_after(60):
             await handle.send_input("go")
@@ -215,10 +215,14 @@ def plain(chunks):
 
 async def test_the_loop_as_printed_and_the_primitives_alone_give_the_same_chunks(tmp_path):
     (tmp_path / "a.txt").write_text("a")
-    primitives = load(ROOT / "examples" / "coder.py").coder
+    primitives = load(ROOT / "examples" / "coder.py").Coder
     streams = []
     rules = [*READS, PermissionRule.deny_command("rm")]
-    for agent_fn in (printed_loop, primitives):
+
+    async def written_out(*parts):
+        await primitives(*parts).run()
+
+    for agent_fn in (printed_loop, written_out):
         result, chunks, _ = await run(
             ScriptedProvider(*script()), "go", rules=rules, agent_fn=agent_fn, workspace=tmp_path
         )

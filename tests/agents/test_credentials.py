@@ -20,7 +20,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 from tests.session.accepted import check_accepted
@@ -67,7 +67,7 @@ class Clerk:
 async def serve(*script, gives=True, store=None, instruments=(), turns=("go",)):
     session, model = AgentSession.new("coder"), ScriptedProvider(*script)
     with trio.fail_after(60):
-        async with AgentRuntime(store or MemoryStore(), instruments=instruments) as runtime:
+        async with AgentRuntime(store or InMemoryStore(), instruments=instruments) as runtime:
             parts = (model, ToolRegistry([issues]), PermissionManager(RULES))
             handle = runtime.spawn(session, coder, *parts)
             clerk = Clerk(handle, gives)
@@ -143,7 +143,7 @@ async def test_a_subagent_has_those_of_its_tree_and_another_tree_does_not():
         call("Task", description="look", prompt="look"), call("issues", repo="b"), "done"
     )
     with trio.fail_after(60):
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             parts = (ToolRegistry([issues]), PermissionManager(RULES))
             handle = runtime.spawn(AgentSession.new("coder"), delegating, outer, *parts)
             clerk = Clerk(handle)
@@ -157,13 +157,13 @@ async def test_a_subagent_has_those_of_its_tree_and_another_tree_does_not():
             )
             await other.ask("go")
     assert len(clerk.asked) == 1
-    assert "nobody is there to ask" in results(model)[0]
+    assert "no one can be asked" in results(model)[0]
 
 
 async def test_a_program_gives_one_for_all_agents_of_a_runtime():
     model = ScriptedProvider(call("issues", repo="a"), "done")
     with trio.fail_after(60):
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             GITHUB.give(runtime.resources, SECRET)
             parts = (model, ToolRegistry([issues]), PermissionManager(RULES))
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, unattended="deny")

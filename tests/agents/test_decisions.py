@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, read_decisions
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
 
@@ -61,7 +61,7 @@ class Talk:
                 with trio.fail_after(60):
                     self.result = await handle.ask("go")
                 nursery.cancel_scope.cancel()
-        return await self.session.decisions()
+        return await read_decisions(self.session)
 
     async def _answer(self, handle, answer):
         async with handle.subscribe("all", answers=True) as chunks:
@@ -164,7 +164,7 @@ async def test_a_question_that_is_withdrawn_is_on_record_as_a_denial(tmp_path):
     (found,) = await talk.run(interrupt)
     assert talk.result.status is TurnStatus.INTERRUPTED
     assert (found.decision, found.by, found.asked) == (DENY, "withdrawn", True)
-    (stored,) = await (await AgentSession.load("s", store=FileStore(tmp_path))).decisions()
+    (stored,) = await read_decisions(await AgentSession.load("s", store=FileStore(tmp_path)))
     assert stored == found
 
 
@@ -260,7 +260,7 @@ async def test_a_subagent_s_decisions_are_on_record_in_its_own_session(tmp_path)
     (own,) = await talk.run()
     assert own.tool_name == "Task"
     (child,) = talk.session.child_session_ids
-    (found,) = await (await AgentSession.load(child, store=FileStore(tmp_path))).decisions()
+    (found,) = await read_decisions(await AgentSession.load(child, store=FileStore(tmp_path)))
     assert (found.tool_name, found.rule_id) == ("add", "everything")
 
 

@@ -7,7 +7,7 @@ from greenroom.agents import run_tools, stream_reply
 from greenroom.core import AgentContext, SubAgentComplete, ToolEnd, ToolStart, TurnStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime, fan_out
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 
@@ -42,7 +42,7 @@ async def lead(agent, llm, ask_subagent):
 async def test_its_answers_go_back_to_the_model_once():
     llm = ScriptedProvider(call("survey", words="a b c"), "all fine")
     below = ScriptedProvider("yes", "yes", "yes")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, llm, (talker, below))
         with trio.fail_after(60):
             assert (await handle.ask("go")).text == "all fine"
@@ -63,7 +63,7 @@ async def hangs(agent):
 
 async def test_an_interrupt_ends_it_with_its_subagents_and_names_them():
     llm = ScriptedProvider(call("survey", words="a b c"), "after that")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, llm, (hangs,))
         await handle.send_input("go")
         with trio.fail_after(60):

@@ -44,7 +44,7 @@ from greenroom.core import (
 from greenroom.export import export_session, import_session
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
     Packs,
@@ -58,7 +58,7 @@ from greenroom.tools import (
     workspace_changes as survey,
     workspace_changes as window,
 )
-from greenroom.tools.file_contents import Stamp
+from greenroom.tools.file_contents import StatusStamp
 
 ALL = [PermissionRule.allow_all()]
 
@@ -297,7 +297,7 @@ async def test_a_file_that_has_not_changed_is_kept_once(shop):
 
 
 async def test_a_store_without_a_folder_keeps_nothing_and_the_plan_says_so(shop):
-    shop.store = MemoryStore()
+    shop.store = InMemoryStore()
     shop.write("a", "old")
     await shop.turn(bash("echo new > a"), bash("echo newer > a"))
     assert shop.errors == []
@@ -415,7 +415,7 @@ async def test_files_are_restored_while_the_agent_s_session_is_open(shop):
 
 
 async def test_where_it_is_required_no_tool_starts_without(shop):
-    shop.store, shop.required = MemoryStore(), True
+    shop.store, shop.required = InMemoryStore(), True
     result = await shop.turn(bash("echo new > a"))
     assert result.status is TurnStatus.FAILED
     assert "can't all be restored" in result.error
@@ -592,7 +592,7 @@ async def test_a_path_that_leads_out_of_the_workspace_is_no_path(shop, tmp_path)
     after = FileState("file", 0o644, 4, hashlib.sha256(b"mine").hexdigest())
     for path in ("../victim", str(victim), "d/../../victim", "./a", "a\0"):
         change = FileChange(path, FileState("absent"), after)
-        shop.session.add_checkpoint(Checkpoint("c-1", str(shop.root), (), (change,)))
+        shop.session.conversation.add_checkpoint(Checkpoint("c-1", str(shop.root), (), (change,)))
         assert told(await shop.plan()) == [("delete", "a")]
 
 
@@ -866,10 +866,10 @@ async def test_an_interrupt_while_files_are_kept_leaves_nothing_half(shop, monke
 
 async def test_a_change_that_no_time_of_the_file_tells_is_seen(shop, monkeypatch):
     def coarse(status):
-        return Stamp(status.st_mode, status.st_size, *[int(status.st_ctime) * 10**9] * 2, 1)
+        return StatusStamp(status.st_mode, status.st_size, *[int(status.st_ctime) * 10**9] * 2, 1)
 
-    monkeypatch.setattr(file_state, "stamp_of", coarse)
-    monkeypatch.setattr(survey, "stamp_of", coarse)
+    monkeypatch.setattr(file_state, "take_stamp", coarse)
+    monkeypatch.setattr(survey, "take_stamp", coarse)
     monkeypatch.setattr(clock, "_clock", lambda: datetime.now(UTC))
     shop.write("a", "one")
     keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))

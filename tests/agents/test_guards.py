@@ -17,7 +17,7 @@ from greenroom import (
     Custom,
     FileStore,
     Guard,
-    MemoryStore,
+    InMemoryStore,
     Reject,
     Rewrite,
     RunContext,
@@ -483,7 +483,7 @@ async def test_a_guard_may_ask_another_agent():
         return Reject("the judge says so") if (await judge.run(text)).output == "yes" else None
 
     agent = Agent(ScriptedProvider("One.", "Two."), guards=[Guard(ask)])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         assert (await agent.run("Go", runtime=runtime)).output == "One."
         second = await agent.run("Go", runtime=runtime)
     assert "the judge says so" in str(second.error)

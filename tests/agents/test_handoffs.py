@@ -14,7 +14,7 @@ from greenroom import (
     Custom,
     FileStore,
     Guard,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     Reject,
@@ -173,7 +173,7 @@ async def test_who_has_the_conversation_is_on_file_before_the_next_model_is_aske
 async def test_a_spawned_agent_goes_on_with_it_too():
     triage = pair(["Hello.", "Still here."])
     with trio.fail_after(SECONDS):
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             handle = runtime.spawn(AgentSession.new("team"), triage)
             assert [(await handle.ask("Go")).text for _ in range(2)] == ["Hello.", "Still here."]
 
@@ -231,7 +231,7 @@ def test_whoever_was_given_the_conversation_last_answers(turns, data):
     first = member("a", member("b", member("c", "a", "b"), "a"), "c")
 
     async def main():
-        session, holder, places = AgentSession.new("team", store=MemoryStore()), "a", []
+        session, holder, places = AgentSession.new("team", store=InMemoryStore()), "a", []
         for way in turns:
             places.append((len(session.history), holder))
             waiting[:] = way
@@ -562,7 +562,7 @@ async def test_a_team_may_be_more_than_what_can_be_reached():
         await a(internals, team=team)
 
     with trio.fail_after(SECONDS):
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             result = await runtime.spawn(AgentSession.new("team"), function).ask("Go")
     assert (result.status, "a → b → a → b" in result.error) == ("failed", True)
 

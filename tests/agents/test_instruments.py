@@ -19,7 +19,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, builtin_tools, tool
 from tests.agents.ledger import Ledger
@@ -65,7 +65,7 @@ def new():
 async def test_the_hooks_of_a_turn_in_their_order():
     ledger = Ledger()
     llm = ScriptedProvider(call("look", label="a"), "done")
-    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[ledger]) as runtime:
         assert (await runtime.spawn(new(), worker, llm).ask("go")).text == "done"
     assert ledger.log == [
         "before agent",
@@ -105,7 +105,7 @@ async def test_each_that_begins_ends_once_when_it_is_cut_off(
     autojump_clock, step, rules, cut_at, what, end, way
 ):
     ledger = Ledger()
-    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[ledger]) as runtime:
         handle = runtime.spawn(new(), worker, ScriptedProvider(step), rules)
         await handle.send_input("go")
         if cut_at:
@@ -138,7 +138,7 @@ async def test_each_that_begins_ends_once_when_it_is_cut_off(
 )
 async def test_each_that_begins_ends_once_when_it_fails(step, what, end, status):
     ledger = Ledger()
-    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[ledger]) as runtime:
         handle = runtime.spawn(new(), worker, ScriptedProvider(step, "done"))
         assert (await handle.ask("go")).status == status
     assert ledger.unfinished == []
@@ -154,7 +154,7 @@ async def test_each_that_begins_ends_once_when_the_agent_crashes():
                 with agent.tool_call(call("look", label="a")):
                     raise RuntimeError("a bug")
 
-    async with AgentRuntime(store=MemoryStore(), instruments=[ledger]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[ledger]) as runtime:
         handle = runtime.spawn(new(), crashing)
         await handle.send_input("go")
         await handle.wait()
@@ -176,7 +176,7 @@ async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_wait
     handles = []
 
     async def program():
-        async with AgentRuntime(store=MemoryStore(), instruments=[Aborting()]) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), instruments=[Aborting()]) as runtime:
             handles.append(runtime.spawn(new(), parent))
             await handles[0].wait()
 
@@ -186,9 +186,9 @@ async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_wait
 
 
 async def test_a_session_that_is_locked_is_an_agent_that_ends_at_once():
-    ledger, store = Ledger(), MemoryStore()
+    ledger, store = Ledger(), InMemoryStore()
     held = new()
-    held.bind(store)
+    held.journal.bind(store)
     await held.open()
     again = AgentSession.new("worker", session_id=held.session_id, store=store)
     async with AgentRuntime(store=store, instruments=[ledger]) as runtime:
@@ -209,7 +209,7 @@ async def test_they_see_every_agent_with_its_lineage():
 
     task = call("Task", description="help", prompt="go")
     llm = ScriptedProvider(task, "done", model="large")
-    async with AgentRuntime(store=MemoryStore(), instruments=[Lineages()]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[Lineages()]) as runtime:
         await runtime.spawn(new(), worker, llm, RULES, helper).ask("go")
     assert seen == [
         (("worker",), 1, "scripted", "large"),
@@ -220,7 +220,7 @@ async def test_they_see_every_agent_with_its_lineage():
 
 async def test_one_can_be_added_and_removed_while_agents_run():
     ledger = Ledger()
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), worker, ScriptedProvider("one", "two", "three"))
         await handle.ask("go")
         runtime.instruments.add(ledger)
@@ -239,7 +239,7 @@ AlwaysBroken = type("AlwaysBroken", (), dict.fromkeys(get_args(Hook), _raise))
 
 async def outcome_of_a_busy_turn(instruments):
     llm = ScriptedProvider([call("look", label="a"), call("wait", label="b")], "done")
-    async with AgentRuntime(store=MemoryStore(), instruments=instruments) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=instruments) as runtime:
         handle = runtime.spawn(new(), worker, llm, unattended="deny")
         result = await handle.ask("go")
         return result, await handle.history(), runtime.instruments.statistics()
@@ -272,7 +272,7 @@ async def run_rewritten(rewriter, *rules, answer=None, agent_fn=worker):
     """Run one call that is rewritten; return its result as the model sees it, and the history."""
     llm = ScriptedProvider(call("look", label="a"), "done")
     requests = []
-    async with AgentRuntime(store=MemoryStore(), instruments=[rewriter]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[rewriter]) as runtime:
         handle = runtime.spawn(new(), agent_fn, llm, rules or RULES, unattended="deny")
         async with trio.open_nursery() as nursery:
 
@@ -334,12 +334,16 @@ async def test_the_primitives_alone_are_seen_and_rewritten_alike(tmp_path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     logs = []
-    for agent_fn in (coder, module.coder):
+
+    async def written_out(*parts):
+        await module.Coder(*parts).run()
+
+    for agent_fn in (coder, written_out):
         ledger, rewriter = Ledger(), Rewriter(file_path="b.txt")
         llm = ScriptedProvider(call("Read", file_path="a.txt"), "done")
         arguments = (llm, ToolRegistry(builtin_tools()), PermissionManager(RULES))
         async with AgentRuntime(
-            store=MemoryStore(), workspace=tmp_path, instruments=[ledger, rewriter]
+            store=InMemoryStore(), workspace=tmp_path, instruments=[ledger, rewriter]
         ) as runtime:
             await runtime.spawn(new(), agent_fn, *arguments).ask("go")
         assert "second" in rewriter.ended[0][1]

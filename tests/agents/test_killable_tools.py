@@ -15,7 +15,7 @@ from greenroom.agents import coder
 from greenroom.core import AgentContext, Message, ToolProgress, ToolResultBlock, ToolUseBlock
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, WorkerPool, tool
 from tests.tools.killable import block, who, write_later
@@ -112,7 +112,7 @@ async def test_a_thread_is_abandoned_where_a_process_is_not(tmp_path):
         return "late"
 
     calls = [call("wait_for"), call("write_later", path=str(tmp_path / "effect"), seconds=600)]
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         with trio.fail_after(60):
             handle, reader = start(runtime, [Reply(calls)], wait_for, write_later)
             await handle.send_input("go")
@@ -124,7 +124,7 @@ async def test_a_thread_is_abandoned_where_a_process_is_not(tmp_path):
 
 async def test_a_kill_and_the_end_of_the_runtime_leave_no_process(tmp_path):
     before = descendants()
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         with trio.fail_after(60):
             effect = str(tmp_path / "effect")
             writing = call("write_later", path=effect, seconds=600)
@@ -143,7 +143,7 @@ async def test_a_kill_and_the_end_of_the_runtime_leave_no_process(tmp_path):
 @pytest.mark.parametrize("how", ["busy", "stubborn", "setsid"])
 async def test_an_interrupt_without_any_grace_leaves_no_process_either(tmp_path, how):
     before = descendants()
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         with trio.fail_after(60):
             blocking = call("block", folder=str(tmp_path), how=how)
             handle, reader = start(runtime, [blocking, "back"], block)
@@ -162,7 +162,10 @@ async def test_the_agents_of_a_runtime_share_a_pool_and_runtimes_do_not():
         (answer,) = (await handle.history())[2].tool_results
         return answer.text
 
-    async with AgentRuntime(store=MemoryStore()) as one, AgentRuntime(store=MemoryStore()) as two:
+    async with (
+        AgentRuntime(store=InMemoryStore()) as one,
+        AgentRuntime(store=InMemoryStore()) as two,
+    ):
         one.resources.insert(WorkerPool(size=1))
         with trio.fail_after(60):
             first, second = await ask(one, "a"), await ask(one, "b")
@@ -215,7 +218,7 @@ def test_the_death_of_the_program_ends_its_workers(tmp_path):
 
 def test_two_runs_of_trio_one_after_the_other_have_workers_of_their_own():
     async def main():
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle, _ = start(runtime, [call("who"), "done"], who)
             with trio.fail_after(60):
                 await handle.ask("who?")

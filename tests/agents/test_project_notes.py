@@ -12,7 +12,7 @@ from greenroom.agents.project import git_branch
 from greenroom.core import Workspace, clock, mark_lines
 from greenroom.permissions import PermissionManager, is_trusted, rules_digest, trust_rules
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 from greenroom.tools import ToolRegistry
 
@@ -231,7 +231,7 @@ async def test_the_coder_is_told_behind_its_prompt_and_the_same_each_time(projec
     llm = ScriptedProvider("one", "two")
     parts = (llm, ToolRegistry(), PermissionManager())
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore(), workspace=project) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), workspace=project) as runtime:
             notes = await trio.to_thread.run_sync(project_notes, project)
             handle = runtime.spawn(
                 AgentSession.new("coder"), coder, *parts, "In {root}.", 9, False, False, notes

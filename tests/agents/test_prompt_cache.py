@@ -5,7 +5,7 @@ from greenroom.core import Usage, UsageReport
 from greenroom.llm import AnthropicProvider
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry, tool
 from tests.llm.billing import BillingServer
 from tests.llm.server import model_server
@@ -55,7 +55,7 @@ async def converse(inputs, tools):
     reports = []
     async with model_server(server) as address:
         llm = AnthropicProvider("claude-test-1", api_key="k", base_url=address.url, env={})
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(AgentSession.new("reader"), reader, llm, tools)
             for text in inputs:
                 if text == "With another tool:":

@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider
 from greenroom.tools import ToolRegistry, tool
 from tests.session.accepted import check_accepted
@@ -295,7 +295,7 @@ def calls(*ids):
 
 async def stored(*ids, started=()):
     """A session whose process died when of these calls of its last reply some had started."""
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("go"))
     session.add_message(calls(*ids))
     session.mark_tools_started(started)

@@ -26,7 +26,7 @@ from greenroom.core import (
 )
 from greenroom.llm import StreamEnd, StreamStart, UsageUpdate
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider
 from greenroom.tools import ToolRegistry, tool
 
@@ -40,7 +40,7 @@ async def talker(agent, llm, **options):
 @pytest.mark.parametrize("hangs", [False, True])
 async def test_a_reply_that_broke_off_is_not_told_of_as_one_that_nothing_has_counted(hangs, caplog):
     reply = Reply("so far", hangs=hangs, error=None if hangs else ModelStreamError("cut"))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         session = AgentSession.new("talker")
         handle = runtime.spawn(session, talker, ScriptedProvider(reply))
         async with handle.subscribe() as chunks:
@@ -57,7 +57,7 @@ async def test_a_reply_that_broke_off_is_not_told_of_as_one_that_nothing_has_cou
 async def one_turn(llm, agent_fn=talker, text="hi", *args):
     """Run one turn; return its chunks, its result and the session."""
     session = AgentSession.new("talker")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(session, agent_fn, llm, *args)
         result = await handle.ask(text)
         async with handle.subscribe("all") as reader:
@@ -152,7 +152,7 @@ async def test_what_joins_the_turn_at_its_step_follows_the_messages_that_are_sen
                 handle.send_input_nowait("quickly")
                 await stream_reply(agent, llm, messages=[Message.user("in short: hi")])
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(session, agent_fn, llm)
         await handle.ask("hi")
     assert [each.text for each in llm.requests[0].messages] == ["in short: hi", "quickly"]
@@ -172,7 +172,7 @@ async def test_the_model_that_answered_stands_in_the_session():
 
 async def test_usage_is_reported_and_summed():
     llm = ScriptedProvider(Reply("a", Usage(10, 1)), Reply("b", Usage(20, 2)))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
         await handle.ask("one")
         result = await handle.ask("two")
@@ -186,7 +186,7 @@ async def test_usage_is_reported_and_summed():
 
 async def test_a_broken_stream_ends_the_turn_and_keeps_what_had_come():
     llm = ScriptedProvider(Reply("half a", error=ModelStreamError("cut")), "whole")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
         failed = await handle.ask("one")
         assert failed.status is TurnStatus.FAILED
@@ -210,7 +210,7 @@ async def test_a_broken_stream_ends_the_turn_and_keeps_what_had_come():
 
 async def test_an_interrupt_keeps_the_partial_text_and_the_next_input_is_answered():
     llm = ScriptedProvider(Reply("so far so good", hangs=True), "again")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
         receipt = await handle.send_input("one")
         with trio.fail_after(60):
@@ -226,7 +226,7 @@ async def test_an_interrupt_keeps_the_partial_text_and_the_next_input_is_answere
 
 
 async def test_what_was_said_is_stored_before_the_model_is_asked():
-    store, llm = MemoryStore(), ScriptedProvider(Reply("so far", hangs=True))
+    store, llm = InMemoryStore(), ScriptedProvider(Reply("so far", hangs=True))
     async with AgentRuntime(store=store) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
         receipt = await handle.send_input("one")
@@ -265,7 +265,7 @@ async def test_outside_of_a_turn_a_spent_budget_is_raised():
                     await stream_reply(agent, llm)
             seen.append("raised")
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), agent_fn, ScriptedProvider())
         await handle.send_input("x")
         await trio.testing.wait_all_tasks_blocked()
@@ -297,7 +297,7 @@ class CutAt(ScriptedProvider):
 
 async def interrupted_when_has_come(kind):
     llm = CutAt(kind, Reply("a whole reply", Usage(10, 1)))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, llm)
         llm.cut = handle.interrupt_nowait
         result = await handle.ask("one")
@@ -326,7 +326,7 @@ async def test_the_name_of_a_model_is_no_model():
             async with agent.turn(message):
                 await stream_reply(agent, llm)
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, "offline:")
         result = await handle.ask("hello")
         assert "'offline:' is the name of a model: pass open_model('offline:')" in result.error
@@ -338,6 +338,6 @@ async def test_a_list_of_tools_is_no_registry():
             async with agent.turn(message):
                 await stream_reply(agent, ScriptedProvider("hello"), [])
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("talker"), talker).ask("hello")
         assert "tools belong in a ToolRegistry, not in a list" in result.error

@@ -24,7 +24,7 @@ from greenroom.llm import resilient
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Backoff, ConcurrencyLimit, RateLimit, Retry
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import (
     Reply,
     Scenario,
@@ -82,7 +82,7 @@ async def test_a_reader_that_comes_late_is_told_only_what_still_counts(autojump_
         Reply("half a", error=ModelStreamError("cut")), Reply("whole", hangs=True)
     )
     model = resilient(llm, retry=EVEN, after_output="restart")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, model)
         await handle.send_input("hi")
         await trio.sleep(0.5)
@@ -211,7 +211,7 @@ def test_a_cost_budget_refuses_a_chain_in_which_one_model_has_no_price():
 
 async def test_an_interrupt_during_a_wait_ends_the_turn_at_once(autojump_clock):
     llm = ScriptedProvider(fails(ModelRateLimitError, retry_after=50.0), "hello")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talker, resilient(llm))
         await handle.send_input("hi")
         await trio.sleep(5)

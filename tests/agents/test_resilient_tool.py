@@ -23,7 +23,7 @@ from greenroom.resilience import (
     Retry,
 )
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import (
     Scenario,
     ScriptedProvider,
@@ -233,7 +233,7 @@ async def test_an_interrupt_ends_a_wait_and_counts_as_nothing(autojump_clock):
     service = Service(NetworkError("down"))
     slow = Retry(backoff=Backoff(first=20.0, jitter=0))
     guarded = resilient_tool(service.tool, retry=slow, breaker=breaker)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coding"), coding, service, guarded)
         await handle.send_input("go")
         await trio.sleep(5)

@@ -41,7 +41,7 @@ def root(tmp_path):
 )
 async def test_what_no_system_can_do_fails_for_that_file_alone(session, root, wanted):
     changes = FileChange("a", wanted, state(b"two")), FileChange("b", state(b"one"), state(b"two"))
-    session.add_checkpoint(Checkpoint("c", str(root), (), changes))
+    session.conversation.add_checkpoint(Checkpoint("c", str(root), (), changes))
     report = await (await plan_restore(session, 0, root)).apply()
     assert report.restored == ("b",)
     assert list(report.failed) == ["a"]
@@ -51,7 +51,7 @@ async def test_what_no_system_can_do_fails_for_that_file_alone(session, root, wa
 
 async def test_a_pack_that_can_not_be_read_is_an_error_of_the_store(session, root, monkeypatch):
     change = FileChange("a", state(b"one"), state(b"two"))
-    session.add_checkpoint(Checkpoint("c", str(root), (), (change,)))
+    session.conversation.add_checkpoint(Checkpoint("c", str(root), (), (change,)))
     real = builtins.open
 
     def refuse(path, *args, **options):

@@ -10,7 +10,7 @@ from greenroom.core import Answer, Done, Error, Message, PermissionRequest, Rule
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
 from greenroom.tools import TodoList, ToolRegistry, builtin_tools, tool
 
@@ -43,7 +43,7 @@ async def test_a_temporary_folder_goes_with_its_agent():
 
     llm = ScriptedProvider(call("flood"), "so much")
     arguments = (llm, ToolRegistry([flood]), PermissionManager(mode="bypass"))
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         await handle.ask("go")
         result = (await handle.history())[2].tool_results[0].text
@@ -153,7 +153,7 @@ async def test_a_grant_is_on_the_disk_before_the_tool_that_it_allows_starts(tmp_
     async def look() -> str:
         """Look at what a crash would leave now."""
         found = await AgentSession.load(session.session_id, store=store)
-        seen.append(found.grants[0]["tool"])
+        seen.append(found.conversation.grants[0]["tool"])
         assert session.is_saved
         return "looked"
 
@@ -172,7 +172,9 @@ async def test_a_rule_that_was_tampered_with_allows_nothing_and_is_told_of(tmp_p
     store = FileStore(tmp_path)
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("hello"))
-    session.add_grants([{"decision": "allow", "all": True, "session": session.session_id}])
+    session.conversation.add_grants(
+        [{"decision": "allow", "all": True, "session": session.session_id}]
+    )
     await session.save()
     day = Day(store, await AgentSession.load(session.session_id, store=store))
     assert len(await day.ask(call("deploy"), "done")) == 1

@@ -23,7 +23,7 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.sandbox import examination
 from greenroom.sandbox.report import Mechanisms
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
 from tests.sandbox.held import marked
@@ -37,7 +37,7 @@ async def chunks_of(tools, folder, *, rules=(), answer=None, **options):
     parts = (llm, tools, PermissionManager(rules, **options))
     seen = []
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore(), workspace=str(folder)) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), workspace=str(folder)) as runtime:
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts)
             async with handle.subscribe("all", answers=True) as chunks:
                 await handle.send_input("go")
@@ -169,7 +169,7 @@ async def test_an_interrupt_ends_a_sandboxed_command_and_the_agent_goes_on(tmp_p
     llm = ScriptedProvider(call("Bash", command=command), "I am still here.")
     parts = (llm, ToolRegistry([Bash(sandbox=Sandbox())]), PermissionManager(ALL))
     with trio.fail_after(60):
-        async with AgentRuntime(store=MemoryStore(), workspace=tmp_path) as runtime:
+        async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts)
             receipt = await handle.send_input("go")
             async for chunk in handle.stream(receipt):

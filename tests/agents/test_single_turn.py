@@ -15,7 +15,7 @@ from greenroom.llm.catalog import MODELS
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, builtin_tools, tool
 from tests.session.accepted import check_accepted
@@ -133,7 +133,7 @@ async def test_inside_of_a_tool_it_is_under_the_budget_of_the_agent_that_calls()
     session, outer = AgentSession.new("coder"), ScriptedProvider(call("research"), "done")
     rules = PermissionManager([PermissionRule.allow_tool("research")])
     with trio.fail_after(60):
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             parts = (outer, ToolRegistry([research]), rules)
             handle = runtime.spawn(session, coder, *parts, budget=Budget(model_calls=3))
             result = await handle.ask("go")
@@ -154,7 +154,7 @@ async def test_inside_of_a_tool_what_is_denied_to_the_caller_is_denied():
     allowed = PermissionRule.allow_tool("delegate")
     for rules in ([allowed, PermissionRule.deny_tool("add")], [allowed]):
         parts = ScriptedProvider(call("delegate"), "Done."), ToolRegistry([delegate])
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             session = AgentSession.new("coder")
             handle = runtime.spawn(session, coder, *parts, PermissionManager(rules))
             await handle.ask("Go")

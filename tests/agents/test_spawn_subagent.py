@@ -19,7 +19,7 @@ from greenroom.core import (
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentRuntime, ParentInfo, spawn_subagent
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 
@@ -210,7 +210,7 @@ OUTSIDE = [
 
 async def call_once(place, *, level=0):
     """Run a turn in which the agent, or a subagent of it, calls the tool; return what there is to see."""
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         stage = Stage(nursery)
         llm = ScriptedProvider(ToolUseBlock("the-call", "delegate"), "done")
         session = AgentSession.new("lead")
@@ -261,7 +261,7 @@ async def test_in_the_application_s_nursery_there_is_no_agent(place):
 
 
 async def test_outside_there_is_no_agent():
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), echo)
         await handle.ask("go")
         assert spawn_subagent(new(), echo) is None
@@ -286,7 +286,7 @@ async def test_the_agent_itself_may_call_it_in_a_turn_and_between_two(autojump_c
                 seen.append(spawn_subagent(new(), forever))
                 await trio.sleep_forever()
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), agent_fn)
         await handle.send_input("go")
         await wait_all_tasks_blocked()
@@ -305,7 +305,7 @@ async def test_it_counts_for_the_budgets_of_the_agent_that_calls(place):
     async def steps(agent):
         await agent.step()
 
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         stage, budget = Stage(nursery), Budget(model_calls=10)
         stage.spawn = lambda: spawn_subagent(new(), steps, report=False)
         llm = ScriptedProvider(call("delegate"), "done")
@@ -333,7 +333,7 @@ async def test_an_interrupt_ends_it_with_the_turn_that_called():
 
     for one in (wait_in_the_loop, wait_in_a_thread):
         ended = threading.Event()
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), caller, ScriptedProvider(call(one.name)), one)
             await handle.send_input("go")
             with trio.fail_after(SECONDS):
@@ -374,7 +374,7 @@ async def test_a_thread_whose_call_was_given_up_spawns_no_more():
         await trio.lowlevel.checkpoint()
         spawn_subagent(new(), forever)
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), caller, ScriptedProvider(call("stubborn"), "hello"), stubborn)
         await handle.send_input("go")
         with trio.fail_after(SECONDS):
@@ -401,7 +401,7 @@ async def test_a_thread_has_to_go_through_the_event_loop():
             errors.append(error)
         return "done"
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), caller, ScriptedProvider(call("direct"), "done"), direct)
         await handle.ask("go")
         assert "from_thread" in errors[0].hint
@@ -428,7 +428,7 @@ async def test_scope_and_report_are_those_of_spawn(report):
             turn.set_result(text)
 
     agent_is_in_turn, interrupted = trio.Event(), trio.Event()
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), agent_fn)
         await handle.send_input("go")
         await agent_is_in_turn.wait()
@@ -445,5 +445,5 @@ async def test_a_session_of_another_tree_is_refused():
         with pytest.raises(SessionError, match="its place already"):
             agent.spawn(AgentSession.new_subagent("helper", "somebody-else", None), echo)
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         await runtime.spawn(new(), agent_fn).wait(check=True)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.agents import StreamEvent, StreamEventType, stream_events
 from greenroom.core import (
     Custom,
@@ -127,7 +127,7 @@ async def test_a_crash_comes_out_as_it_is_and_is_an_error_to_a_subscriber():
         raise KeyError("instructions")
 
     agent, events = Agent(ScriptedProvider("Hi"), instructions=crash), []
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("ann"), agent)
         async with handle.subscribe() as chunks:
             await handle.send_input("go")

@@ -10,8 +10,8 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Done,
+    InMemoryStore,
     Lagged,
-    MemoryStore,
     RuntimeLimits,
     TextComplete,
     TextDelta,
@@ -78,7 +78,7 @@ async def test_what_was_read_by_one_is_not_read_by_the_next():
 
 async def test_an_agent_runs_once_however_many_read_it():
     llm = ScriptedProvider("Hi")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("ann"), Agent(llm))
         receipt = await handle.send_input("Hello")
         for _ in range(3):
@@ -186,7 +186,7 @@ async def test_a_cancel_goes_through_it(autojump_clock):
 async def test_a_slow_reader_of_merged_subscriptions_is_told_what_it_missed():
     long = "a " * 400
     limits = RuntimeLimits(ring_chunks=8)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         handles = [
             runtime.spawn(AgentSession.new("ann"), Agent(ScriptedProvider(long))) for _ in range(2)
         ]
@@ -238,7 +238,7 @@ async def test_a_tool_may_merge_what_agents_say_under_a_budget_of_one_call_at_a_
             return " ".join(sorted(await collect(texts(chunks))))
 
     agent = Agent(ScriptedProvider(call("gather"), "done"), tools=[gather])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         budget = Budget(concurrency=1)
         handle = runtime.spawn(AgentSession.new("root"), agent, budget=budget)
         with trio.fail_after(SECONDS):

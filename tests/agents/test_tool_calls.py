@@ -30,7 +30,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule, read_rules
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import Grep, Read, RegisteredTool, ToolRegistry, tool
 
@@ -52,7 +52,7 @@ class Stage:
         self.llm = ScriptedProvider(*script)
         self.tools = ToolRegistry(tools)
         self.permissions = PermissionManager(rules, read_only=False)
-        self.store = options.pop("store", MemoryStore())
+        self.store = options.pop("store", InMemoryStore())
         self.options = options
         self.chunks = []
 
@@ -399,7 +399,7 @@ async def test_with_nobody_to_ask_the_call_is_denied_and_the_turn_goes_on():
 
 
 async def test_calls_are_durable_before_the_first_of_them_starts():
-    store = MemoryStore()
+    store = InMemoryStore()
     found = []
 
     @tool
@@ -501,7 +501,7 @@ async def test_every_start_has_one_end():
 
 
 async def test_results_are_on_record_while_the_next_reply_is_on_its_way():
-    store = MemoryStore()
+    store = InMemoryStore()
     script = [call("add", a=1, b=2), Reply("thinking about it", hangs=True)]
     async with Stage([add], *script, rules=ALL, store=store) as stage:
         await stage.handle.send_input("go")
@@ -617,7 +617,7 @@ def test_whatever_a_tool_raises_is_a_result_of_two_thousand_characters(make, pla
                         if place == "its clean-up":
                             raise make()
 
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             llm = ScriptedProvider([call("bad"), call("bad")], "done", "still there")
             handle = runtime.spawn(AgentSession.new("worker"), coder_of(llm, Bad()))
             texts.append((await handle.ask("go")).text)
@@ -660,7 +660,7 @@ async def test_a_tool_can_t_allow_paths_for_the_calls_after_it(tmp_path):
         return "tried"
 
     (tmp_path / "work").mkdir()
-    async with AgentRuntime(store=MemoryStore(), workspace=tmp_path / "work") as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path / "work") as runtime:
         llm = ScriptedProvider(call("widen"), call("Read", file_path=str(secret)), "done")
         handle = runtime.spawn(
             AgentSession.new("worker"), coder_of(llm, widen, Read()), unattended="deny"
@@ -695,7 +695,7 @@ async def test_the_phase_of_the_work_goes_on_over_replies_and_tool_calls():
 
     llm, tools = ScriptedProvider([call("look")], "Done."), ToolRegistry([look])
     permissions = PermissionManager([PermissionRule.allow_tool("look")])
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("planner"), planner, llm, tools, permissions)
         await handle.ask("go")
         async with handle.subscribe("all") as reader:

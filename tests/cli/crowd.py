@@ -14,9 +14,9 @@ from pathlib import Path
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry, coder
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
 from greenroom.cli import ConsoleRenderer, prompt_application, terminal as plain_terminal
-from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.run_rules import load_rules
 from greenroom.core import PermissionRequest, TextComplete
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import builtin_tools
@@ -48,7 +48,7 @@ async def lead(agent, commands):
                     await anext(aiter(signals))
             for number, command in enumerate(commands):
                 llm = ScriptedProvider(call("Bash", command=command), "Done.")
-                parts = (llm, ToolRegistry(builtin_tools()), rules_of_run(Path.cwd()).manager)
+                parts = (llm, ToolRegistry(builtin_tools()), load_rules(Path.cwd()).manager)
                 name = f"worker {number}"
                 worker = agent.spawn(AgentSession.new("coder"), coder, *parts, name=name)
                 async with worker.subscribe() as chunks:
@@ -59,7 +59,7 @@ async def lead(agent, commands):
 
 
 async def main():
-    async with AgentRuntime(store=MemoryStore(), workspace=Path.cwd()) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), workspace=Path.cwd()) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead, sys.argv[1:], name="lead")
         await handle.send_input("go")
         await ConsoleRenderer(handle).run()

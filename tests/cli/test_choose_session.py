@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from greenroom import AgentSession, FileStore, Message
 from greenroom.cli.stored_sessions import SessionList
 from greenroom.core import clock, visible
-from greenroom.session import SessionMetadata
+from greenroom.session import SessionMetadata, archive_session
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 READY = "Enter to leave:"
@@ -130,7 +130,7 @@ def test_a_number_continues_a_session_of_this_folder(terminal, keep):
 
 def test_an_archived_session_is_not_offered(terminal, keep):
     keep("still in use")
-    trio.run(partial(AgentSession.archive, keep("archived one"), store=keep.store))
+    trio.run(partial(archive_session, keep("archived one"), store=keep.store))
     program = terminal("--resume")
     assert "archived one" not in program.wait_for("1  2026-01-14  still in use", READY)
 

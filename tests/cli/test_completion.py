@@ -11,7 +11,7 @@ import trio
 
 from greenroom import AgentSession, FileStore
 from greenroom.cli import completion as command
-from greenroom.cli.completion import SHELLS, words_of
+from greenroom.cli.completion import SHELLS, split_line
 from greenroom.llm import MODELS, VENDORS
 from tests.terminal_program import TerminalProgram
 
@@ -168,7 +168,7 @@ def test_a_home_is_understood_in_the_place_of_the_sessions(complete, folder, env
     ],
 )
 def test_the_last_word_is_the_one_being_typed(line, last):
-    assert words_of(line)[-1] == last
+    assert split_line(line)[-1] == last
 
 
 def test_the_command_that_scripts_run_is_not_told_of(capsys):

@@ -15,7 +15,7 @@ SECRET = "tok-9x7Kq2"
 ENTER, ESCAPE, CTRL_C, CTRL_D, UP = "\r", "\x1b", "\x03", "\x04", "\x1b[A"
 LABEL = "value, not shown >"
 MASK = f"{LABEL} •••"
-LATE = "the question is gone"
+LATE = "the question is closed"
 
 
 def print_of(secret):

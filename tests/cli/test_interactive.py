@@ -37,7 +37,7 @@ def test_the_way_back_names_where_the_session_is_kept(terminal, tmp_path):
     ask(program, "/quit")
     assert program.wait() == 0
     [session] = place.iterdir()
-    line = f"greenroom --resume {session.name} --sessions '{place}'   goes on with this session"
+    line = f"greenroom --resume {session.name} --sessions '{place}'   continues this session"
     assert line in program.screen.replace("\n", "")
 
 
@@ -81,7 +81,7 @@ def test_a_line_begun_before_the_prompt_neither_answers_nor_is_lost(terminal, pr
     program.wait_for(READY)
     # The letter stands in the line before the prompt comes; Enter is pressed after it.
     program.type("run touch made" + ENTER + "y")
-    program.wait_for("coder asks", "kept for afterwards: y")
+    program.wait_for("coder asks", "for afterwards: y")
     program.type(ENTER)
     program.wait_for("allow? >", without=["queued"])
     ask(program, "no")

@@ -127,7 +127,7 @@ def test_what_is_longer_than_the_screen_is_paged_and_answered_only_at_its_end(cr
     program = crowd(LONG, size=(24, 80))
     program.wait_for(LABEL, "page 1 of", "line 010")
     program.type("y" + ENTER)
-    program.wait_for("not before all of it was shown; Space or PgDn goes on", "line 010")
+    program.wait_for("not before all of it was shown; Space or PgDn turns the page", "line 010")
     program.type(PAGE_DOWN)
     program.wait_for("page 2 of", without=["line 010"])
     program.type(PAGE_UP)
@@ -187,7 +187,7 @@ def test_queued_inputs_come_back_into_the_line_with_an_interrupt(crowd):
     program.wait_for("queued: first", "queued: second", "2 queued", "> third")
     program.process.send_signal(signal.SIGUSR1)
     program.wait_until(is_asked("touch made"))
-    program.wait_for("queued: second", "kept for afterwards: third")
+    program.wait_for("queued: second", "for afterwards: third")
     program.type(ESCAPE)
     screen = program.wait_for("interrupted", "idle", "> first\nsecond\nthird")
     assert "queued" not in screen

@@ -13,11 +13,11 @@ from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import log_to_file
 from greenroom.cli.headless import TurnRecord
 from greenroom.cli.interactive import _exit_code
-from greenroom.cli.painter import ColorScheme, Painter, colors_of
-from greenroom.cli.recap import earlier_turns, recap
+from greenroom.cli.painter import ColorScheme, Painter, detect_colors
+from greenroom.cli.recap import count_earlier_turns, recap
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.run_setup import open_setup, read_instructions
-from greenroom.cli.streams import MAX_PIPED, OutputWriter, read_piped, unread, with_context
+from greenroom.cli.streams import MAX_PIPED, OutputWriter, add_context, count_unread, read_piped
 from greenroom.cli.terminal import Closed, Frame, Line, Question, open_plain_terminal
 from greenroom.core import (
     ConfigurationError,
@@ -80,7 +80,7 @@ async def test_a_closed_standard_input_counts_as_empty():
 
 
 def test_blank_input_is_no_context():
-    assert with_context("explain", " \n") == "explain"
+    assert add_context("explain", " \n") == "explain"
 
 
 async def test_plain_lines_are_bound_to_the_question_that_was_printed_before_they_came(capfd):
@@ -172,8 +172,8 @@ def test_a_recap_of_the_last_messages_begins_with_words_of_the_user():
 
 
 def test_a_recap_counts_the_turns_that_it_leaves_out():
-    assert earlier_turns(HISTORY, 2) == 1
-    assert earlier_turns(HISTORY, 6) == 0
+    assert count_earlier_turns(HISTORY, 2) == 1
+    assert count_earlier_turns(HISTORY, 6) == 0
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_an_interactive_run_ends_with_a_code_too(outcome, code):
     ],
 )
 def test_colours_are_those_that_the_terminal_has(env, colors):
-    assert colors_of(env) == colors
+    assert detect_colors(env) == colors
 
 
 def test_a_very_narrow_terminal_is_painted_as_one_of_twenty_columns():
@@ -311,7 +311,7 @@ async def test_a_follow_up_takes_what_is_there_already(answers):
 def test_of_what_is_no_stream_nothing_is_unread(tmp_path):
     (tmp_path / "x").write_text("y\n")
     with (tmp_path / "x").open() as file:
-        assert unread(file.fileno()) == 0
+        assert count_unread(file.fileno()) == 0
 
 
 def test_a_run_is_told_what_the_project_and_the_user_say(tmp_path, monkeypatch):

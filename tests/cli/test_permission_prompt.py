@@ -12,8 +12,8 @@ from greenroom.cli.permission_prompt import (
     TOO_LATE,
     Decision,
     QuestionQueue,
-    choices_for,
     find_choice,
+    find_choices,
     render_record,
     render_request,
 )
@@ -76,7 +76,7 @@ def test_a_prompt_tells_who_what_parts_effects_rules_and_last_what_the_agent_say
         "  in /work",
         "  remembered as: allow Bash(make)",
         "  never stores: deny Bash(make)",
-        "  always and never hold in every project: ~/.config/greenroom/permissions.json",
+        "  always and never count in every project: ~/.config/greenroom/permissions.json",
         "  agent says: “Look at the state”",
         "  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  "
         "[w] no, and say why",
@@ -201,16 +201,18 @@ def queue_of(*requests):
     return queue
 
 
-def unread(text):
+def count_unread(text):
     return Line(text, "p-1", is_read=False)
 
 
 @pytest.mark.parametrize("word", ["y", "e", "s", "project", "always", "never", "never session"])
 def test_only_a_plain_no_may_be_given_before_all_was_shown(word):
     queue = queue_of(editable())
-    assert "not before all of it was shown; Space or PgDn goes on" in queue.read(unread(word))
+    assert "not before all of it was shown; Space or PgDn turns the page" in queue.read(
+        count_unread(word)
+    )
     assert queue.read(line("y")).decision is ALLOW
-    assert queue_of(request()).read(unread("n")).decision is DENY
+    assert queue_of(request()).read(count_unread("n")).decision is DENY
 
 
 @pytest.mark.parametrize("lifetime", ["session", "project"])
@@ -259,7 +261,7 @@ def test_a_line_of_another_question_decides_nothing():
 
 
 def test_without_rules_nothing_can_be_remembered():
-    choices = choices_for(request(remembers=(), forbids=()), can_hide=True)
+    choices = find_choices(request(remembers=(), forbids=()), can_hide=True)
     assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]
 
 

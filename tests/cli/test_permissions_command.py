@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from greenroom.core import PermissionPart, PermissionRecord, clock
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, delete_session
 
 RULES = {
     "version": 1,
@@ -62,7 +62,7 @@ def test_what_an_always_and_a_never_would_store_is_told(run):
 def test_a_denial_says_what_the_model_is_told(run, own_rules):
     told = run("permissions", "explain", "git push").out
     assert told.startswith("deny: the rule 'user/no-push' denies this: Ask me.\n")
-    assert "  the model is told: Ask me.\n" in told
+    assert "  the model gets: Ask me.\n" in told
 
 
 def test_another_tool_s_call_is_explained_by_its_input(run, project):
@@ -167,12 +167,12 @@ def test_rules_that_do_not_count_are_listed_with_the_reason(run, own_rules, proj
     told = run("permissions", "list").out.split("These don't count:")[1]
     assert "it allows, and the project's file is not trusted" in told
     assert path in told
-    assert "its time is over" in told
+    assert "it has expired" in told
     found = run("permissions", "list", "--json", "--permission-mode", "plan").json
     assert found["mode"] == "plan"
     assert [rule["why"] for rule in found["ignored"]] == [
         "it allows, and the project's file is not trusted",
-        "its time is over",
+        "it has expired",
     ]
     assert [rule["source"] for rule in found["rules"]] == [
         own_rules, own_rules, own_rules, "built in", own_rules
@@ -334,8 +334,8 @@ def talk(shelf):
 async def keep(store, session_id, kept):
     session = await AgentSession.load(session_id, store=store)
     if session_id == "s-1":
-        session.add_child_session("s-child")
-    session.add_decision(kept)
+        session.description.add_child("s-child")
+    session.conversation.add_decision(kept)
     await session.save()
 
 
@@ -375,7 +375,7 @@ def test_a_session_without_decisions_says_so(run, shelf):
 
 
 def test_a_subagent_s_session_that_is_gone_is_told(run, talk):
-    trio.run(lambda: AgentSession.delete("s-child", store=talk.store))
+    trio.run(lambda: delete_session("s-child", store=talk.store))
     done = run("permissions", "log", "s-1", *talk.here)
     assert done.code == 1
     assert "s-child" in done.err

@@ -86,7 +86,7 @@ def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):
 def test_a_line_that_was_begun_before_a_question_is_kept_and_comes_back(play):
     program = play("plain")
     program.type("half a line")  # while it starts
-    program.wait_for("? coder asks", "kept for afterwards: half a line", LABEL)
+    program.wait_for("? coder asks", "for afterwards: half a line", LABEL)
     program.type("n" + ENTER)
     program.wait_for("Bash denied by user", "Done.", "\n> half a line", without=["queued"])
 
@@ -112,7 +112,7 @@ def test_what_is_pasted_is_refused_and_answers_nothing(play):
     program = play("plain")
     program.wait_for(LABEL)
     program.type("\x1b[200~y\x1b[201~")
-    program.wait_for("what is pasted is no answer", LABEL, without=[LABEL + " y"])
+    program.wait_for("a question takes no pasted text", LABEL, without=[LABEL + " y"])
     program.type(ENTER)
     program.type("n" + ENTER)
     program.wait_for("Bash denied by user", without=["Bash allowed", "queued"])

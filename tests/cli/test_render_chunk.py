@@ -98,7 +98,7 @@ GOLDEN = [
   in /work
   remembered as: allow Bash(rm -rf build)
   never stores: deny Bash(rm -rf build)
-  always and never hold in every project: ~/.config/greenroom/permissions.json
+  always and never count in every project: ~/.config/greenroom/permissions.json
   [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
     ),
     (

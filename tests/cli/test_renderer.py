@@ -27,7 +27,7 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 ESC, CTRL_C, CTRL_D = KeyName.ESCAPE, KeyName.CTRL_C, KeyName.CTRL_D
 
@@ -109,7 +109,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(agent, limits=None, **options):
-    async with AgentRuntime(MemoryStore(), limits) as runtime:
+    async with AgentRuntime(InMemoryStore(), limits) as runtime:
         handle = runtime.spawn(AgentSession.new("actor"), agent)
         terminal = HandTerminal()
         it = Stage(handle, terminal)
@@ -420,7 +420,7 @@ async def test_a_terminal_without_a_line_of_its_own_is_told_what_was_not_sent():
         await it.terminal.say("two")
         await it.terminal.wait_for("queued: two")
         await it.terminal.press(ESC)
-        await it.terminal.wait_for("not sent any more: two", "idle", without=["begun with two"])
+        await it.terminal.wait_for("not sent: two", "idle", without=["begun with two"])
 
 
 async def test_whoever_leaves_is_told_what_was_not_sent_any_more():
@@ -430,7 +430,7 @@ async def test_whoever_leaves_is_told_what_was_not_sent_any_more():
         await it.terminal.say("two")
         await it.terminal.wait_for("queued: two")
         await it.terminal.say("/quit")
-        await it.terminal.wait_for("not sent any more: two")
+        await it.terminal.wait_for("not sent: two")
 
 
 async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
@@ -443,7 +443,7 @@ async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
         with trio.fail_after(60):
             while it.result is not None:
                 await trio.testing.wait_all_tasks_blocked()
-        assert "not sent any more: half a line" in it.terminal.text
+        assert "not sent: half a line" in it.terminal.text
 
 
 async def test_one_ctrl_c_while_idle_says_that_another_leaves(autojump_clock):
@@ -474,7 +474,7 @@ async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_sc
     autojump_clock,
 ):
     terminal = HandTerminal()
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         handle = runtime.spawn(AgentSession.new("actor"), sleeper)
         nursery.start_soon(ConsoleRenderer(handle, terminal=terminal.open).run)
         await terminal.say("one")

@@ -301,7 +301,7 @@ def test_what_holds_is_told_in_short(run, project, tmp_path):
         session.add_message(Message.user("hello"))
         for number in range(7):
             path = "x " * 100 + "x" if number == 0 else f"{number}.txt"
-            session.add_grants(
+            session.conversation.add_grants(
                 [
                     {
                         "decision": "deny",

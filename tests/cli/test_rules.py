@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from greenroom.cli.run_rules import rules_of_run
+from greenroom.cli.run_rules import load_rules
 from greenroom.core import AgentContext, ConfigurationError, RuleDecision, Workspace
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -46,7 +46,7 @@ def test_a_file_that_can_not_be_used_leaves_denials_and_a_question_about_the_res
     project, config = folders
     write(config, *USERS)
     (project / ".greenroom" / "permissions.json").write_text(text)
-    found = rules_of_run(project, ["Bash(ls:*)"], ["WebFetch"], mode)
+    found = load_rules(project, ["Bash(ls:*)"], ["WebFetch"], mode)
     assert [warning.count("permissions.json") for warning in found.warnings] == [1]
     assert found.manager.mode == "default"
     assert decide(found, project, "Bash", command="git push") is DENY
@@ -61,22 +61,22 @@ def test_a_file_that_can_not_be_used_leaves_denials_and_a_question_about_the_res
 def test_a_mode_that_allows_nothing_stays(folders, mode):
     project, config = folders
     (config / "permissions.json").write_text("{")
-    found = rules_of_run(project, mode=mode)
+    found = load_rules(project, mode=mode)
     assert found.manager.mode == mode
     assert decide(found, project, "Write", file_path="a", content="") is DENY
 
 
 def test_a_file_that_can_not_be_used_leaves_no_sandboxed_command_unasked(folders):
     project, config = folders
-    assert rules_of_run(project, sandboxed="allow").manager.sandboxed == "allow"
+    assert load_rules(project, sandboxed="allow").manager.sandboxed == "allow"
     (config / "permissions.json").write_text("{")
-    assert rules_of_run(project, sandboxed="allow").manager.sandboxed == "ask"
+    assert load_rules(project, sandboxed="allow").manager.sandboxed == "ask"
 
 
 def test_answers_of_the_session_do_not_hold_beside_a_file_that_can_not_be_used(folders):
     project, config = folders
     (config / "permissions.json").write_text("{")
-    found = rules_of_run(project)
+    found = load_rules(project)
     context = AgentContext(session_id="s", agent_type="coder", workspace=Workspace(project))
     explained = found.manager.explain("Bash", {"command": "ls"}, context)
     assert explained.remembers == ()
@@ -88,7 +88,7 @@ def test_every_file_that_can_not_be_used_is_told_of(folders):
     (config / "permissions.json").write_text("{")
     (config / "trusted.json").write_text("{")
     write(project / ".greenroom", {"decision": "deny", "tool": "Bash"})
-    found = rules_of_run(project)
+    found = load_rules(project)
     assert [each.count(".json") for each in found.warnings] == [1, 1]
     assert decide(found, project, "Bash", command="ls") is DENY
 
@@ -96,23 +96,23 @@ def test_every_file_that_can_not_be_used_is_told_of(folders):
 def test_a_file_that_may_not_be_read_is_no_missing_file(folders):
     project, config = folders
     (config / "permissions.json").mkdir()
-    assert rules_of_run(project).warnings
+    assert load_rules(project).warnings
     (config / "permissions.json").rmdir()
-    assert rules_of_run(project).warnings == ()
+    assert load_rules(project).warnings == ()
 
 
 def test_a_mode_that_does_not_exist_is_refused_also_beside_a_broken_file(folders):
     project, config = folders
     (config / "permissions.json").write_text("{")
     with pytest.raises(ConfigurationError, match="yolo"):
-        rules_of_run(project, mode="yolo")
+        load_rules(project, mode="yolo")
 
 
 def test_the_mode_bypass_is_warned_of(folders):
     project, _ = folders
-    [warning] = rules_of_run(project, mode="bypass").warnings
+    [warning] = load_rules(project, mode="bypass").warnings
     assert "bypass" in warning
-    assert rules_of_run(project, mode="plan").warnings == ()
+    assert load_rules(project, mode="plan").warnings == ()
 
 
 @pytest.mark.parametrize("mode", ["default", "bypass"])
@@ -128,14 +128,14 @@ def test_a_question_of_a_project_stands_before_no_denial(folders, mode, final):
     asks = {"decision": "ask", "scope": "user", "final": True, "priority": 999}
     denies = {"decision": "deny", "command_prefix": "git", "final": True}
     write(project / ".greenroom", {**asks, "tool": "Bash"}, {**asks, "all": True}, denies)
-    found = rules_of_run(project, mode=mode)
+    found = load_rules(project, mode=mode)
     assert decide(found, project, "Bash", command="make") is DENY
     assert decide(found, project, "Bash", command="rm -rf x") is DENY
     assert decide(found, project, "Bash", command="git status") is DENY
     assert decide(found, project, "Bash", command="rm $x") is ASK
     assert decide(found, project, "Bash", command="\x1bls") is ASK
     assert decide(found, project, "Bash", command="ls") is (ASK if mode == "default" else ALLOW)
-    found = rules_of_run(project, deny=["Write"], mode=mode)
+    found = load_rules(project, deny=["Write"], mode=mode)
     assert decide(found, project, "Write", file_path="a", content="") is DENY
 
 
@@ -153,16 +153,16 @@ def test_no_file_of_a_project_makes_a_decision_less_strict(folders):
             for mode in ("default", "bypass", "deny"):
                 write(config, *([own] if own else []))
                 (project / ".greenroom" / "permissions.json").unlink(missing_ok=True)
-                alone = decide(rules_of_run(project, mode=mode), project, "Bash", command="make")
+                alone = decide(load_rules(project, mode=mode), project, "Bash", command="make")
                 write(project / ".greenroom", theirs)
-                both = decide(rules_of_run(project, mode=mode), project, "Bash", command="make")
+                both = decide(load_rules(project, mode=mode), project, "Bash", command="make")
                 assert strictness.index(both) >= strictness.index(alone), (own, theirs, mode)
 
 
 def test_the_user_s_own_skills_may_be_read_and_nothing_else_beside_them(folders):
     project, config = folders
     (config / "skills").mkdir()
-    found = rules_of_run(project)
+    found = load_rules(project)
     assert decide(found, project, "Read", file_path=str(config / "skills" / "a" / "b.md")) is ALLOW
     assert decide(found, project, "Read", file_path=str(config / "permissions.json")) is ASK
     assert (

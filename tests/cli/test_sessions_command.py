@@ -126,7 +126,7 @@ def test_a_hostile_title_stays_in_its_row(run, shelf):
 
 def test_a_session_without_a_title_is_named_by_its_kind(shelf):
     at = datetime(2026, 1, 14, tzinfo=UTC)
-    record = AgentSession.new("reviewer").record
+    record = AgentSession.new("reviewer").description.record
     assert title_of(record) == "(reviewer)"
     assert one_line("a" * 300) == "a" * 199 + "…"
     clock.set_clock(lambda: at)

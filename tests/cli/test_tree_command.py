@@ -10,8 +10,8 @@ import tempfile
 import pytest
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore
-from greenroom.cli import tell_tree
+from greenroom import AgentRuntime, AgentSession, InMemoryStore
+from greenroom.cli import serve_tree
 from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import live_folder, print_trees, read_trees
 from greenroom.teams import pipeline
@@ -32,8 +32,8 @@ async def writer(agent):
 
 
 async def test_a_team_is_listed_while_it_works(capfd, folder):
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
-        nursery.start_soon(tell_tree, runtime)
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
+        nursery.start_soon(serve_tree, runtime)
         handle = runtime.spawn(
             AgentSession.new("team", session_id="s-1"), pipeline(writer), name="team"
         )
@@ -52,7 +52,7 @@ async def test_a_team_is_listed_while_it_works(capfd, folder):
         nursery.cancel_scope.cancel()
     assert [*folder.iterdir()] == []
     await print_trees(Options())
-    assert capfd.readouterr().out == "no agents run\n"
+    assert capfd.readouterr().out == "no agents are running\n"
 
 
 async def test_a_socket_of_a_process_that_is_gone_is_removed(folder):
@@ -66,13 +66,13 @@ async def test_a_socket_of_a_process_that_is_gone_is_removed(folder):
 
 async def test_each_runtime_of_a_process_is_told_of(folder):
     async with (
-        AgentRuntime(MemoryStore()) as first,
-        AgentRuntime(MemoryStore()) as second,
+        AgentRuntime(InMemoryStore()) as first,
+        AgentRuntime(InMemoryStore()) as second,
         trio.open_nursery() as nursery,
     ):
         async with trio.open_nursery() as inner:
-            nursery.start_soon(tell_tree, first)
-            inner.start_soon(tell_tree, second)
+            nursery.start_soon(serve_tree, first)
+            inner.start_soon(serve_tree, second)
             await trio.testing.wait_all_tasks_blocked()
             assert [each.pid for each in await read_trees()] == [os.getpid()] * 2
             inner.cancel_scope.cancel()
@@ -83,9 +83,9 @@ async def test_each_runtime_of_a_process_is_told_of(folder):
 async def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
     folder.mkdir()
     folder.chmod(0o777)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         with caplog.at_level("INFO"), trio.fail_after(10):
-            await tell_tree(runtime)
+            await serve_tree(runtime)
     assert "others may write to" in caplog.text
     with socket.socket(socket.AF_UNIX) as own:
         own.bind(str(folder / "12345.sock"))
@@ -114,16 +114,16 @@ async def test_who_does_not_answer_is_listed_all_the_same(folder, capfd, autojum
 
 async def test_where_no_socket_can_be_made_the_agents_run_all_the_same(monkeypatch, caplog):
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/" + "x" * 200)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         with caplog.at_level("INFO"):
-            await tell_tree(runtime)
+            await serve_tree(runtime)
     assert "is too long for a socket" in caplog.text
 
 
 async def test_the_folders_that_it_makes_are_for_this_user_alone(monkeypatch, folder):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder.parent / "new"))
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
-        nursery.start_soon(tell_tree, runtime)
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
+        nursery.start_soon(serve_tree, runtime)
         await trio.testing.wait_all_tasks_blocked()
         made = (live_folder(), live_folder().parent)
         assert {stat.S_IMODE(each.stat().st_mode) for each in made} == {0o700}
@@ -131,7 +131,7 @@ async def test_the_folders_that_it_makes_are_for_this_user_alone(monkeypatch, fo
 
 
 def test_the_command_lists_what_runs(run):
-    assert run("tree").out == "no agents run\n"
+    assert run("tree").out == "no agents are running\n"
 
 
 def test_a_headless_run_tells_its_tree(run, folder):

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from greenroom import Agent, AgentRuntime, MemoryStore
+from greenroom import Agent, AgentRuntime, InMemoryStore
 from greenroom.core import Hook, ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
@@ -63,7 +63,7 @@ def crash(at: str) -> str:
 async def run(*script, **options):
     hooks, llm = Hooks(), ScriptedProvider(*script)
     agent = Agent(llm, tools=[look, crash], **options)
-    async with AgentRuntime(store=MemoryStore(), instruments=[hooks]) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), instruments=[hooks]) as runtime:
         await agent.run("go", runtime=runtime)
     assert hooks.log[0] == "on_start"
     assert hooks.log.count("on_start") == hooks.log.count("on_end") + hooks.log.count("on_error")

@@ -14,7 +14,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     Message,
     PermissionManager,
     PermissionRule,
@@ -25,6 +25,14 @@ from greenroom import (
 )
 from greenroom.agents import plan_restore
 from greenroom.export import export_session, import_session
+from greenroom.session import (
+    archive_session,
+    delete_session,
+    read_branches,
+    read_last,
+    search_sessions,
+    unarchive_session,
+)
 from greenroom.testing import ScriptedProvider, call
 
 OPERATIONS = {
@@ -91,12 +99,12 @@ async def play(store, workspace):
     await session.save()
     await session.compact("short", 1)
     fork = await session.fork(1, branch=0)
-    assert await session.branches()
+    assert await read_branches(session)
     copies = [await round_trip(session, store, form) for form in ("markdown", "html", "json")]
     await look(session, store)
-    await AgentSession.archive(fork.session_id, store=store)
-    await AgentSession.unarchive(fork.session_id, store=store)
-    await AgentSession.delete(fork.session_id, store=store)
+    await archive_session(fork.session_id, store=store)
+    await unarchive_session(fork.session_id, store=store)
+    await delete_session(fork.session_id, store=store)
     assert len(await AgentSession.list_all(store=store)) == 2
     assert copies[2].history == session.history
 
@@ -117,8 +125,8 @@ async def round_trip(session, store, form):
 
 async def look(session, store):
     assert await store.exists(session.session_id)
-    assert (await AgentSession.read_last(session.session_id, 1, store=store)).messages
-    assert (await AgentSession.search("short", store=store)).hits
+    assert (await read_last(session.session_id, 1, store=store)).messages
+    assert (await search_sessions("short", store=store)).hits
     assert await store.salvage(session.session_id) is None
 
 
@@ -132,7 +140,7 @@ def workspace(tmp_path):
 
 @pytest.mark.parametrize("kind", ["files", "database"])
 async def test_no_operation_on_a_file_runs_on_the_event_loop(tmp_path, workspace, kind):
-    await turn(AgentSession.new("coder", store=MemoryStore()), workspace)  # imports read files
+    await turn(AgentSession.new("coder", store=InMemoryStore()), workspace)  # imports read files
     (workspace / "a.txt").write_text("one\n")
     store = FileStore(tmp_path / "s") if kind == "files" else SQLiteStore(tmp_path / "s.db")
     with trio.fail_after(60), Watch() as watch:

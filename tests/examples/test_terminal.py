@@ -50,6 +50,18 @@ def test_a_session_with_prompts_an_interrupt_and_an_end(start, tmp_path):
     assert b"touch made; sleep 600" in (session / "history.jsonl").read_bytes()
 
 
+def test_the_coder_of_primitives_asks_and_answers_in_the_terminal(start, tmp_path):
+    program = start("coder.py")
+    program.wait_for("/help")
+    program.type("run echo ab > made" + ENTER)
+    program.wait_for("asks: Run a command (Bash)", "allow? >")
+    program.type("y" + ENTER)
+    program.wait_for("Bash allowed by user", "idle")
+    assert (tmp_path / "made").read_text() == "ab\n"
+    program.type("\x04")
+    assert program.wait() == 0
+
+
 def test_a_plan_is_one_list_whose_marks_move(start):
     program = start("bug_hunt.py")
     program.wait_for("▶ basket  Find", "▶ dates   Find", "▶ stack   Find", "☐ report  Report")

@@ -10,7 +10,7 @@ import trio
 
 from greenroom.core import Message, ToolUseBlock, UnknownBlock
 from greenroom.export import export_session, exporter, import_session
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.export.talk import EVERYTHING
 
 
@@ -23,10 +23,10 @@ async def written(session, format="markdown"):
 async def saved(id_, *children, store, parent=None):
     session = AgentSession.new("coder", session_id=id_, store=store)
     if parent is not None:
-        session.adopt(parent, None)
+        session.description.set_parent(parent, None)
     session.add_message(Message.user(f"I am {id_}"))
     for child in children:
-        session.add_child_session(child)
+        session.description.add_child(child)
     await session.save()
     return session
 
@@ -66,7 +66,7 @@ async def test_whatever_a_model_may_call_a_tool_with_can_be_written(format, valu
     text = await written(session, format)
     assert shown in text
     if format == "json":
-        copy = await import_session(text, store=MemoryStore())
+        copy = await import_session(text, store=InMemoryStore())
         assert copy.history[0] == session.history[0]
 
 
@@ -123,7 +123,7 @@ async def test_an_unknown_format_is_refused():
 
 @pytest.mark.parametrize("format", ["markdown", "html"])
 async def test_subagents_are_in_it_each_once_and_missing_ones_are_named(format, caplog):
-    store = MemoryStore()
+    store = InMemoryStore()
     await saved("left", "below", store=store, parent="top")
     await saved("right", "below", "top", store=store, parent="top")
     await saved("below", "left", store=store, parent="left")
@@ -137,7 +137,7 @@ async def test_subagents_are_in_it_each_once_and_missing_ones_are_named(format, 
 
 
 async def test_subagents_are_followed_only_so_far_down():
-    store = MemoryStore()
+    store = InMemoryStore()
     for depth in range(20):
         parent = f"s{depth - 1}" if depth else None
         await saved(f"s{depth}", f"s{depth + 1}", store=store, parent=parent)
@@ -149,7 +149,7 @@ async def test_subagents_are_followed_only_so_far_down():
 
 async def test_only_so_many_subagents_are_in_a_page_and_the_others_are_named(monkeypatch):
     monkeypatch.setattr(exporter, "_MOST", 3)
-    store = MemoryStore()
+    store = InMemoryStore()
     for name in "abcd":
         await saved(name, store=store, parent="top")
     page = await written(await saved("top", *"abcd", store=store))
@@ -159,9 +159,9 @@ async def test_only_so_many_subagents_are_in_a_page_and_the_others_are_named(mon
 
 @pytest.mark.parametrize("format", ["markdown", "html"])
 async def test_a_session_that_was_not_started_here_is_in_no_page(format):
-    store = MemoryStore()
+    store = InMemoryStore()
     await saved("private", store=store)
-    hostile = await written(await saved("top", "private", store=MemoryStore()), "json")
+    hostile = await written(await saved("top", "private", store=InMemoryStore()), "json")
     imported = await import_session(hostile, store=store)
     page = await written(imported, format)
     assert "I am top" in page
@@ -169,7 +169,7 @@ async def test_a_session_that_was_not_started_here_is_in_no_page(format):
 
 
 async def test_json_is_about_one_session_and_names_the_others():
-    store = MemoryStore()
+    store = InMemoryStore()
     await saved("child", store=store, parent="top")
     text = await written(await saved("top", "child", store=store), "json")
     assert json.loads(text)["session"]["child_session_ids"] == ["child"]

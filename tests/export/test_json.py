@@ -20,7 +20,7 @@ from greenroom.core import (
 )
 from greenroom.export import import_session, json_document as document
 from greenroom.export.json_document import from_json, to_json
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.export.talk import EVERYTHING, WHEN, content, messages, reply
 
 
@@ -93,7 +93,7 @@ def test_fields_that_are_not_known_survive_in_their_places():
 
 
 async def test_fields_that_are_not_known_are_stored_with_the_session():
-    store = MemoryStore()
+    store = InMemoryStore()
     session = await import_session(json.dumps(newer()), store=store)
     loaded = await AgentSession.load(session.session_id, store=store)
     again = json.loads("".join(to_json(content(*loaded.history, metadata=loaded.metadata))))
@@ -154,7 +154,7 @@ def broken(**changes):
     ],
 )
 async def test_what_is_no_export_is_refused_with_the_place(text, words):
-    store = MemoryStore()
+    store = InMemoryStore()
     with pytest.raises(InvalidJSONError, match=words):
         await import_session(text, store=store)
     assert await store.list_all() == []
@@ -162,7 +162,7 @@ async def test_what_is_no_export_is_refused_with_the_place(text, words):
 
 async def test_a_newer_version_is_refused():
     with pytest.raises(SessionError, match="version 2; this version of greenroom reads up to 1"):
-        await import_session(broken(version=2), store=MemoryStore())
+        await import_session(broken(version=2), store=InMemoryStore())
 
 
 @pytest.mark.parametrize("field", ["session_id", "parent_session_id", "child_session_ids"])
@@ -170,14 +170,14 @@ async def test_an_id_that_could_leave_the_store_is_refused(field):
     hostile = ["../x"] if field == "child_session_ids" else "../x"
     with pytest.raises(InvalidSessionIdError):
         await import_session(
-            broken(session={**plain()["session"], field: hostile}), store=MemoryStore()
+            broken(session={**plain()["session"], field: hostile}), store=InMemoryStore()
         )
 
 
 async def test_a_text_that_is_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(document, "LONGEST_IMPORT", 100)
     with pytest.raises(InvalidJSONError, match="longer than 100 bytes"):
-        await import_session(exported(*EVERYTHING), store=MemoryStore())
+        await import_session(exported(*EVERYTHING), store=InMemoryStore())
 
 
 async def test_an_import_is_a_session_of_its_own_that_says_where_it_comes_from(store):
@@ -188,7 +188,7 @@ async def test_an_import_is_a_session_of_its_own_that_says_where_it_comes_from(s
     assert loaded.session_id.startswith("s-")
     assert loaded.metadata == {"title": "t", "imported_from": {"session_id": "mine"}}
     known = {"session_id": "mine", "updated_at": WHEN, "metadata": {"title": "t"}}
-    assert msgspec.structs.replace(loaded.record, **known) == content(**fields).metadata
+    assert msgspec.structs.replace(loaded.description.record, **known) == content(**fields).metadata
 
 
 async def test_it_keeps_its_id_where_that_is_asked_for_and_free(store):
@@ -203,13 +203,13 @@ async def test_what_an_import_was_copied_from_has_paid_for_it_and_keeps_what_was
     session = AgentSession.new("coder", store=store)
     for message in EVERYTHING[:3]:
         session.add_message(message)
-    session.add_grants([{"decision": "allow", "tool": "Bash"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Bash"}])
     await session.save()
     copy = await import_session(exported(*session.history), store=store)
     copy = await AgentSession.load(copy.session_id, store=store)
     assert session.used.usage.total
     assert copy.used.usage.total == 0
-    assert copy.grants == ()
+    assert copy.conversation.grants == ()
 
 
 async def test_a_session_without_a_message_can_be_imported(store):
@@ -227,7 +227,7 @@ async def test_a_call_without_a_result_is_answered_as_one_whose_outcome_is_unkno
     assert "outcome is unknown" in answer.text
 
 
-class Full(MemoryStore):
+class Full(InMemoryStore):
     """A store whose disk is full, from its description on or at once."""
 
     def __init__(self, what):

@@ -24,7 +24,7 @@ STATEFUL = [
     ("greenroom.runtime", "Supervisor"),
     ("greenroom.session", "AgentSession"),
     ("greenroom.session", "FileStore"),
-    ("greenroom.session", "MemoryStore"),
+    ("greenroom.session", "InMemoryStore"),
     ("greenroom.session", "SQLiteStore"),
     ("greenroom.teams", "Blackboard"),
     ("greenroom.teams", "Topic"),

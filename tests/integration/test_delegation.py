@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import TeamResult, orchestrator
 from greenroom.testing import ScriptedProvider
@@ -23,7 +23,7 @@ async def test_task_delegation_flow():
         ],
     )
     team = orchestrator([writer, researcher], ScriptedProvider("Report: a warm day."), planner=plan)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("How is it?")
     assert writer.llm.requests[0].messages[0].text == "Write about: It is warm."

@@ -3,7 +3,7 @@
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore
+from greenroom import AgentRuntime, AgentSession, InMemoryStore
 from greenroom.core import serde
 from greenroom.teams import AgentMessage, TaskRequest, Topic
 
@@ -21,7 +21,7 @@ async def test_message_delivery():
         "lead", "writer", content=TaskRequest("t1", "Write."), correlation_id="c1"
     )
     to_all = AgentMessage("lead", kind="greeting", content={"text": "hello"})
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         names = ("researcher", "writer", "idler")
         handles = {name: runtime.spawn(AgentSession.new(name), worker) for name in names}
         for handle in handles.values():

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore, RunContext
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, RunContext
 from greenroom.core import TurnStatus
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import AgentMessage, SharedInformation, TeamResult, Topic, orchestrator
@@ -68,7 +68,7 @@ async def test_research_and_write_collaboration(autojump_clock):
             heard.append(AgentMessage.of(message))  # noqa: PERF401 (until the runtime ends)
 
     crew = team()
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         BUS.join(runtime.spawn(AgentSession.new("archive"), listener))
         handle = runtime.spawn(AgentSession.new("team"), crew)
         result = await handle.ask(TASK, timeout=60)

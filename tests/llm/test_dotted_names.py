@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from greenroom import Agent, AgentRuntime, MemoryStore, ToolEnd, ToolStart, tool
+from greenroom import Agent, AgentRuntime, InMemoryStore, ToolEnd, ToolStart, tool
 from greenroom.core import (
     Message,
     ModelBadRequestError,
@@ -155,7 +155,7 @@ async def test_rules_chunks_and_history_know_the_name_with_dots():
     )
     llm = ScriptedProvider([call("fs.read"), call("fs.list")], "done")
     agent = Agent(llm, tools=[named("fs.read"), named("fs.list")], permissions=rules)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         async with agent.stream("go", runtime=runtime) as run:
             chunks = [chunk async for chunk in run]
     assert [each.name for each in chunks if isinstance(each, ToolStart)] == ["fs.read", "fs.list"]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 from greenroom.agents import stream_reply
 from greenroom.core import ModelStreamError
 from greenroom.llm import BlockDelta, Draft
@@ -90,7 +90,7 @@ async def streamed(vendor, deltas):
             peak = peak_by_text((await stream_reply(agent, provider)).text)
 
     limits = RuntimeLimits(ring_chunks=64, partial_text=1000)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         await runtime.spawn(AgentSession.new("speaker"), speak).ask("hi")
     return peak
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 from hypothesis import given, settings, strategies as st
 
-from greenroom import AgentSession, MemoryStore, Message
+from greenroom import AgentSession, InMemoryStore, Message
 from greenroom.core import BudgetExceededError, ModelRequest, ToolUseBlock
 from greenroom.llm import EstimatedCounter
 from greenroom.memory import Compactor, ContextBudget
@@ -50,7 +50,7 @@ async def compact(session: AgentSession, budget: ContextBudget, counter: Estimat
 def test_calls_keep_their_results_and_the_newest_message_stays(
     messages: list[Message], window: int, counter: type[EstimatedCounter], is_open: bool
 ) -> None:
-    session = AgentSession.new("agent", store=MemoryStore())
+    session = AgentSession.new("agent", store=InMemoryStore())
     for message in (Message.user("Begin."), *messages):
         session.add_message(message)
     if is_open:
@@ -77,7 +77,7 @@ class Poor(Internals):
 
 
 def test_a_budget_that_does_not_pay_for_the_notes_changes_nothing() -> None:
-    session = AgentSession.new("agent", store=MemoryStore())
+    session = AgentSession.new("agent", store=InMemoryStore())
     for number in range(9):
         session.add_message(Message.user(f"{number} " + "word " * 200))
     before = session.history

@@ -2,7 +2,7 @@
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, Custom, MemoryStore, UsageReport, stream_reply
+from greenroom import AgentRuntime, AgentSession, Custom, InMemoryStore, UsageReport, stream_reply
 from greenroom.core import Usage
 from greenroom.llm import AnthropicProvider
 from greenroom.memory import Compactor, ContextBudget
@@ -45,7 +45,7 @@ async def test_at_least_85_percent_are_cache_reads_the_notes_counted():
 
     async with model_server(server) as address:
         llm = AnthropicProvider("claude-test-1", api_key="k", base_url=address.url, env={})
-        async with AgentRuntime(store=MemoryStore()) as runtime, trio.open_nursery() as nursery:
+        async with AgentRuntime(store=InMemoryStore()) as runtime, trio.open_nursery() as nursery:
             handle = runtime.spawn(AgentSession.new("agent"), agent, llm)
             nursery.start_soon(read, handle.subscribe())
             for number in range(TURNS):

@@ -17,7 +17,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Custom,
-    MemoryStore,
+    InMemoryStore,
     Message,
     stream_reply,
 )
@@ -97,7 +97,7 @@ async def talk(session, llm, texts, *, budget=BUDGET, system="Be kind.", **optio
     async def read(chunks):
         told.extend([chunk async for chunk in chunks if isinstance(chunk, Custom)])
 
-    async with AgentRuntime(store=session.store or MemoryStore()) as runtime:
+    async with AgentRuntime(store=session.store or InMemoryStore()) as runtime:
         handle = runtime.spawn(session, agent)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read, handle.subscribe())
@@ -268,7 +268,7 @@ async def test_it_gives_up_where_nothing_can_be_left_out():
             async with internals.turn(message):
                 await stream_reply(internals, llm, compactor=Compactor(llm))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         result = await runtime.spawn(session, agent).ask("Hi.")
     assert result.status is TurnStatus.FAILED
     assert len(llm.requests) <= 2
@@ -345,7 +345,7 @@ async def test_a_reply_teaches_what_the_request_took_that_it_answers():
             async with internals.turn(message):
                 await stream_reply(internals, llm, system=message.text, compactor=compactor)
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("agent"), agent)
         for text in SAID:
             await handle.ask(text)
@@ -355,7 +355,7 @@ async def test_a_reply_teaches_what_the_request_took_that_it_answers():
 
 @pytest.mark.parametrize("to", [1, 4])
 async def test_a_rewind_or_a_fork_behind_a_compaction_keeps_what_it_kept(to):
-    llm, session = Model("ok"), AgentSession.new("agent", store=MemoryStore())
+    llm, session = Model("ok"), AgentSession.new("agent", store=InMemoryStore())
     await talk(session, llm, inputs(38))
     summary = Summary.find(session.history)
     assert (summary.notes, summary.said[0], session.history[0].sender) == ("ok", SAID[0], "summary")
@@ -395,7 +395,7 @@ async def test_a_turn_counts_once_where_something_was_recalled_in_it():
 
 
 async def test_a_summary_of_the_programs_own_is_taken_for_notes():
-    llm, session = Model("ok"), AgentSession.new("agent", store=MemoryStore())
+    llm, session = Model("ok"), AgentSession.new("agent", store=InMemoryStore())
     await talk(session, llm, inputs(8))
     await session.compact(Message.user("They are vegetarian.", sender="summary"), keep=2)
     assert Summary.find(session.history) == Summary("They are vegetarian.")
@@ -405,7 +405,7 @@ async def test_a_summary_of_the_programs_own_is_taken_for_notes():
 
 @pytest.mark.parametrize("window", [8_000, 1_500])
 async def test_a_question_stays_however_much_was_recalled_for_it(window):
-    session = AgentSession.new("agent", store=MemoryStore())
+    session = AgentSession.new("agent", store=InMemoryStore())
     for text in inputs(35):
         session.add_message(Message.user(text))
         session.add_message(Message.assistant(FILLER))

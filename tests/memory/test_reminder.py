@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, MemoryStore
+from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, InMemoryStore
 from greenroom.core import RECALLED, MemoryStorageError
 from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
 from greenroom.memory.reminder import MAX_TEXT, MOST, remind
@@ -60,7 +60,7 @@ async def recall(memory: Memory, *inputs: str) -> tuple[AgentSession, list[Custo
                 text = "".join(getattr(block, "text", "") for block in message.content)
                 await remind(internals, memory, text)
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, agent)
         chunks = handle.subscribe()
         for text in inputs:

@@ -6,13 +6,13 @@ from hypothesis import given, settings, strategies as st
 from greenroom.core import InvalidJSONError, Message, SessionError, TextBlock, ToolResultBlock
 from greenroom.llm import EstimatedCounter
 from greenroom.memory import EpisodicMemory, SQLiteMemory, WorkingMemory
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 
 
 @pytest.fixture
 def session():
-    return AgentSession.new("chat", store=MemoryStore())
+    return AgentSession.new("chat", store=InMemoryStore())
 
 
 def texts(messages):
@@ -52,7 +52,7 @@ turns = st.lists(st.tuples(st.text(max_size=60), st.booleans()), max_size=8)
 @given(turns, st.integers(0, 200))
 @settings(deadline=None)
 def test_token_budget_is_never_exceeded_and_calls_stay_with_their_results(said, budget):
-    session = AgentSession.new("chat", store=MemoryStore())
+    session = AgentSession.new("chat", store=InMemoryStore())
     for text, calls in said:
         session.add_message(Message.user(text))
         if calls:

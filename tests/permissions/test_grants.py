@@ -54,7 +54,9 @@ def granted(session, /, **changes):
         "session": session.session_id,
         "workspace": ROOT,
     }
-    session.add_grants([{name: each for name, each in (grant | changes).items() if each != ""}])
+    session.conversation.add_grants(
+        [{name: each for name, each in (grant | changes).items() if each != ""}]
+    )
     return session
 
 
@@ -72,7 +74,7 @@ def test_an_answer_of_any_shape_comes_back_as_it_was(session, tool, said):
 def test_a_grant_is_written_as_in_a_rule_file(session):
     manager, _ = bound(session)
     answer(manager, session)
-    assert session.grants == (
+    assert session.conversation.grants == (
         {
             "decision": "allow",
             "tool": ["Bash"],
@@ -87,7 +89,7 @@ def test_answers_that_outlive_the_session_and_those_of_unbound_ones_are_not_kept
     manager, _ = bound(session)
     answer(manager, session, lifetime="project")
     answer(PermissionManager(), session)
-    assert session.grants == ()
+    assert session.conversation.grants == ()
 
 
 def test_another_session_is_granted_nothing(session):
@@ -96,7 +98,7 @@ def test_another_session_is_granted_nothing(session):
     other = AgentSession.new("coder", session_id="s-2")
     assert manager.bind_session(other, ROOT) == ()
     assert decision(manager, other) is ASK
-    other.add_grants(session.grants)
+    other.conversation.add_grants(session.conversation.grants)
     (note,) = manager.bind_session(other, ROOT)
     assert "not given for this session" in note
     assert decision(manager, other) is ASK
@@ -119,7 +121,7 @@ def test_what_the_session_loses_holds_no_longer_and_a_program_s_own_rules_stay(s
     manager, _ = bound(session)
     manager.add_session_rule("s-1", PermissionRule.allow_tool("Read"))
     answer(manager, session)
-    session.revoke_grants()
+    session.conversation.revoke_grants()
     manager.bind_session(session, ROOT)
     assert decision(manager, session) is ASK
     assert [str(rule) for rule in manager.rules] == ["allow Read"]
@@ -144,7 +146,7 @@ def test_forgetting_the_rules_of_a_session_revokes_them_in_it(session):
     manager, _ = bound(session)
     answer(manager, session)
     manager.clear_session_rules("s-1")
-    assert session.grants == ()
+    assert session.conversation.grants == ()
     assert decision(manager, session) is ASK
     manager.bind_session(session, ROOT)
     assert manager.rules == bound(session)[0].rules == ()
@@ -156,14 +158,14 @@ def test_a_subagent_s_answers_come_back_for_its_own_session(session):
     sub = AgentSession.new("helper", session_id="s-2")
     child.bind_session(sub, ROOT)
     answer(child, sub)
-    assert sub.grants
-    assert not session.grants
+    assert sub.conversation.grants
+    assert not session.conversation.grants
     again = PermissionManager().child(context=context_of(session))
     again.bind_session(sub, ROOT)
     assert decision(again, sub) is ALLOW
     assert decision(again, session) is ASK
     above.clear_session_rules("s-2")
-    assert sub.grants == ()
+    assert sub.conversation.grants == ()
     child.bind_session(sub, ROOT)
     assert decision(child, sub) is ASK
 
@@ -175,8 +177,8 @@ def test_a_session_that_is_loaded_anew_takes_the_place_of_the_one_before(session
     manager.bind_session(loaded, ROOT)
     assert [str(rule) for rule in manager.rules] == ["allow Bash(git pull:*)"]
     answer(manager, loaded)
-    assert len(session.grants) == 1
-    assert len(loaded.grants) == 2
+    assert len(session.conversation.grants) == 1
+    assert len(loaded.conversation.grants) == 2
 
 
 def test_a_manager_keeps_no_session_alive():
@@ -243,4 +245,6 @@ def test_grants_are_json(session):
     manager, _ = bound(session)
     for tool in CALLS:
         answer(manager, session, tool)
-    assert serde.loads(serde.dumps(list(session.grants))) == list(session.grants)
+    assert serde.loads(serde.dumps(list(session.conversation.grants))) == list(
+        session.conversation.grants
+    )

@@ -8,7 +8,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Custom,
-    MemoryStore,
+    InMemoryStore,
     PermissionRequest,
     SubAgentOutput,
 )
@@ -20,7 +20,7 @@ class Planned:
 
     def __init__(self, plan, worker=None, *args, store=None, session=None, limits=None, **options):
         self.plan, self.worker, self.args, self.options = plan, worker, args, options
-        self.store = store or MemoryStore()
+        self.store = store or InMemoryStore()
         self.session = session or AgentSession.new("planned", session_id="planned")
         self.limits = limits
         self.run = None

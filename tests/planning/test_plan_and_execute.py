@@ -13,7 +13,7 @@ from greenroom import (
     Answer,
     BudgetExceededError,
     Custom,
-    MemoryStore,
+    InMemoryStore,
     RuleDecision,
     StateChange,
 )
@@ -56,7 +56,7 @@ async def chunks_of(
 async def test_it_plans_executes_and_answers_in_phases():
     llm = ScriptedProvider(draft(WEATHER), "Both are the same.", "Take your pick.")
     session = AgentSession.new("planner")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         (result,), chunks = await chunks_of(runtime, session, plan_and_execute, llm, [weather])
     assert result.text == "Take your pick."
     states = [str(chunk.state) for chunk in chunks if isinstance(chunk, StateChange)]
@@ -102,7 +102,7 @@ async def test_memories_reach_the_planner():
 
     llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
     function = partial(plan_and_execute, recall=recall)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
     assert "last time for 'Where is it warm?': Rome" in llm.requests[0].messages[-1].text
 
@@ -113,7 +113,7 @@ async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it():
 
     llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
     function = partial(plan_and_execute, recall=recall)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         _, chunks = await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
     found = [each for each in chunks if isinstance(each, Custom) and each.kind == "memory.failed"]
     assert "the file is gone" in found[0].text
@@ -123,7 +123,7 @@ async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it():
 async def test_tasks_are_worked_on_one_after_the_other():
     llm = ScriptedProvider(draft(WEATHER[:1]), "First.", draft(WEATHER[1:2]), "Second.")
     session = AgentSession.new("planner")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         results, _ = await chunks_of(
             runtime, session, plan_and_execute, llm, [weather], inputs=("One?", "Two?")
         )
@@ -135,7 +135,7 @@ async def review(*answers, script):
     llm = ScriptedProvider(*script)
     approver = ScriptedApprover(*answers)
     function = partial(plan_and_execute, review=True)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         (result,), _ = await chunks_of(
             runtime, AgentSession.new("x"), function, llm, [weather], approver=approver
         )
@@ -185,7 +185,7 @@ async def test_an_answer_that_broke_off_goes_on_from_what_is_done():
 
     plan = Plan("", [Subtask("a", "", tool="book", arguments={"what": "a"})])
     llm = ScriptedProvider(Reply(error=BudgetExceededError("spent")), "Booked.", "Booked again.")
-    session, store = AgentSession.new("x"), MemoryStore()
+    session, store = AgentSession.new("x"), InMemoryStore()
     function = partial(plan_and_execute, planner=plan)
     for text, expected, count in (
         ("Book a.", "", 1),
@@ -223,7 +223,7 @@ async def test_a_task_in_a_tool_is_a_subagent():
 async def test_a_plan_that_can_not_be_read_ends_the_turn_and_not_the_agent():
     session = AgentSession.new("damaged")
     session.add_record("plan.step", {"type": "begin"})
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, plan_and_execute, ScriptedProvider())
         for _ in range(2):
             result = await handle.ask("Go.")

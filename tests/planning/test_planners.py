@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, ToolRegistry
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
 from greenroom.core import ModelQuotaError, PlanError
 from greenroom.planning import (
     ErrorClass,
@@ -177,7 +177,7 @@ async def test_a_planner_inside_of_an_agent_is_under_its_budgets(autojump_clock)
                 with agent.budget(model_calls=0):
                     await execute_plan(agent, plan, worker, planner=ModelPlanner(llm))
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("limited"), limited).ask("Go.")
     assert "budget" in result.error
     assert llm.requests == []

@@ -11,7 +11,7 @@ from greenroom import (
     AgentSession,
     Custom,
     Done,
-    MemoryStore,
+    InMemoryStore,
     StateChange,
     TextDelta,
     ToolStart,
@@ -195,7 +195,7 @@ async def test_an_unknown_tool_is_answered_with_those_that_there_are():
 
 async def test_each_attempt_counts_as_a_model_call():
     llm = ScriptedProvider(*["Hm."] * 9)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         session = AgentSession.new("react")
         handle = runtime.spawn(session, react, llm, [weather], budget=Budget(model_calls=2))
         result = await handle.ask("Go.")
@@ -206,7 +206,7 @@ async def test_each_attempt_counts_as_a_model_call():
 
 async def test_an_interrupt_in_an_action_leaves_what_was_said(autojump_clock):
     llm = ScriptedProvider(Reply(f"Thought: I look.\n{ACT}", hangs=True), "Final Answer: sunny")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("react"), react, llm, [weather])
         await handle.send_input("Go.")
         await trio.sleep(1)
@@ -217,7 +217,7 @@ async def test_an_interrupt_in_an_action_leaves_what_was_said(autojump_clock):
 
 
 async def test_a_session_goes_on_from_words_to_native_calls_and_back():
-    store = MemoryStore()
+    store = InMemoryStore()
     native = ScriptedProvider(call("weather", city="Rome"), "Both are sunny.")
     words = ScriptedProvider(ACT, "Final Answer: Tokyo is sunny.", "Thought: hm\nFinal Answer: yes")
     for llm, number in ((TextTools(words), 0), (native, 1), (TextTools(words), 2)):

@@ -18,7 +18,7 @@ from greenroom import (
     AgentSession,
     Custom,
     Error,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     SubAgentOutput,
@@ -159,7 +159,7 @@ async def run_six_steps(seed):
     agent = partial(plan_and_execute, planner=SIX_STEPS, recovery=policy)
     session = AgentSession.new("six")
     with trio.fail_after(3600):
-        async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+        async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
             handle = runtime.spawn(session, agent, model, [add], unattended="deny")
             await nursery.start(chunks.read, handle)
             result = await handle.ask("the total")

@@ -11,7 +11,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     Done,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRequest,
     PermissionRule,
@@ -107,7 +107,7 @@ def native(number, reply):
 
 async def run(task, llm):
     """Run a task; return what there was of it, without ids."""
-    store, chunks = MemoryStore(), []
+    store, chunks = InMemoryStore(), []
     budget = task.tool_calls and Budget(tool_calls=task.tool_calls)
     agent = Agent(llm, tools=[weather, translate, fail, wait, calculator], **task.options)
     for number in range(task.inputs):

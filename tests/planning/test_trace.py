@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom import AgentSession, FileStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock
+from greenroom import AgentSession, FileStore, InMemoryStore, Message, ToolResultBlock, ToolUseBlock
 from greenroom.core import StopReason, TextBlock
 from greenroom.planning.trace import find_trace, trace_call, trace_worker
 
@@ -25,7 +25,7 @@ def session(*messages, started=False, model="m"):
         made.add_message(message)
     if started:
         made.mark_tools_started(["t1"])
-    made.pair_tool_uses()
+    made.conversation.pair_tool_uses()
     made.set_model("scripted" if model else "", model)
     return made
 
@@ -69,7 +69,7 @@ def test_an_agent(found, kind, what):
 
 
 async def test_what_was_never_stored_and_what_belongs_to_another():
-    store = MemoryStore()
+    store = InMemoryStore()
     assert (await find_trace("s-none", ["s-plan"], store, trace_call)).kind == "nothing"
     assert (await find_trace("s-none", ["s-plan"], store, trace_worker)).kind == "unsure"
     stored = AgentSession.new_subagent("subtask", "s-other", session_id="s-1", store=store)

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from greenroom.runtime import AgentRuntime
-from greenroom.session import MemoryStore
+from greenroom.session import InMemoryStore
 
 
 def run_jumping(function, clock=None, instruments=()):
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def store():
-    return MemoryStore()
+    return InMemoryStore()
 
 
 @pytest.fixture

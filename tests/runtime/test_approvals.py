@@ -16,7 +16,7 @@ from greenroom.core import (
     TextDelta,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(**options):
@@ -159,7 +159,7 @@ async def test_an_unanswered_request_is_denied_at_its_time_out(runtime):
 async def test_the_runtime_s_limit_is_the_default_time_out():
     answers = []
     limits = RuntimeLimits(permission_timeout=5)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         handle = await asked(runtime, answers)
         await trio.sleep(5)
         await wait_all_tasks_blocked()
@@ -348,7 +348,7 @@ async def test_too_many_open_requests_are_refused():
                 await agent.request_permission("Bash", "ls")
             refused.set()
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(pending=2)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(pending=2)) as runtime:
         runtime.spawn(new(), agent_fn)
         await refused.wait()
 

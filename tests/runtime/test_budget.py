@@ -15,7 +15,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -421,7 +421,7 @@ async def _spend_tree(tree):
                     sums[each][1] += 1
                 await agent.send(UsageReport(Usage(tokens, 0)))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         own = _budget(tree)
         await runtime.spawn(new(), node, tree, [own], budget=own).wait(check=True)
     for budget, (tokens, calls) in sums.items():

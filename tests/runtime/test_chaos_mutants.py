@@ -19,7 +19,7 @@ from greenroom.runtime.subagents import Children, Monitor, Report
 from greenroom.runtime.supervision import RestartWindow
 from greenroom.runtime.task_tree import TaskGroup
 from greenroom.runtime.turn import Turns
-from greenroom.session import AgentSession
+from greenroom.session import Conversation
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
 
@@ -80,7 +80,7 @@ MUTANTS = {
     "errors are described by themselves": (lifecycle, "describe_error", describe_by_itself),
     "errors are not cut": (core_failure, "clip", lambda text, _: text),
     # books
-    "calls stay unanswered": (AgentSession, "pair_tool_uses", nothing),
+    "calls stay unanswered": (Conversation, "pair_tool_uses", nothing),
     "tools stay open": (Output, "close_tools", lambda *_: {}),
     "chunks do not reach the parent": (
         Output,

@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ async def test_a_frozen_reader_learns_exactly_what_it_missed_and_the_others_miss
         texts = [chunk async for chunk in subscription if not isinstance(chunk, Exited)]
         read[name] = [chunk.text for chunk in texts if isinstance(chunk, TextDelta)]
 
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(ring_chunks=kept)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(ring_chunks=kept)) as runtime:
         handle = runtime.spawn(AgentSession.new("talker"), talk)
         async with handle.subscribe("all") as frozen, trio.open_nursery() as nursery:
             for name in ("a", "b"):
@@ -137,7 +137,7 @@ async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_
         assert crashed == expected
         done.set()
 
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=2000)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=2000)) as runtime:
         handle = runtime.spawn(AgentSession.new("parent"), parent)
         await done.wait()
         assert (await handle.wait(check=True)).status is EndStatus.COMPLETED

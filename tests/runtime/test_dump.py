@@ -15,7 +15,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import ConfigurationError
 from greenroom.runtime import AgentRuntime, introspection
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(id_=None):
@@ -161,7 +161,7 @@ def test_another_thread_than_the_main_one_is_refused():
             errors.append(error)
 
     async def main():
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             with runtime.dump_on_signal(signal.SIGUSR1):
                 pass
 
@@ -180,14 +180,14 @@ async def test_a_signal_that_cannot_be_handled_is_refused(runtime):
 PROGRAM = """
     import os, signal, sys, time
     import trio
-    from greenroom import AgentRuntime, AgentSession, MemoryStore
+    from greenroom import AgentRuntime, AgentSession, InMemoryStore
 
     async def here(agent):
         print("ready", flush=True)
         {body}
 
     async def main():
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             with runtime.dump_on_signal(signal.SIGUSR1):
                 handle = runtime.spawn(AgentSession.new("w", session_id="s-1"), here)
                 await handle.wait(check=True)

@@ -28,7 +28,7 @@ from greenroom.core import (
     leaves,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(**options):
@@ -226,7 +226,7 @@ async def test_a_keyboard_interrupt_in_an_agent_propagates_out_of_the_runtime(in
 
     handles = []
     with pytest.raises(KeyboardInterrupt):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handles += [runtime.spawn(new(), interrupted), runtime.spawn(new(), idle)]
             await trio.sleep_forever()
     assert (await handles[0].wait()).status is EndStatus.CRASHED
@@ -242,7 +242,7 @@ async def test_a_keyboard_interrupt_in_a_subagent_propagates_too():
         await trio.sleep_forever()
 
     with pytest.raises(KeyboardInterrupt):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), parent)
             await trio.sleep_forever()
 
@@ -250,7 +250,7 @@ async def test_a_keyboard_interrupt_in_a_subagent_propagates_too():
 async def test_the_body_s_own_exception_leaves_as_it_was():
     mine = ValueError("mine")
     with pytest.raises(ValueError, match="mine") as raised:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), idle)
             raise mine
     assert raised.value is mine
@@ -260,7 +260,7 @@ async def test_the_body_s_own_exception_leaves_as_it_was():
 async def test_a_group_from_the_body_leaves_as_it_was():
     mine = ExceptionGroup("mine", [ValueError("a"), KeyError("b")])
     with pytest.raises(ExceptionGroup) as raised:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), idle)
             raise mine
     assert raised.value is mine
@@ -275,7 +275,7 @@ async def test_an_error_of_the_body_and_a_keyboard_interrupt_of_an_agent_both_sh
 
     mine = ValueError("mine")
     with pytest.raises(BaseExceptionGroup) as raised:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), interrupted)
             await wait_all_tasks_blocked()
             raise mine
@@ -292,7 +292,7 @@ async def test_two_different_failures_leave_as_a_group():
             raise error
 
     with pytest.raises(BaseExceptionGroup) as raised:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), failing, KeyboardInterrupt())
             runtime.spawn(new(), failing, KeyboardInterrupt())
             await wait_all_tasks_blocked()
@@ -304,7 +304,7 @@ async def test_two_different_failures_leave_as_a_group():
 
 async def test_an_outer_cancel_cancels_the_agents_and_is_not_swallowed():
     with trio.move_on_after(10) as scope:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), idle)
             await trio.sleep_forever()
     assert scope.cancelled_caught
@@ -316,7 +316,7 @@ async def test_an_outer_cancel_during_the_normal_exit_cancels_at_once():
         await trio.sleep_forever()
 
     with trio.move_on_after(1) as scope:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), stubborn)
     assert scope.cancelled_caught
     assert trio.current_time() == pytest.approx(scope.deadline)
@@ -327,7 +327,7 @@ async def test_an_interrupt_of_the_normal_exit_still_ends_every_agent(monkeypatc
     async def interrupted():
         raise KeyboardInterrupt
 
-    runtime = AgentRuntime(store=MemoryStore())
+    runtime = AgentRuntime(store=InMemoryStore())
     monkeypatch.setattr(runtime, "shutdown_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         async with runtime:
@@ -344,14 +344,14 @@ async def test_a_cancel_by_an_agent_s_keyboard_interrupt_is_not_what_leaves_the_
         await trio.sleep(4)
 
     with pytest.raises(KeyboardInterrupt):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), interrupted)
             runtime.spawn(new(), slow)
 
 
 async def test_an_error_of_the_body_is_not_lost_to_an_outer_cancel():
     with trio.CancelScope() as scope, pytest.raises(ValueError, match="mine"):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), idle)
             scope.cancel()
             raise ValueError("mine")
@@ -368,7 +368,7 @@ async def test_runtimes_nest_and_an_agent_can_t_wait_for_the_one_that_holds_its_
 
     async def outer(agent):
         handle = runtime.get(agent.session.session_id)
-        async with AgentRuntime(store=MemoryStore()) as mine:
+        async with AgentRuntime(store=InMemoryStore()) as mine:
             await mine.spawn(new(), inner, handle).wait()
 
     outcome = await runtime.spawn(new(), outer).wait()
@@ -389,7 +389,7 @@ async def test_agents_of_a_runtime_that_an_agent_has_opened_keep_their_time_for_
 
     async def outer(agent):
         async with agent.turn(await agent.receive()):
-            async with AgentRuntime(store=MemoryStore()) as mine:
+            async with AgentRuntime(store=InMemoryStore()) as mine:
                 await mine.spawn(new(), inner).wait()
 
     handle = runtime.spawn(new(), outer)
@@ -412,7 +412,7 @@ async def test_leaving_the_block_lets_a_turn_finish():
                 await trio.sleep(3)
                 await agent.send(TextDelta("finished"))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), slow)
         await handle.send_input("go")
         await wait_all_tasks_blocked()
@@ -448,7 +448,7 @@ def _tasks():
     return found
 
 
-class FailingStore(MemoryStore):
+class FailingStore(InMemoryStore):
     """Refuses to store anything while `error` is set; `hangs` makes it never answer."""
 
     def __init__(self):
@@ -538,7 +538,7 @@ async def test_a_last_save_that_fails_is_in_the_outcome():
 
 
 async def test_a_lock_that_can_t_be_released_fails_nobody(runtime, caplog):
-    class Sticky(MemoryStore):
+    class Sticky(InMemoryStore):
         async def acquire(self, session_id):
             writer = await super().acquire(session_id)
 

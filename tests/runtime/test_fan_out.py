@@ -19,7 +19,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -242,7 +242,7 @@ async def test_a_handle_can_t_spawn_and_is_refused_in_words(runtime, crew):
 
 
 async def test_a_runtime_that_was_left_refuses(crew):
-    async with AgentRuntime(store=MemoryStore()) as closed:
+    async with AgentRuntime(store=InMemoryStore()) as closed:
         pass
     with pytest.raises(RuntimeClosedError):
         await fan_out(closed, crew.work, prompts=["a", "b"])
@@ -368,7 +368,7 @@ async def test_it_works_wherever_an_agent_runs_code(runtime, crew, where):
 
 
 def few(subagents):
-    return AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(subagents=subagents))
+    return AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(subagents=subagents))
 
 
 async def test_where_the_agent_has_less_room_fewer_are_alive_at_once(crew):
@@ -439,7 +439,7 @@ def test_whatever_they_do_the_results_are_in_place_and_nobody_is_left(script, li
     prompts = [f"{what} {seconds}" for what, seconds in script]
 
     async def main():
-        async with AgentRuntime(MemoryStore()) as runtime:
+        async with AgentRuntime(InMemoryStore()) as runtime:
             with trio.move_on_after(float("inf") if cut is None else cut):
                 results = await fan_out(
                     runtime, crew.work, prompts=prompts, limit=limit, until=until

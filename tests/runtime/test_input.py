@@ -19,7 +19,7 @@ from greenroom.core import (
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import Mailbox
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -27,7 +27,7 @@ def new():
 
 
 def small(**limits):
-    return AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(**limits))
+    return AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(**limits))
 
 
 async def listener(agent, seen):

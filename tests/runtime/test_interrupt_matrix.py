@@ -29,7 +29,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, InterruptReport, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 NOTHING = InterruptReport()
 
@@ -294,7 +294,7 @@ async def test_input_that_waits_begins_the_next_turn_when_the_interrupt_is_done(
 # -- where no turn is in flight -------------------------------------------------------------------
 
 
-class SlowStore(MemoryStore):
+class SlowStore(InMemoryStore):
     """Opens a session when `gate` is set."""
 
     def __init__(self):
@@ -497,7 +497,7 @@ class Settling:
 async def test_while_it_settles_an_interrupt_claims_nothing_and_waits_no_longer_than_its_grace(
     mode,
 ):
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(flush_grace=1000)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(flush_grace=1000)) as runtime:
         settling = Settling(runtime)
         await settling.handle.send_input("go")
         await settling.saving.wait()

@@ -37,7 +37,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 
 MOST = 2_000
@@ -345,7 +345,7 @@ def test_no_exception_reaches_further_than_its_agent(place, error):
 
     async def main():
         with trio.fail_after(1000):
-            async with AgentRuntime(store=MemoryStore()) as runtime:
+            async with AgentRuntime(store=InMemoryStore()) as runtime:
                 sibling = runtime.spawn(new("sibling"), echo)
                 handle = await place(runtime, error)
                 if place is not crash_child:
@@ -448,7 +448,7 @@ def test_where_the_log_raises_an_error_is_still_written(capsys):
     assert "the reason" in capsys.readouterr().err
 
 
-def run_crash_beside_a_sibling(error, store=MemoryStore):
+def run_crash_beside_a_sibling(error, store=InMemoryStore):
     """Run an agent that raises an error, and check that its end reaches nobody else."""
 
     async def bad(agent):
@@ -483,7 +483,7 @@ def test_no_exception_of_a_store_reaches_further_than_its_agent(method, error):
     async def fail(*_):
         raise error()
 
-    class Store(MemoryStore):
+    class Store(InMemoryStore):
         async def acquire(self, session_id):
             writer = await super().acquire(session_id)
             if session_id != "bad":
@@ -505,7 +505,7 @@ def test_no_exception_of_a_store_reaches_further_than_its_agent(method, error):
 
 
 async def test_a_store_that_fails_while_its_agent_is_killed_ends_that_agent_only():
-    class Store(MemoryStore):
+    class Store(InMemoryStore):
         async def acquire(self, session_id):
             if session_id == "bad":
                 async with trio.open_nursery() as nursery:
@@ -768,7 +768,7 @@ def test_from_a_foreign_thread_a_call_changes_nothing_and_says_what_to_do(call):
             held.append(agent)
             await echo(agent)
 
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new("bad"), keeps)
             await wait_all_tasks_blocked()
             chunks = (await handle.statistics()).published
@@ -792,7 +792,7 @@ FROM_ANOTHER_LOOP = {
 @pytest.mark.parametrize("call", FROM_ANOTHER_LOOP.values(), ids=FROM_ANOTHER_LOOP)
 def test_from_another_loop_a_call_changes_nothing_and_says_what_to_do(call):
     async def main():
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             supervisor = runtime.supervisor()
             handle = supervisor.spawn(new("bad"), echo)
             await wait_all_tasks_blocked()
@@ -821,7 +821,7 @@ def test_a_thread_reaches_an_agent_through_trio():
             trio.from_thread.run_sync(handle.kill, trio_token=token)
             return result
 
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), echo)
             result = await trio.to_thread.run_sync(flask_view)
             assert result.text == "re hello"
@@ -831,7 +831,7 @@ def test_a_thread_reaches_an_agent_through_trio():
 
 
 def test_a_runtime_outside_of_trio_says_how_to_start_the_program():
-    runtime = AgentRuntime(store=MemoryStore())
+    runtime = AgentRuntime(store=InMemoryStore())
     with pytest.raises(EventLoopError, match=r"trio\.run\(main\)"):
         runtime.__aenter__().send(None)
 
@@ -924,7 +924,7 @@ async def test_nobody_answers_in_the_words_by_which_the_record_says_that_rules_d
 
 WITHOUT_A_LOG = """
 import time, trio
-from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 
 async def asks(agent):
     await agent.request_permission("Bash", "run ls")
@@ -934,7 +934,7 @@ async def blocks(agent):
     time.sleep(0.5)
 
 async def main():
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(watchdog=0.1)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(watchdog=0.1)) as runtime:
         handle = runtime.spawn(AgentSession.new("asks"), asks)
         async with handle.subscribe() as chunks:
             async for chunk in chunks:

@@ -16,7 +16,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(agent_type="worker"):
@@ -131,7 +131,7 @@ async def test_word_that_is_taken_back_makes_room_for_who_waits():
         monitor.cancel()
         await trio.sleep_forever()
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
         handle = runtime.spawn(new(), fragile)
         watching = runtime.spawn(new(), busy, handle)
         await wait_all_tasks_blocked()
@@ -198,7 +198,7 @@ async def test_word_always_finds_room_and_what_is_not_taken_is_undelivered():
             agent.monitor(handle)
         await trio.sleep_forever()
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
         handles = [runtime.spawn(new(), fragile) for _ in range(3)]
         watching = runtime.spawn(new(), deaf, handles)
         await watching.send_input("full")
@@ -221,7 +221,7 @@ async def test_monitors_are_bounded():
         await agent.receive()
         agent.monitor(handles[0]).cancel()
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(monitors=2)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(monitors=2)) as runtime:
         handles = [runtime.spawn(new(), fragile) for _ in range(2)]
         await runtime.spawn(new(), curious, handles).wait(check=True)
 

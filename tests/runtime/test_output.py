@@ -32,7 +32,7 @@ from greenroom.core import (
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
 from greenroom.runtime.output import OutputRing, PartialText
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(**options):
@@ -40,7 +40,7 @@ def new(**options):
 
 
 def small(**limits):
-    return AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(**limits))
+    return AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(**limits))
 
 
 async def parrot(agent):

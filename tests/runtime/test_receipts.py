@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import AgentNotRunningError, MailboxFullError, Message
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 class Agent:
@@ -112,7 +112,7 @@ async def test_steered_and_cut_off_by_the_end_it_is_undelivered(runtime):
 
 async def test_full_is_an_error_at_once_or_a_wait(runtime):
     limits = RuntimeLimits(mailbox=1)
-    async with AgentRuntime(MemoryStore(), limits) as small:
+    async with AgentRuntime(InMemoryStore(), limits) as small:
         agent = Agent(small)
         await agent.handle.send_input("a")
         await wait_all_tasks_blocked()

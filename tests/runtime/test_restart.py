@@ -26,7 +26,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 STEADY = Backoff(first=1.0, factor=1.0, jitter=0)
 
@@ -208,7 +208,7 @@ async def test_a_note_is_stored_before_the_next_life_begins():
         stored.append([message.text for message in loaded.history])
         raise ValueError(f"life {len(stored)}")
 
-    store = MemoryStore()
+    store = InMemoryStore()
     session = new(store=store)
     session.add_message(Message.user("before"))
     await session.save()

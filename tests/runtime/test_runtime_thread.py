@@ -26,7 +26,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.runtime import AgentRuntime, RuntimeThread
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def in_asyncio(function):
@@ -47,7 +47,7 @@ def in_asyncio(function):
 
 
 def make():
-    return RuntimeThread(AgentRuntime(MemoryStore()))
+    return RuntimeThread(AgentRuntime(InMemoryStore()))
 
 
 async def echo(agent):
@@ -488,7 +488,7 @@ PROGRAM = """
 import asyncio, sys, threading
 from contextlib import suppress
 import trio
-from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeClosedError, RuntimeThread
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeClosedError, RuntimeThread
 
 begun = threading.Event()
 
@@ -502,7 +502,7 @@ async def agent(agent, hangs=False):
     finally:
         print("cleaned", flush=True)
 
-greenroom = RuntimeThread(AgentRuntime(MemoryStore()))
+greenroom = RuntimeThread(AgentRuntime(InMemoryStore()))
 """
 ENDS = {
     "never left, in asyncio": """
@@ -571,11 +571,11 @@ asyncio.run(main())
 
 FORKED = """
 import os, signal, warnings
-from greenroom import AgentRuntime, MemoryStore, RuntimeClosedError, RuntimeThread
+from greenroom import AgentRuntime, InMemoryStore, RuntimeClosedError, RuntimeThread
 
 warnings.simplefilter("ignore")  # a process with threads is forked: that is the point
 try:
-    with RuntimeThread(AgentRuntime(MemoryStore())) as greenroom:
+    with RuntimeThread(AgentRuntime(InMemoryStore())) as greenroom:
         child = os.fork()
         if child == 0:
             signal.alarm(60)

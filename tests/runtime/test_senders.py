@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import InvalidJSONError, Message, SubAgentResult, TextBlock, TurnStart
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -131,7 +131,7 @@ async def test_an_id_names_one_input_wherever_that_is():
             async with agent.turn(message):
                 seen.append(message.text)
 
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(mailbox=1)) as runtime:
         handle = runtime.spawn(new(), slow)
 
         def send_again(id_):

@@ -5,7 +5,7 @@ import trio
 
 from greenroom.core import ResourceMap
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 class Connection:
@@ -107,6 +107,6 @@ def test_a_map_that_stands_alone_is_its_own_shared_map():
 @pytest.mark.parametrize("kind", [int, str])
 async def test_what_was_closed_with_one_runtime_is_not_there_in_the_next(kind):
     for _ in range(2):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             assert not runtime.resources.contains(kind)
             runtime.resources.insert(kind())

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import EndStatus, StateKind, TextDelta, TurnStatus
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new():
@@ -156,7 +156,7 @@ async def test_a_thousand_agents_stop_together(runtime):
 
 
 async def test_all_share_one_grace_and_the_runtime_stays_open():
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handles = [await busy(runtime, "100") for _ in range(3)]
         before = trio.current_time()
         await runtime.shutdown_all(grace=2)
@@ -174,7 +174,7 @@ async def test_an_agent_spawned_while_the_block_is_left_does_not_stay():
             pass
         spawned.append(runtime.spawn(new(), sleeper))
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         runtime.spawn(new(), last_minute, runtime)
         await wait_all_tasks_blocked()
     assert (await spawned[0].wait()).status is EndStatus.CANCELLED

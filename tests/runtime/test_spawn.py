@@ -18,7 +18,7 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 async def idle(agent, *args):
@@ -41,7 +41,7 @@ async def test_a_session_that_runs_is_refused_a_second_time(runtime):
 async def test_one_session_object_is_refused_by_a_second_runtime_until_its_agent_has_ended(runtime):
     session = new()
     handle = runtime.spawn(session, idle)
-    async with AgentRuntime(store=MemoryStore()) as second:
+    async with AgentRuntime(store=InMemoryStore()) as second:
         with pytest.raises(SessionInUseError):
             second.spawn(session, idle)
         await handle.shutdown()
@@ -56,7 +56,7 @@ async def test_a_refused_spawn_leaves_the_session_as_it_was(runtime):
 
 
 async def test_a_runtime_that_is_not_open_refuses():
-    runtime = AgentRuntime(store=MemoryStore())
+    runtime = AgentRuntime(store=InMemoryStore())
     with pytest.raises(RuntimeClosedError):
         runtime.spawn(new(), idle)
     async with runtime:
@@ -69,7 +69,7 @@ async def test_a_runtime_that_is_not_open_refuses():
 
 
 def test_a_runtime_can_be_made_before_trio_runs():
-    runtime = AgentRuntime(store=MemoryStore())
+    runtime = AgentRuntime(store=InMemoryStore())
 
     async def main():
         async with runtime:
@@ -152,7 +152,7 @@ async def test_a_session_that_could_not_be_locked_is_left_as_it_was(runtime, sto
     await other.close()
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(InMemoryStore):
     async def acquire(self, session_id):
         raise OSError("no such device")
 
@@ -193,7 +193,7 @@ async def test_the_default_store_is_the_folder_sessions(tmp_path, monkeypatch):
 
 
 async def test_tools_of_an_agent_spill_into_its_session_folder(tmp_path, monkeypatch):
-    class Folders(MemoryStore):
+    class Folders(InMemoryStore):
         def folder(self, session_id):
             return str(tmp_path / session_id)
 
@@ -223,7 +223,7 @@ def test_a_negative_time_is_refused():
 
 @pytest.mark.parametrize("what", ["coder", None, 7])
 async def test_what_is_no_session_is_refused_with_how_to_make_one(what):
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         with pytest.raises(TypeError, match=r"AgentSession\.new"):
             runtime.spawn(what, idle)
 

@@ -17,7 +17,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.runtime import AgentRuntime, ParentInfo, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(**options):
@@ -371,7 +371,7 @@ async def test_the_number_of_subagents_is_bounded_and_untaken_results_count():
         counts.append(len(await agent_handle.children()))
 
     limits = RuntimeLimits(subagents=2)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         agent_handle = runtime.spawn(new(), turning(body))
         await agent_handle.ask("go")
         assert counts == [2]
@@ -379,7 +379,7 @@ async def test_the_number_of_subagents_is_bounded_and_untaken_results_count():
 
 
 async def test_a_subagent_has_the_parent_s_store_and_place_of_work(runtime, tmp_path):
-    own = MemoryStore()
+    own = InMemoryStore()
     places = []
 
     async def child(agent):

@@ -19,7 +19,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, SupervisorStatistics
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 STEADY = Backoff(first=1.0, factor=1.0, jitter=0)
 
@@ -512,7 +512,7 @@ async def test_what_can_t_be_is_refused(runtime, lives):
         supervisor.spawn(session, lives.agent)
     assert len(supervisor.children) == 1
     with pytest.raises(RuntimeClosedError):
-        AgentRuntime(store=MemoryStore()).supervisor()
+        AgentRuntime(store=InMemoryStore()).supervisor()
 
 
 async def test_nobody_waits_for_the_supervisor_that_it_lives_under(runtime):
@@ -542,12 +542,14 @@ async def test_every_crash_is_in_the_log_with_the_agent_s_path(runtime, lives, c
 
 
 async def test_seconds_in_place_of_a_back_off_are_refused_before_anything_crashes(runtime):
-    with pytest.raises(ConfigurationError, match=r"0\.1 is no back-off \(write .*Backoff\(first="):
+    with pytest.raises(
+        ConfigurationError, match=r"0\.1 is not a Backoff \(write .*Backoff\(first="
+    ):
         runtime.supervisor(backoff=0.1)
 
 
 async def test_a_supervisor_of_a_runtime_that_was_left_takes_no_children(lives):
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         supervisor = runtime.supervisor(name="team")
     with pytest.raises(SupervisionError, match="team takes no children: it has ended"):
         lives.spawn(supervisor, "a")

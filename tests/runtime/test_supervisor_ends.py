@@ -19,7 +19,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 SLOW = Backoff(first=100.0, factor=1.0, limit=100.0, jitter=0)
 
@@ -263,7 +263,7 @@ async def three_in_trouble(runtime, strategy):
 
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all"])
 async def test_leaving_the_runtime_ends_what_waits(strategy):
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         supervisors, handles = await three_in_trouble(runtime, strategy)
         before = trio.current_time()
     assert trio.current_time() == before
@@ -280,7 +280,7 @@ async def test_leaving_the_runtime_ends_what_waits(strategy):
 async def test_leaving_the_runtime_by_an_exception_ends_what_waits(strategy):
     kept = []
     with pytest.raises(KeyError):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             kept += await three_in_trouble(runtime, strategy)
             raise KeyError
     for handle in kept[1]:
@@ -294,7 +294,7 @@ async def test_leaving_the_runtime_by_an_exception_ends_what_waits(strategy):
 async def test_a_cancel_of_the_runtime_ends_what_waits(strategy):
     kept = []
     with trio.move_on_after(10) as scope:
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             kept += await three_in_trouble(runtime, strategy)
             await trio.sleep_forever()
     assert scope.cancelled_caught
@@ -378,7 +378,7 @@ async def test_a_keyboard_interrupt_goes_through_everything():
 
     kept = []
     with pytest.raises(KeyboardInterrupt):
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             supervisor = runtime.supervisor("one_for_all", backoff=SLOW)
             kept.extend([spawn(supervisor), supervisor.spawn(new(), pressed, restart="permanent")])
             kept.append(supervisor)
@@ -477,7 +477,7 @@ async def test_giving_up_during_a_group_s_restart(runtime):
 # -- a store that fails -----------------------------------------------------------------------
 
 
-class Failing(MemoryStore):
+class Failing(InMemoryStore):
     """A store whose writes fail while `broken` is set."""
 
     broken = False
@@ -583,7 +583,7 @@ async def test_the_next_life_opens_a_session_anew_that_could_not_be_saved(when):
 
 async def test_a_group_does_not_wait_for_one_that_can_t_begin():
     store = Failing()
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         supervisor = runtime.supervisor("rest_for_one", intensity=10, period=100)
         first = supervisor.spawn(
             AgentSession.new("first", store=store), fragile, restart="permanent"

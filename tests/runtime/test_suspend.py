@@ -13,7 +13,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted
 
 CALLS = Message.assistant([ToolUseBlock(id_, "deploy", {}) for id_ in ("a", "b")])
@@ -37,7 +37,7 @@ async def suspend(agent, turn):
 
 
 async def run(body, session=None):
-    session = AgentSession.new("coder", store=MemoryStore()) if session is None else session
+    session = AgentSession.new("coder", store=InMemoryStore()) if session is None else session
     async with AgentRuntime(store=session.store) as runtime:
         handle = runtime.spawn(session, suspending(body))
         result = await handle.ask("go")
@@ -70,7 +70,7 @@ async def test_what_has_started_is_answered_and_the_rest_stays_open():
 async def test_where_nothing_is_open_the_turn_completes():
     async def body(agent, turn):
         turn.suspend()
-        agent.session.pair_tool_uses("done")
+        agent.session.conversation.pair_tool_uses("done")
 
     assert (await run(body))[1].status is TurnStatus.COMPLETED
 
@@ -91,7 +91,7 @@ async def test_an_interrupt_and_an_error_end_it_as_ever(status):
 
 
 async def test_here_the_next_input_answers_the_calls_as_not_run():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     seen = []
 
     async def agent(agent):
@@ -132,7 +132,7 @@ async def test_a_subagents_turn_is_refused_and_so_is_one_that_is_not_open():
             with pytest.raises(TurnError, match="not open"):
                 turn.suspend()
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("parent"), parent)
         assert (await handle.ask("go")).error == ""
         await handle.shutdown()
@@ -160,7 +160,7 @@ async def test_a_subagent_that_the_turn_spawned_ends_with_it():
 
 
 async def test_a_budget_of_time_that_is_not_spent_has_nothing_to_say(autojump_clock):
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
 
     async def ask(agent):
         async for message in agent.inputs():

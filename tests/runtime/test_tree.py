@@ -18,7 +18,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentNode, AgentRuntime, OpenTool, RuntimeLimits, RuntimeTree
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(id_=None, type_="worker"):
@@ -251,7 +251,7 @@ async def test_many_agents_are_a_bounded_text(runtime):
 
 
 def test_a_runtime_without_agents_has_an_empty_tree_also_outside_of_trio():
-    assert AgentRuntime(store=MemoryStore()).tree() == RuntimeTree(0, ())
+    assert AgentRuntime(store=InMemoryStore()).tree() == RuntimeTree(0, ())
     assert str(RuntimeTree(0, ())) == "0 agents"
 
 
@@ -316,7 +316,7 @@ async def test_a_reader_counts_what_it_missed():
         await trio.sleep_forever()
 
     limits = RuntimeLimits(ring_chunks=4)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         handle = runtime.spawn(new(), talk)
         chunks = handle.subscribe("all")
         await wait_all_tasks_blocked()

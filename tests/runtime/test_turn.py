@@ -30,7 +30,7 @@ from greenroom.core import (
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import ClientResults
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider
 
 
@@ -210,7 +210,7 @@ REPLIES = st.lists(st.integers(0, 3), min_size=1, max_size=4)
 )
 def test_the_history_is_paired_wherever_the_turn_is_cut(replies, cut, how):
     """Replies with so many calls each; after `cut` steps something ends the turn."""
-    store = MemoryStore()
+    store = InMemoryStore()
 
     async def agent_fn(agent):
         async for message in agent.inputs():
@@ -359,7 +359,7 @@ async def test_a_wait_that_is_given_up_can_be_repeated(runtime):
 
 async def test_results_for_nobody_are_bounded_and_never_keep_out_an_awaited_one():
     collected = []
-    async with AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(pending=2)) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(pending=2)) as runtime:
         handle = runtime.spawn(new(), waiting_for_results(collected))
         await handle.send_input("t1")
         await wait_all_tasks_blocked()
@@ -495,7 +495,7 @@ async def test_replies_of_a_model_that_no_budget_has_counted_are_told_and_others
                 model = "m" if message.text == "ask" else ""
                 agent.session.add_message(Message("assistant", (TextBlock("hi"),), model=model))
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(new(), adds)
         with caplog.at_level("WARNING", "greenroom.runtime"):
             await handle.ask("make one up")

@@ -7,7 +7,7 @@ import trio
 from greenroom.core import Message, ModelOverloadedError, TurnStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 HOUR = 3600.0
 LIMITS = RuntimeLimits(permission_timeout=600.0)
@@ -74,7 +74,7 @@ async def interrupted_hourly(handle, seen):
 
 async def test_a_day_brings_what_it_should_at_the_second():
     lives, seen = [], {name: Counter() for name in ("retry", "spend", "ask", "clean")}
-    async with AgentRuntime(MemoryStore(), LIMITS) as runtime:
+    async with AgentRuntime(InMemoryStore(), LIMITS) as runtime:
         supervisor = runtime.supervisor(backoff=Backoff(first=1.0, jitter=0.0))
         supervisor.spawn(AgentSession.new("crashing"), crashing, lives, restart="transient")
         async with trio.open_nursery() as nursery:

@@ -24,7 +24,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
 def new(session_id=None):
@@ -264,7 +264,7 @@ def test_the_thread_of_an_agent_s_own_tool_may_not(abandon):
             with pytest.raises(SelfWaitError):
                 trio.from_thread.run(handle.wait)
 
-        async with AgentRuntime(store=MemoryStore()) as runtime:
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
             handle = runtime.spawn(new(), agent_fn)
             assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
 
@@ -692,7 +692,7 @@ async def test_an_end_that_was_waited_for_counts_no_longer_as_a_subagent():
                     await trio.sleep(1)  # it has ended before it is waited for
                     await child.wait()
 
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=2)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=2)) as runtime:
         handle = runtime.spawn(new(), parent)
         assert (await handle.ask("go")).status is TurnStatus.COMPLETED
 
@@ -738,7 +738,7 @@ def test_a_circle_through_the_thread_of_a_tool_is_refused():
             await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
 
         with trio.fail_after(30):
-            async with AgentRuntime(MemoryStore()) as runtime:
+            async with AgentRuntime(InMemoryStore()) as runtime:
                 handles["first"] = runtime.spawn(new(), call_tools, ask_in_thread, name="first")
                 handles["second"] = runtime.spawn(new(), ask_back, name="second")
                 result = await handles["first"].ask("go", timeout=10)

@@ -11,7 +11,7 @@ import trio
 
 from greenroom.core import ConfigurationError
 from greenroom.runtime import AgentRuntime, RuntimeLimits, watchdog
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 THRESHOLD = 0.02
 
@@ -21,7 +21,7 @@ def new(id_=None):
 
 
 def watched(threshold=THRESHOLD):
-    return AgentRuntime(store=MemoryStore(), limits=RuntimeLimits(watchdog=threshold))
+    return AgentRuntime(store=InMemoryStore(), limits=RuntimeLimits(watchdog=threshold))
 
 
 class Report(logging.Handler):

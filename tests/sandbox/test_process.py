@@ -9,7 +9,7 @@ import trio
 
 from greenroom.core import ToolError
 from greenroom.sandbox import process as contained_process, process_tree as launcher
-from greenroom.sandbox.process import Exit, Report, run_contained
+from greenroom.sandbox.process import Exit, ProcessReport, run_contained
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -110,21 +110,21 @@ async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("data", "report"),
     [
-        (b"", Report(None)),
-        (b"Traceback\n", Report(None, note=b"Traceback\n")),
-        (b"12", Report(None, note=b"12")),
-        (b"12\n", Report(12, left=True)),
-        (b"12\n-9", Report(12, left=True)),
-        (b"12\n-9\ngo", Report(12, left=True)),
-        (b"12\nabc\ngone\n", Report(12, left=True)),
-        (b"12\nabc\n0\ngone\n", Report(12, left=True)),
-        (b"12\n-9\ngone\n", Report(12, True, -9)),
-        (b"12\n0\nleft\n", Report(12, True, 0, left=True)),
-        (b"12\n\ngone\n/a\nb\n", Report(12, True, note=b"/a\nb\n")),
+        (b"", ProcessReport(None)),
+        (b"Traceback\n", ProcessReport(None, note=b"Traceback\n")),
+        (b"12", ProcessReport(None, note=b"12")),
+        (b"12\n", ProcessReport(12, left=True)),
+        (b"12\n-9", ProcessReport(12, left=True)),
+        (b"12\n-9\ngo", ProcessReport(12, left=True)),
+        (b"12\nabc\ngone\n", ProcessReport(12, left=True)),
+        (b"12\nabc\n0\ngone\n", ProcessReport(12, left=True)),
+        (b"12\n-9\ngone\n", ProcessReport(12, True, -9)),
+        (b"12\n0\nleft\n", ProcessReport(12, True, 0, left=True)),
+        (b"12\n\ngone\n/a\nb\n", ProcessReport(12, True, note=b"/a\nb\n")),
     ],
 )
-def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: Report) -> None:
-    assert Report.parse(data) == report
+def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: ProcessReport) -> None:
+    assert ProcessReport.parse(data) == report
 
 
 @LINUX

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, serde
 from greenroom.export import import_session
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted
 
 ids = st.lists(st.sampled_from("abc"), max_size=3, unique=True)
@@ -25,7 +25,7 @@ def result(id_, text="done"):
 
 async def check_everywhere(said):
     """See that it is accepted at each step, when it is loaded, forked, imported, cut and compacted."""
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("hello"))
     for message in said:
@@ -33,13 +33,13 @@ async def check_everywhere(said):
         loaded = AgentSession.new("coder", store=store)
         for each in session.history:
             loaded.add_message(each)
-        loaded.pair_tool_uses()
+        loaded.conversation.pair_tool_uses()
         check_accepted(loaded.history)
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     check_accepted(loaded.history)
     assert loaded.history[: len(session.history)] == session.history
-    text = {"format": "greenroom-session", "version": 1, "session": loaded.record}
+    text = {"format": "greenroom-session", "version": 1, "session": loaded.description.record}
     raw = [Message.user("hello"), *said]
     imported = await import_session(serde.encode({**text, "messages": raw}), store=store)
     check_accepted(imported.history)
@@ -59,7 +59,7 @@ def test_any_sequence_of_messages_is_accepted(said):
 
 
 def test_a_call_that_a_loop_has_left_without_a_result_is_answered_before_the_next_reply():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("read both"))
     session.add_message(Message.assistant([call("a"), call("b")]))
     session.mark_tools_started(["b"])
@@ -74,7 +74,7 @@ def test_a_call_that_a_loop_has_left_without_a_result_is_answered_before_the_nex
 
 
 def test_a_result_without_a_call_stays_as_text():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("hello"))
     session.add_message(Message.assistant([call("a")]))
     session.add_message(Message.user([result("a"), result("a", "again"), result("x", "stray")]))
@@ -85,7 +85,7 @@ def test_a_result_without_a_call_stays_as_text():
 
 
 async def test_what_is_stored_stays_as_it_was_said_and_no_place_moves():
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", session_id="mine", store=store)
     for message in (
         Message.user("hello"),

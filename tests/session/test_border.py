@@ -4,7 +4,7 @@ import pytest
 
 from greenroom.core import InvalidJSONError, Message, ToolUseBlock, serde
 from greenroom.llm.calls import tool_use
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.session.entries import decode_entries
 
 MAX_DEPTH = serde.MAX_DEPTH
@@ -30,7 +30,7 @@ def deeper(work, levels):
 
 @pytest.mark.parametrize("padding", ["", LONG], ids=["short", "long"])
 async def test_what_is_as_deep_as_it_may_be_is_read_again_from_far_down_the_stack(padding):
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message("assistant", (ToolUseBlock("t", "Write", nested(MAX_DEPTH)),)))
     session.add_message(reply(nested(MAX_DEPTH - 1), padding=padding))

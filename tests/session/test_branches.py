@@ -5,7 +5,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
-from greenroom.session import AgentSession, MemoryStore, Origin
+from greenroom.session import AgentSession, InMemoryStore, Origin, read_branches
 
 
 def texts(messages):
@@ -27,7 +27,7 @@ def say(session, letters):
 async def shown(session):
     """Each branch as (what it shares, its own)."""
     found = []
-    for branch in await session.branches():
+    for branch in await read_branches(session):
         own = "".join(texts(branch.messages))
         whole = "".join(texts(branch.history))
         assert whole.endswith(own)
@@ -39,7 +39,7 @@ async def test_a_rewind_leaves_a_branch(store):
     session = await said(store, "abcd")
     await session.rewind(to=2)
     say(session, "xy")
-    first, current = await session.branches()
+    first, current = await read_branches(session)
     assert (first.number, first.begun_by, first.parent, first.is_current) == (0, None, None, False)
     assert texts(first.messages) == list("abcd")
     assert (current.number, current.begun_by, current.begins_at) == (1, "rewind", 2)
@@ -56,7 +56,7 @@ async def test_branches_go_off_from_the_branch_that_holds_that_place(store):
     say(session, "z")
     await session.rewind(to=2)
     say(session, "q")
-    found = await session.branches()
+    found = await read_branches(session)
     assert await shown(session) == [("", "abcd"), ("abc", "xy"), ("abcx", "z"), ("ab", "q")]
     assert [each.parent and each.parent.number for each in found] == [None, 0, 1, 0]
 
@@ -73,7 +73,7 @@ async def test_a_compaction_leaves_what_it_summarises(store):
     session = await said(store, "abcd")
     await session.compact("S", keep=1)
     say(session, "x")
-    first, current = await session.branches()
+    first, current = await read_branches(session)
     assert (current.begun_by, current.begins_at, current.kept) == ("compaction", 4, 1)
     assert texts(current.messages) == ["S", "d", "x"]
     assert current.history == current.messages == session.history
@@ -90,7 +90,7 @@ async def test_a_session_without_a_past_is_one_branch(store):
 async def test_what_is_not_saved_is_shown_as_well(store):
     session = await said(store, "ab")
     say(session, ["c" * 300_000])
-    session._transcript.rewind(1)
+    session.conversation.rewind(1)
     say(session, "x")
     assert [len(own) for _, own in await shown(session)] == [300_002, 1]
 
@@ -118,7 +118,7 @@ async def test_the_past_is_read_while_a_save_is_under_way(store):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(session.save)
             for _ in range(3):
-                nursery.start_soon(session.branches)
+                nursery.start_soon(read_branches, session)
         assert (await shown(session))[0] == ("", "abc")
     assert await shown(session) == [("", "abc"), ("a", "xyz")]
 
@@ -127,7 +127,7 @@ async def test_the_past_of_a_session_that_was_removed_is_not_invented(store_unde
     session = await said(store_under_test.make(), "abc")
     await store_under_test.remove(session.session_id)
     with pytest.raises(SessionNotFoundError, match="was removed"):
-        await session.branches()
+        await read_branches(session)
 
 
 async def test_a_past_that_somebody_cut_off_is_an_error(store):
@@ -139,7 +139,7 @@ async def test_a_past_that_somebody_cut_off_is_an_error(store):
     await writer.set_aside(first)
     await writer.release()
     with pytest.raises(SessionError, match="was changed by another writer"):
-        await session.branches()
+        await read_branches(session)
 
 
 async def test_a_withdrawn_note_about_calls_does_not_shift_the_past(store, conversation):
@@ -148,10 +148,10 @@ async def test_a_withdrawn_note_about_calls_does_not_shift_the_past(store, conve
         session.add_message(message)
     await session.save()
     session.mark_tools_started(["t1"])
-    session.withdraw_tools_started()
+    session.conversation.withdraw_tools_started()
     session.add_message(conversation[2])
     await session.save()
-    (only,) = await session.branches()
+    (only,) = await read_branches(session)
     assert only.messages == conversation[:3]
 
 
@@ -246,7 +246,7 @@ class Model:
 
 async def live(steps, check):
     """Do these steps to a session and to its model, and compare them after each."""
-    store, model = MemoryStore(), Model()
+    store, model = InMemoryStore(), Model()
     session = AgentSession.new("coder", session_id="s", store=store)
     for step, value in steps:
         if step == "say":
@@ -278,7 +278,7 @@ async def live(steps, check):
 
 
 async def compare(session, model):
-    found = await session.branches()
+    found = await read_branches(session)
     assert texts(session.history) == model.now
     assert [texts(branch.history) for branch in found] == model.branches
     assert [branch.number for branch in found] == list(range(len(found)))

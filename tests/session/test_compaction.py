@@ -5,10 +5,9 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession
-from greenroom.session.entries import CompactionEntry, MessageEntry, decode_entries
-from greenroom.session.pairing import kept, unanswered
-from greenroom.session.transcript import Transcript
+from greenroom.session import AgentSession, Conversation, read_branches
+from greenroom.session.entries import CompactionEntry, decode_entries
+from greenroom.session.pairing import count_kept, unanswered
 from greenroom.testing.session_stores import cancelling
 from tests.session.accepted import check_accepted
 
@@ -43,7 +42,7 @@ async def test_the_conversation_goes_on_as_a_summary_and_its_last_messages(store
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history == session.history
     assert loaded.history[0].role == "user"
-    assert texts((await loaded.branches())[0].messages) == list("012345")
+    assert texts((await read_branches(loaded))[0].messages) == list("012345")
 
 
 async def test_it_is_a_record_and_not_an_edit(store, conversation):
@@ -66,7 +65,7 @@ async def test_calls_that_wait_keep_their_reply_so_that_results_may_follow(store
     await session.compact("a file is to be read", keep=0)
     assert session.history[1:] == (conversation[1],)
     session.add_message(conversation[2])
-    assert session.pair_tool_uses() == ()
+    assert session.conversation.pair_tool_uses() == ()
 
 
 async def test_after_a_compaction_it_is_still_known_which_calls_had_started(store, conversation):
@@ -80,7 +79,7 @@ async def test_after_a_compaction_it_is_still_known_which_calls_had_started(stor
 async def test_answers_for_the_session_hold_on_until_it_is_rewound_to_where_they_were_given(store):
     session = await saved(store, [Message.user("0")])
     for number in (1, 2, 3):
-        session.add_grants([{"rule": number}])
+        session.conversation.add_grants([{"rule": number}])
         session.add_message(Message.user(str(number)))
     await session.compact("A", keep=2)
     session = await AgentSession.load(session.session_id, store=store)
@@ -88,7 +87,7 @@ async def test_answers_for_the_session_hold_on_until_it_is_rewound_to_where_they
     held = []
     for place in (3, 2, 1, 0):
         await session.rewind(to=place)
-        held.append([rule["rule"] for rule in session.grants])
+        held.append([rule["rule"] for rule in session.conversation.grants])
     assert held == [[1, 2, 3], [1, 2], [1], []]
 
 
@@ -111,7 +110,7 @@ async def test_a_compaction_cancelled_at_any_moment_is_done_by_the_next_save(sto
         await session.save()
         loaded = await AgentSession.load(session.session_id, store=store)
         assert loaded.history == session.history
-        assert len(await loaded.branches()) == 2
+        assert len(await read_branches(loaded)) == 2
     assert steps > 1
 
 
@@ -126,7 +125,7 @@ async def test_what_is_compacted_can_be_compacted_again_and_rewound(store):
     await session.rewind(to=1)
     loaded = await AgentSession.load(session.session_id, store=store)
     assert texts(loaded.history) == ["C"]
-    shown = [texts(branch.history) for branch in await loaded.branches()]
+    shown = [texts(branch.history) for branch in await read_branches(loaded)]
     assert shown == [list("0123"), ["A", "3", "4"], ["B", "4"], ["C", "5"], ["C"]]
 
 
@@ -184,21 +183,22 @@ PIECES = st.one_of(
 
 @given(st.lists(PIECES, max_size=8), st.integers(0, 12))
 def test_wherever_it_is_cut_a_model_accepts_what_is_left(pieces, keep):
-    transcript = Transcript()
+    conversation = Conversation(lambda: None)
     for piece in pieces:
-        transcript.pair("interrupted")
+        conversation.pair_tool_uses()
         for message in piece:
-            transcript.add(MessageEntry(message))
-    messages, waiting = transcript.messages, unanswered(transcript.messages)
+            conversation.add_message(message)
+    messages = conversation.transcript.messages
+    waiting = unanswered(messages)
     try:
-        count = kept(messages, keep)
+        count = count_kept(messages, keep)
     except SessionError:
         return
-    transcript.compact(Message.user("said"), keep)
-    rest = transcript.messages[1:]
+    conversation.compact(Message.user("said"), keep)
+    rest = conversation.transcript.messages[1:]
     assert rest == messages[len(messages) - count :]
     assert count == keep or rest[0].tool_uses, "more is kept only for the sake of a pair"
     assert count >= keep
     assert unanswered(rest) == waiting
-    transcript.pair("interrupted")
-    check_accepted(transcript.messages)
+    conversation.pair_tool_uses()
+    check_accepted(conversation.transcript.messages)

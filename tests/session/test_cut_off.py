@@ -6,7 +6,7 @@ import trio
 from hypothesis import event, given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted
 
 SAY = st.just(("say",))
@@ -65,7 +65,7 @@ class Talk:
             await self.session.compact("So far so good.", keep)
 
     def _pair(self):
-        self.session.pair_tool_uses()
+        self.session.conversation.pair_tool_uses()
         self._open = []
 
 
@@ -80,7 +80,7 @@ async def talk(store, steps):
 
 
 async def check_every_cut(steps):
-    store = MemoryStore()
+    store = InMemoryStore()
     session = await talk(store, steps)
     data = store._sessions["s-1"].history
     whole = bytes(data)
@@ -96,7 +96,7 @@ async def check_every_cut(steps):
             check_accepted(loaded.history)
             loaded.add_message(Message.user("and now?"))
             check_accepted(loaded.history)
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     data[:] = whole
     assert (await AgentSession.load("s-1", store=store)).history == session.history
 

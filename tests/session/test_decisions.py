@@ -9,7 +9,7 @@ import trio
 
 from greenroom.core import InvalidJSONError, Message, PermissionRecord, SessionError, ToolUseBlock
 from greenroom.export import export_session, import_session
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_branches, read_decisions
 from greenroom.session.history import encode_line
 
 
@@ -26,48 +26,48 @@ async def session(store):
 
 async def test_decisions_come_back_in_order_stored_or_not(session, wall):
     found = [record(1, wall, by="user", rules=("allow Bash(ls)",)), record(2, wall, edited=True)]
-    session.add_decision(found[0])
+    session.conversation.add_decision(found[0])
     await session.save()
-    session.add_decision(found[1])
-    assert await session.decisions() == tuple(found)
+    session.conversation.add_decision(found[1])
+    assert await read_decisions(session) == tuple(found)
     await session.save()
     loaded = await AgentSession.load("mine", store=session.store)
-    assert await loaded.decisions() == tuple(found)
+    assert await read_decisions(loaded) == tuple(found)
 
 
 async def test_a_decision_alone_is_worth_a_save(session, wall):
     await session.save()
-    session.add_decision(record(1, wall))
+    session.conversation.add_decision(record(1, wall))
     assert not session.is_saved
 
 
 async def test_no_rewind_and_no_compaction_takes_one_back(session, wall):
-    session.add_decision(record(1, wall))
+    session.conversation.add_decision(record(1, wall))
     await session.rewind(to=0)
     session.add_message(Message.user("again"))
     session.add_message(Message.assistant("well"))
-    session.add_decision(record(2, wall))
+    session.conversation.add_decision(record(2, wall))
     await session.compact("short", keep=0)
-    assert [each.tool_use_id for each in await session.decisions()] == ["t1", "t2"]
-    assert len((await session.branches())[0].history) == 1
+    assert [each.tool_use_id for each in await read_decisions(session)] == ["t1", "t2"]
+    assert len((await read_branches(session))[0].history) == 1
 
 
 async def test_a_fork_and_an_import_have_decided_nothing(session, wall):
     session.add_message(Message.assistant([ToolUseBlock("t1", "Bash", {})]))
-    session.add_decision(record(1, wall))
+    session.conversation.add_decision(record(1, wall))
     await session.save()
-    assert await (await session.fork()).decisions() == ()
+    assert await read_decisions(await session.fork()) == ()
     await export_session(session, (text := io.StringIO()).write, "json")
     assert "decision" not in text.getvalue()
-    assert await (await import_session(text.getvalue(), store=session.store)).decisions() == ()
+    assert await read_decisions(await import_session(text.getvalue(), store=session.store)) == ()
 
 
 async def test_what_is_no_record_is_refused_at_once(session, wall):
-    with pytest.raises(TypeError, match="no PermissionRecord"):
-        session.add_decision({"decision": "allow"})
+    with pytest.raises(TypeError, match="not a PermissionRecord"):
+        session.conversation.add_decision({"decision": "allow"})
     with pytest.raises(InvalidJSONError):
-        session.add_decision(record(1, wall, message=object()))
-    assert await session.decisions() == ()
+        session.conversation.add_decision(record(1, wall, message=object()))
+    assert await read_decisions(session) == ()
 
 
 async def test_one_of_a_newer_version_does_not_keep_the_session_from_being_loaded(files, wall):
@@ -83,4 +83,4 @@ async def test_one_of_a_newer_version_does_not_keep_the_session_from_being_loade
     loaded = await AgentSession.load("mine", store=files)
     assert len(loaded.history) == 1
     with pytest.raises(SessionError, match="can't be read"):
-        await loaded.decisions()
+        await read_decisions(loaded)

@@ -67,7 +67,7 @@ async def test_every_step_is_the_default_and_a_fork_takes_the_choice_over(files,
 
 def test_a_choice_that_is_none_is_refused(tmp_path):
     session = AgentSession.new("coder", store=FileStore(tmp_path))
-    with pytest.raises(ValueError, match="'often' is no durability"):
+    with pytest.raises(ValueError, match="'often' is not a durability"):
         session.durability = "often"
     assert session.durability == "step"
 

@@ -230,7 +230,7 @@ async def test_a_rollback_that_fails_makes_the_session_read_only(files, conversa
     await session.open()
     session.add_message(conversation[3])
     await session.save()
-    held.add(session._journal._writer._history)
+    held.add(session.journal._tail._writer._history)
     session.add_message(Message.user("more"))
     disk(rule)
     for problem in ("Input/output", "read-only"):

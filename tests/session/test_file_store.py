@@ -11,7 +11,13 @@ import pytest
 
 from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
 from greenroom.fs import durable
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    archive_session,
+    read_branches,
+    unarchive_session,
+)
 from greenroom.session.history import START, encode_line
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +60,8 @@ async def test_folders_above_the_store_are_made(tmp_path, conversation):
 async def test_metadata_json_has_exactly_the_published_keys(files, wall):
     session = AgentSession.new("coder", session_id="abc123", store=files)
     session.set_model("anthropic", "claude-sonnet-4-5-20250929")
-    session.add_child_session("def456")
-    session.add_child_session("ghi789")
+    session.description.add_child("def456")
+    session.description.add_child("ghi789")
     wall.move(15 * 60)
     session.set_metadata("custom_key", "custom_value")
     await session.save()
@@ -213,11 +219,11 @@ async def test_what_a_newer_version_wrote_survives_all_that_is_done_to_its_sessi
     await session.save()
     await session.rewind(2)
     await session.compact("short", 1)
-    await AgentSession.archive("mine", store=files)
-    await AgentSession.unarchive("mine", store=files)
+    await archive_session("mine", store=files)
+    await unarchive_session("mine", store=files)
     assert history.read_bytes().startswith(line)
     assert json.loads(metadata.read_text())["tags"] == ["a"]
-    assert (await session.branches())[0].messages[1].content[0].raw == {
+    assert (await read_branches(session))[0].messages[1].content[0].raw == {
         "type": "smell",
         "of": "rose",
     }

@@ -26,7 +26,7 @@ from greenroom.core import (
     clock,
     serde,
 )
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, read_branches
 from greenroom.session.entries import FORMAT, Entry, FormatEntry
 from greenroom.session.history import START, encode_line, read_history
 
@@ -54,13 +54,17 @@ def folder(files, conversation):
 async def fill(files, conversation):
     session = AgentSession.new("coder", session_id="mine", store=files)
     await session.open()
-    session.mark_copied()
+    session.conversation.copy_messages(())
     for message in conversation:
         session.add_message(message)
         if message.tool_uses:
-            session.add_grants([{"decision": "allow", "tool": "Read", "session": "mine"}])
-            session.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
-            session.add_decision(PermissionRecord("t1", "Read", at=clock.now(), decision="allow"))
+            session.conversation.add_grants(
+                [{"decision": "allow", "tool": "Read", "session": "mine"}]
+            )
+            session.conversation.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
+            session.conversation.add_decision(
+                PermissionRecord("t1", "Read", at=clock.now(), decision="allow")
+            )
             session.add_record("plan.step", {"id": "read", "status": "done"})
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
@@ -68,7 +72,7 @@ async def fill(files, conversation):
     session.add_message(Message.user([TextBlock("oops"), picture, plan]))
     thoughts = [ThinkingBlock("so", "s"), RedactedThinkingBlock("x"), UnknownBlock({"type": "new"})]
     session.add_message(Message.assistant(thoughts))
-    session.revoke_grants()
+    session.conversation.revoke_grants()
     await session.save()
     await session.rewind(to=4)
     await session.compact("a.txt was to be read", keep=2)
@@ -188,7 +192,7 @@ async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path,
     }
     session = await AgentSession.load(f"version-{version}", store=FileStore(tmp_path))
     assert [each.text for each in session.history] == expected[version]
-    left = (await session.branches())[0].messages
+    left = (await read_branches(session))[0].messages
     assert [each.text for each in left] == [*expected[1][:4], "oops"]
     await session.rewind(to=2)
     await session.compact("short", keep=1)
@@ -275,20 +279,20 @@ async def test_branches_rules_and_records_can_be_told_from_the_page_s_words(file
             case "say":
                 session.add_message(Message.user(str(number)))
             case "grant":
-                session.add_grants([{"decision": "allow", "tool": str(number)}])
+                session.conversation.add_grants([{"decision": "allow", "tool": str(number)}])
             case "rewind":
                 await session.rewind(length - min(chance.randrange(4), length))
             case "compact" if length:
                 await session.compact(f"short {number}", keep=chance.randrange(length))
             case "revoke" if chance.random() < 0.2:
-                session.revoke_grants()
+                session.conversation.revoke_grants()
         await session.save()
         path = Path(files.folder("mine"), "history.jsonl")
         told, rules, records = retold(reader["read_entries"](path)[0] if path.exists() else [])
-        branches = [branch.history for branch in await session.branches()]
+        branches = [branch.history for branch in await read_branches(session)]
         assert [len(each) for each in told] == [len(each) for each in branches]
         assert json.loads(serde.encode(branches)) == told
-        assert rules == list(session.grants)
+        assert rules == list(session.conversation.grants)
         assert records == list(session.records("step"))
     await session.close()
 

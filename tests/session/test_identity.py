@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import InvalidJSONError, Message, TextBlock, serde
 from greenroom.export import export_session, import_session
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore, read_last
 from greenroom.session.entries import decode_entries
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "example"
@@ -55,7 +55,7 @@ async def test_every_message_of_a_conversation_has_an_id_and_a_time_and_keeps_th
     loaded = await AgentSession.load("mine", store=store)
     fork = await loaded.fork()
     copy = await import_session(await exported(loaded), store=store)
-    page = await AgentSession.read_last("mine", 9, store=store)
+    page = await read_last("mine", 9, store=store)
     for messages in (loaded.history, fork.history, copy.history, page.messages):
         assert identity(messages) == found
         assert [message.sender for message in messages] == ["plan", "", ""]
@@ -65,10 +65,10 @@ async def test_a_summary_and_the_answers_to_open_calls_have_them_too(store, conv
     session = AgentSession.new("coder", store=store)
     for message in conversation[:2]:
         session.add_message(message)
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     await session.compact("two files were read", keep=0)
     session.add_message(conversation[1])
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     assert len(session.history) == 3
     assert all(id_ and time for id_, time in identity(session.history))
     await session.compact(Message("user", (TextBlock("nothing more"),)), keep=0)
@@ -93,7 +93,7 @@ async def test_a_session_from_before_there_were_ids_is_loaded_and_goes_on(tmp_pa
 
 
 async def test_an_export_from_before_there_were_ids_is_imported_and_stays_as_it_is():
-    session = await import_session(OLD_EXPORT, keep_id=True, store=MemoryStore())
+    session = await import_session(OLD_EXPORT, keep_id=True, store=InMemoryStore())
     assert identity(session.history) == [("", None)] * 2
     again = serde.loads(await exported(session))
     assert again["messages"] == serde.loads(OLD_EXPORT)["messages"]

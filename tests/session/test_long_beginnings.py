@@ -12,7 +12,13 @@ from greenroom.core import (
     SessionStorageError,
     serde,
 )
-from greenroom.session import AgentSession, MemoryStore, history as page_module
+from greenroom.session import (
+    AgentSession,
+    InMemoryStore,
+    history as page_module,
+    read_branches,
+    read_last,
+)
 from greenroom.testing.session_stores import cancelling
 
 TEXT = "so it goes " * 100
@@ -47,7 +53,7 @@ async def test_a_fork_of_a_long_session_is_encoded_in_a_thread(store, long, thre
     await long.fork()
     on_the_loop = threads.count(threading.get_ident())
     assert len(threads) > COUNT
-    assert on_the_loop <= 10 or isinstance(store, MemoryStore), "a store in memory has no threads"
+    assert on_the_loop <= 10 or isinstance(store, InMemoryStore), "a store in memory has no threads"
 
 
 async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
@@ -57,9 +63,9 @@ async def test_its_last_page_is_read_without_the_rest(store, long, monkeypatch):
     def counted(blocks, *arguments, **options):
         return real((read.append(len(block)) or block for block in blocks), *arguments, **options)
 
-    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
+    for module in ("session_folder", "sqlite_store", "store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
-    page = await AgentSession.read_last(fork.session_id, 10, store=store)
+    page = await read_last(fork.session_id, 10, store=store)
     assert page.messages == long.history[-10:]
     assert sum(read) < 300_000
 
@@ -95,7 +101,7 @@ async def test_a_save_that_fails_on_the_way_leaves_no_session_and_can_be_repeate
     session = AgentSession.new("coder", session_id="mine", store=store)
     for number in range(COUNT):
         session.add_message(Message.user(f"{number} {TEXT}"))
-    journal = type(session._journal)
+    journal = type(session.journal._tail)
     count, real = 0, journal._append
 
     async def failing(self, line, *, flush):
@@ -110,7 +116,7 @@ async def test_a_save_that_fails_on_the_way_leaves_no_session_and_can_be_repeate
         await session.save()
     with pytest.raises(SessionNotFoundError):
         await AgentSession.load("mine", store=store)
-    assert [branch.history for branch in await session.branches()] == [session.history]
+    assert [branch.history for branch in await read_branches(session)] == [session.history]
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == session.history

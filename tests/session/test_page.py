@@ -14,8 +14,10 @@ from greenroom.session import (
     SQLiteStore,
     backwards,
     history as page_module,
+    read_branches,
+    read_last,
     read_page,
-    sqlite_rows as rows,
+    sqlite_database,
 )
 from greenroom.session.description import encode_metadata
 from greenroom.session.entries import (
@@ -80,7 +82,7 @@ def history(steps):
     """Return groups of entries, and what they add up to."""
     transcript, groups = Transcript(), [[FormatEntry(1)]]
     for number, (step, value) in enumerate(steps):
-        group, length = [], transcript.size[0]
+        group, length = [], len(transcript)
         if step == "say":
             group = [MessageEntry(Message.user(f"{number}.{each}")) for each in range(value)]
         elif step == "note":
@@ -188,7 +190,7 @@ async def test_a_call_without_a_result_is_shown_as_it_is_stored(store):
     session.add_message(Message.user("go"))
     session.add_message(calls("t1"))
     await session.save()
-    page = await AgentSession.read_last(session.session_id, 1, store=store)
+    page = await read_last(session.session_id, 1, store=store)
     assert page.messages == session.history[-1:]
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history[-1].tool_results, "a load answers it"
@@ -199,8 +201,8 @@ async def test_looking_at_the_past_can_be_cancelled_at_any_moment(store, real_bl
     session.add_message(Message.user("go"))
     await session.save()
     for look in (
-        session.branches,
-        lambda: AgentSession.read_last(session.session_id, 1, store=store),
+        lambda: read_branches(session),
+        lambda: read_last(session.session_id, 1, store=store),
     ):
         steps, is_cut = 0, True
         while is_cut:
@@ -227,7 +229,7 @@ async def test_pages_are_read_while_somebody_writes(store, real_blocks):
     async def read():
         last = 0
         while not is_done.is_set():
-            page = await AgentSession.read_last(session.session_id, 5, store=store)
+            page = await read_last(session.session_id, 5, store=store)
             numbers = [int(text) for text in texts(page.messages)]
             assert numbers == list(range(numbers[0], numbers[-1] + 1))
             assert last <= numbers[-1]
@@ -255,7 +257,7 @@ def put(store, lines, session):
     """Put these lines in the place of a session's own."""
     if isinstance(store, SQLiteStore):
         with store._database.writing() as connection:
-            row = rows.find(connection, session.session_id)
+            row = sqlite_database.find_row(connection, session.session_id)
             connection.execute("DELETE FROM lines")
             for number, line in enumerate(lines):
                 connection.execute("INSERT INTO lines VALUES (?, ?, ?)", (row.key, number, line))
@@ -277,9 +279,9 @@ async def test_the_last_page_of_a_hundred_thousand_messages_is_read_alone(long, 
         )
 
     page_of = page_module.read_page
-    for module in ("session_folder", "sqlite_rows", "in_memory_store"):
+    for module in ("session_folder", "sqlite_store", "store"):
         monkeypatch.setattr(f"greenroom.session.{module}.read_page", counted)
-    page = await AgentSession.read_last("long", 50, store=store)
+    page = await read_last("long", 50, store=store)
     assert page.messages == (PERSON.message,) * 50
     assert page.lines == (MANY // PER_LINE,) * 50
     assert not page.is_whole
@@ -300,8 +302,8 @@ async def test_of_a_file_no_more_is_read_than_its_blocks(files, monkeypatch, rea
         return read[-1]
 
     monkeypatch.setattr(os, "pread", counted)
-    await AgentSession.read_last("long", 50, store=files)
-    described = len(encode_metadata(session.record))
+    await read_last("long", 50, store=files)
+    described = len(encode_metadata(session.description.record))
     assert sum(map(len, read)) <= 2 * 64 * 1024 + described + 1000
 
 
@@ -318,7 +320,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_not_half_a_page(fil
 
     monkeypatch.setattr(durable, "read_between", shrinking)
     with pytest.raises(SessionStorageError, match="changed by somebody else"):
-        await AgentSession.read_last("mine", 1, store=files)
+        await read_last("mine", 1, store=files)
 
 
 async def test_a_file_of_four_gigabytes_is_refused(files):
@@ -327,7 +329,7 @@ async def test_a_file_of_four_gigabytes_is_refused(files):
     await session.save()
     os.truncate(Path(files.folder("mine"), "history.jsonl"), 1 << 32)
     with pytest.raises(SessionStorageError, match="File too large"):
-        await AgentSession.read_last("mine", 1, store=files)
+        await read_last("mine", 1, store=files)
 
 
 async def test_two_damaged_lines_at_the_end_of_a_database_are_no_torn_end(tmp_path):
@@ -339,7 +341,7 @@ async def test_two_damaged_lines_at_the_end_of_a_database_are_no_torn_end(tmp_pa
     lines = lined(SAID, loose=True)
     put(store, [*lines[:-2], lines[-2].replace(b"4", b"9"), lines[-1]], session)
     with pytest.raises(SessionCorruptError, match="others follow it") as caught:
-        await AgentSession.read_last("mine", 1, store=store)
+        await read_last("mine", 1, store=store)
     assert "sessions repair mine --sessions" in caught.value.hint
     with pytest.raises(SessionCorruptError, match="others follow it"):
         await AgentSession.load("mine", store=store)

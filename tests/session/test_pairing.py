@@ -4,9 +4,9 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, is_stand_in, may_have_run, transcript as module
-from greenroom.session.entries import MessageEntry
+from greenroom.session.conversation import Conversation
+from greenroom.session.entries import RewindEntry
 from greenroom.session.pairing import unanswered
-from greenroom.session.transcript import Transcript
 
 ids = st.lists(st.sampled_from("abc"), max_size=3)
 actions = st.one_of(
@@ -20,34 +20,36 @@ actions = st.one_of(
 
 @given(st.lists(actions, max_size=20))
 def test_it_finds_what_a_look_at_the_whole_conversation_finds(script):
-    transcript = Transcript()
+    conversation = Conversation(lambda: None)
     for action, what in script:
         match action:
             case "ask":
-                transcript.add(MessageEntry(Message.user("go on")))
+                conversation.add_message(Message.user("go on"))
             case "reply":
                 blocks = [ToolUseBlock(id_, "Read") for id_ in what]
-                transcript.add(MessageEntry(Message("assistant", tuple(blocks))))
+                conversation.add_message(Message("assistant", tuple(blocks)))
             case "answer":
                 blocks = [ToolResultBlock(id_) for id_ in what]
-                transcript.add(MessageEntry(Message("user", tuple(blocks))))
+                conversation.add_message(Message("user", tuple(blocks)))
             case "rewind":
-                transcript.rewind(int(what * len(transcript.messages)))
+                place = int(what * len(conversation.transcript))
+                conversation._add(RewindEntry(place))
             case _:
                 pass
         if action in {"pair", "rewind"}:
-            expected = unanswered(transcript.messages)
-            assert transcript.pair("interrupted") == expected
-            assert unanswered(transcript.messages) == ()
+            expected = unanswered(conversation.transcript.messages)
+            assert conversation.pair_tool_uses() == expected
+            assert unanswered(conversation.transcript.messages) == ()
 
 
 def test_only_what_is_new_is_looked_at(monkeypatch):
     looked_at = []
-    monkeypatch.setattr(module, "unanswered", lambda messages: looked_at.append(len(messages)))
-    transcript = Transcript()
+    looks = lambda messages: looked_at.append(len(messages)) or ()  # noqa: E731
+    monkeypatch.setattr(module, "open_calls", looks)
+    conversation = Conversation(lambda: None)
     for _ in range(100):
-        transcript.add(MessageEntry(Message.user("nobody replies")))
-        transcript.pair("interrupted")
+        conversation.add_message(Message.user("nobody replies"))
+        conversation.pair_tool_uses()
     assert looked_at == [1] * 100
 
 
@@ -55,7 +57,7 @@ def test_a_stand_in_says_whether_the_call_may_have_had_its_effect():
     session = AgentSession.new("x")
     session.add_message(Message.assistant([ToolUseBlock("t1", "Bash"), ToolUseBlock("t2", "Bash")]))
     session.mark_tools_started(["t1"])
-    session.pair_tool_uses(told={"t1": "half of it"})
+    session.conversation.pair_tool_uses(outputs={"t1": "half of it"})
     started, not_started = session.history[-1].tool_results
     assert is_stand_in(started)
     assert may_have_run(started)

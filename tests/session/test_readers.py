@@ -9,7 +9,13 @@ import pytest
 import trio
 
 from greenroom.core import Message
-from greenroom.session import AgentSession, FileStore, SQLiteStore, session_folder as folder_module
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    SQLiteStore,
+    read_last,
+    session_folder as folder_module,
+)
 from greenroom.session.history import encode_line
 from tests.session.faults.killed import installed
 
@@ -50,7 +56,7 @@ async def history(files):
 async def texts(files):
     """Read a session in both ways, which find the same and nothing damaged."""
     loaded = await AgentSession.load("mine", store=files)
-    page = await AgentSession.read_last("mine", 10, store=files)
+    page = await read_last("mine", 10, store=files)
     assert loaded.repair is None
     assert page.repair is None
     assert page.messages == loaded.history
@@ -59,7 +65,7 @@ async def texts(files):
 
 async def test_a_line_that_is_being_written_is_no_torn_end(files, history):
     whole = history.read_bytes()
-    for read in (AgentSession.load, lambda id_, store: AgentSession.read_last(id_, 9, store=store)):
+    for read in (AgentSession.load, lambda id_, store: read_last(id_, 9, store=store)):
         history.write_bytes(whole[:-40])
         with installed(BusyDisk(history, "close", lambda: history.write_bytes(whole))):
             assert (await read("mine", store=files)).repair is None
@@ -138,7 +144,7 @@ async def count(store):
     loaded = await AgentSession.load("mine", store=store)
     numbers = [int(message.text.split()[0]) for message in loaded.history]
     assert numbers == list(range(len(numbers)))
-    page = await AgentSession.read_last("mine", 5, store=store)
+    page = await read_last("mine", 5, store=store)
     last = [int(message.text.split()[0]) for message in page.messages]
     assert last == list(range(last[0], last[-1] + 1))
     assert len(numbers) <= last[-1] + 1

@@ -4,7 +4,7 @@ import pytest
 
 from greenroom.core import InvalidJSONError, Message, SessionError
 from greenroom.session import AgentSession
-from greenroom.session.transcript import LONGEST_RECORD
+from greenroom.session.entries import LONGEST_RECORD
 
 
 @pytest.fixture

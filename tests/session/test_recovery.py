@@ -14,7 +14,7 @@ from greenroom.core import (
     SessionNotFoundError,
     serde,
 )
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, read_last
 from greenroom.session.history import START, encode_line, read_lines
 from greenroom.session.recovery import recover
 from greenroom.session.transcript import Transcript
@@ -120,18 +120,18 @@ async def test_what_a_lost_line_may_have_revoked_holds_no_longer(files):
     session = AgentSession.new("coder", session_id="mine", store=files)
     await session.open()
     session.add_message(Message.user("one"))
-    session.add_grants([{"decision": "allow", "tool": "Bash"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Bash"}])
     await session.save()
-    session.revoke_grants()
+    session.conversation.revoke_grants()
     await session.save()
     session.add_message(Message.assistant("two"))
-    session.add_grants([{"decision": "allow", "tool": "Read"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Read"}])
     await session.save()
     await session.close()
     await Files(Path(files.folder("mine")).parents[1]).damage("mine", 1)
     await files.salvage("mine")
     loaded = await AgentSession.load("mine", store=files)
-    assert loaded.grants == ({"decision": "allow", "tool": "Read"},)
+    assert loaded.conversation.grants == ({"decision": "allow", "tool": "Read"},)
 
 
 async def test_calls_and_results_that_were_parted_are_still_a_conversation(files, conversation):
@@ -279,7 +279,7 @@ async def test_a_history_that_is_gone_is_told_of(files):
     data = path.read_bytes()
     path.unlink()
     loaded = await AgentSession.load("mine", store=files)
-    page = await AgentSession.read_last("mine", 1, store=files)
+    page = await read_last("mine", 1, store=files)
     assert loaded.repair.missing == page.repair.missing == 1
     path.write_bytes(data)  # from the backup
     assert texts((await AgentSession.load("mine", store=files)).history) == ["one"]
@@ -338,7 +338,7 @@ async def test_a_conversation_without_a_description_is_told_of_and_described_ane
     child.add_message(Message.user("help"))
     await child.save()
     parent = AgentSession.new("boss", session_id="parent", store=store)
-    parent.add_child_session("mine")
+    parent.description.add_child("mine")
     await parent.save()
     describe(case, data)
     survey = await store.survey()
@@ -364,7 +364,11 @@ async def test_a_conversation_without_a_description_is_told_of_and_described_ane
 async def test_what_can_be_read_of_a_description_is_kept(case):
     store = case.make()
     session = await talk(store)
-    about = {**serde.loads(serde.encode(session.record)), "hologram": 1, "created_at": "yesterday"}
+    about = {
+        **serde.loads(serde.encode(session.description.record)),
+        "hologram": 1,
+        "created_at": "yesterday",
+    }
     describe(case, serde.dumps(about))
     report = await store.salvage("mine")
     assert report.restored == ("created_at",)
@@ -375,7 +379,7 @@ async def test_what_can_be_read_of_a_description_is_kept(case):
 
 async def test_a_damaged_description_is_set_aside_and_other_keys_survive(files):
     session = await talk(files)
-    about = {**serde.loads(serde.encode(session.record)), "hologram": 1, "model": 7}
+    about = {**serde.loads(serde.encode(session.description.record)), "hologram": 1, "model": 7}
     path = Path(files.folder("mine")) / "metadata.json"
     path.write_bytes(serde.dumps(about))
     await files.salvage("mine")

@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom.core import InvalidJSONError, Message, Usage, Used
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_tree_used
 
 GIT = {"decision": "allow", "tool": ["Bash"], "command_prefix": ["git push"]}
 EDIT = {"decision": "allow", "tool": ["Edit"], "path": ["src/**"]}
@@ -78,9 +78,9 @@ async def test_calls_that_did_not_start_after_all_count_for_nothing(session):
     session.mark_tools_started(["t1", "t2"])
     await session.save()
     session.mark_tools_started(["t3", "t4", "t5"])
-    session.withdraw_tools_started()
+    session.conversation.withdraw_tools_started()
     assert session.used.tool_calls == 2
-    session.withdraw_tools_started()
+    session.conversation.withdraw_tools_started()
     assert session.used.tool_calls == (await loaded(session)).used.tool_calls == 2
 
 
@@ -98,21 +98,21 @@ async def test_a_fork_begins_with_nothing_used(session):
 async def test_a_tree_has_used_what_all_sessions_below_have_used(session):
     async def grow(parent, name, tokens):
         child = AgentSession.new_subagent("helper", parent.session_id, session_id=name)
-        child.bind(session.store)
-        parent.add_child_session(name)
+        child.journal.bind(session.store)
+        parent.description.add_child(name)
         child.add_message(reply(tokens=tokens))
         return child
 
     session.add_message(reply(tokens=1))
     child = await grow(session, "child", 10)
-    session.add_child_session("never-said-anything")
+    session.description.add_child("never-said-anything")
     for each in (child, await grow(child, "grandchild", 100), await grow(child, "twin", 1000)):
-        each.add_child_session(session.session_id)  # a circle ends nothing
+        each.description.add_child(session.session_id)  # a circle ends nothing
         await each.save()
     assert session.used.model_calls == 1
-    found = await session.tree_used()
+    found = await read_tree_used(session)
     assert (found.usage.input_tokens, found.usage.cost, found.model_calls) == (1111, 2.0, 4)
-    assert await (await loaded(session)).tree_used() == found
+    assert await read_tree_used(await loaded(session)) == found
 
 
 # -- grants -----------------------------------------------------------------------------------------
@@ -120,69 +120,73 @@ async def test_a_tree_has_used_what_all_sessions_below_have_used(session):
 
 async def test_grants_come_back_in_order(session):
     session.add_message(Message.user("go"))
-    session.add_grants([GIT])
-    session.add_grants([])
+    session.conversation.add_grants([GIT])
+    session.conversation.add_grants([])
     assert session.statistics().unsaved == 2
-    session.add_grants(iter([EDIT]))
-    assert session.grants == (GIT, EDIT)
-    assert session.grants is session.grants
-    assert (await loaded(session)).grants == (GIT, EDIT)
+    session.conversation.add_grants(iter([EDIT]))
+    assert session.conversation.grants == (GIT, EDIT)
+    assert session.conversation.grants is session.conversation.grants
+    assert (await loaded(session)).conversation.grants == (GIT, EDIT)
 
 
 async def test_grants_alone_are_worth_a_save(session):
     session.add_message(Message.user("go"))
     await session.save()
-    session.add_grants([GIT])
+    session.conversation.add_grants([GIT])
     assert not session.is_saved
-    assert (await loaded(session)).grants == (GIT,)
+    assert (await loaded(session)).conversation.grants == (GIT,)
 
 
 async def test_a_grant_that_is_no_json_is_refused(session):
     with pytest.raises(InvalidJSONError):
-        session.add_grants([{"tool": object()}])
-    assert session.grants == ()
+        session.conversation.add_grants([{"tool": object()}])
+    assert session.conversation.grants == ()
 
 
 async def test_revoked_grants_do_not_come_back_and_later_ones_do(session):
-    session.revoke_grants()
+    session.conversation.revoke_grants()
     assert session.is_saved
     session.add_message(Message.user("go"))
-    session.add_grants([GIT])
-    session.revoke_grants()
-    assert session.grants == (await loaded(session)).grants == ()
-    session.add_grants([EDIT])
-    assert (await loaded(session)).grants == (EDIT,)
+    session.conversation.add_grants([GIT])
+    session.conversation.revoke_grants()
+    assert session.conversation.grants == (await loaded(session)).conversation.grants == ()
+    session.conversation.add_grants([EDIT])
+    assert (await loaded(session)).conversation.grants == (EDIT,)
 
 
 @pytest.mark.parametrize(("to", "kept"), [(4, 2), (3, 1), (2, 0), (0, 0)])
 async def test_a_rewind_to_where_a_grant_was_given_or_before_takes_it_back(session, to, kept):
     session.add_message(Message.user("push"))
     session.add_message(reply())
-    session.add_grants([GIT])
+    session.conversation.add_grants([GIT])
     session.add_message(Message.user("edit"))
-    session.add_grants([EDIT])
+    session.conversation.add_grants([EDIT])
     session.add_message(reply())
     await session.save()
     await session.rewind(to=to)
-    assert session.grants == (await loaded(session)).grants == (GIT, EDIT)[:kept]
+    assert (
+        session.conversation.grants
+        == (await loaded(session)).conversation.grants
+        == (GIT, EDIT)[:kept]
+    )
     session.add_message(Message.user("again"))
-    session.add_grants([EDIT])
-    assert len(session.grants) == kept + 1
+    session.conversation.add_grants([EDIT])
+    assert len(session.conversation.grants) == kept + 1
 
 
 async def test_no_rewind_brings_back_what_was_revoked(session):
-    session.add_grants([GIT])
+    session.conversation.add_grants([GIT])
     session.add_message(Message.user("push"))
-    session.revoke_grants()
+    session.conversation.revoke_grants()
     session.add_message(reply())
     await session.rewind(to=1)
-    assert session.grants == (await loaded(session)).grants == ()
+    assert session.conversation.grants == (await loaded(session)).conversation.grants == ()
 
 
 async def test_a_fork_is_granted_nothing(session):
     session.add_message(Message.user("go"))
-    session.add_grants([GIT])
+    session.conversation.add_grants([GIT])
     session.add_message(reply())
     fork = await session.fork()
-    assert fork.grants == (await loaded(fork)).grants == ()
-    assert session.grants == (GIT,)
+    assert fork.conversation.grants == (await loaded(fork)).conversation.grants == ()
+    assert session.conversation.grants == (GIT,)

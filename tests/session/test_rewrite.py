@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from greenroom.core import Message, Usage
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, read_branches, read_last
 from greenroom.session.entries import RewriteEntry, decode_entries
 from greenroom.testing.session_stores import cancelling
 
@@ -33,7 +33,7 @@ async def test_it_is_one_record_and_what_was_said_stays_on_file(session, convers
     entries = (await session.store.read(session.session_id)).history.entries
     assert entries[: len(before)] == before
     assert entries[-1] == RewriteEntry(other)
-    left, now = await session.branches()
+    left, now = await read_branches(session)
     assert (left.history, now.history, now.begun_by) == (conversation, other, "rewrite")
     assert (await session.fork(branch=0)).history == conversation
 
@@ -43,7 +43,7 @@ async def test_a_conversation_may_be_emptied_and_goes_on(session):
     session.add_message(Message.user("anew"))
     await session.save()
     assert [each.text for each in (await loaded(session)).history] == ["anew"]
-    page = await AgentSession.read_last(session.session_id, 5, store=session.store)
+    page = await read_last(session.session_id, 5, store=session.store)
     assert ([each.text for each in page.messages], page.is_whole) == (["anew"], True)
 
 
@@ -81,13 +81,13 @@ async def test_a_call_that_had_started_has_also_where_its_reply_is_written_anew(
 
 async def test_records_and_answers_stay_and_go_with_a_rewind_to_before(session):
     session.add_record("step", 1)
-    session.add_grants([{"decision": "allow", "tool": "Read"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Read"}])
     await session.rewrite([Message.user("one"), Message.user("two")])
     for each in (session, await loaded(session)):
         assert each.records("step") == (1,)
-        assert len(each.grants) == 1
+        assert len(each.conversation.grants) == 1
     await session.rewind(to=1)
-    assert session.records("step") == session.grants == ()
+    assert session.records("step") == session.conversation.grants == ()
 
 
 async def test_what_is_not_a_message_changes_nothing(session, conversation):
@@ -108,7 +108,7 @@ async def test_a_rewrite_cancelled_at_any_moment_is_done_by_the_next_save(store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         await session.save()
         assert [each.text for each in (await loaded(session)).history] == ["after"]
-        assert len(await session.branches()) == 2
+        assert len(await read_branches(session)) == 2
     assert steps > 1
 
 

@@ -17,13 +17,13 @@ from greenroom.core import (
 from greenroom.session import (
     AgentSession,
     FileStore,
-    MemoryStore,
+    InMemoryStore,
     SessionStatistics,
     SessionStore,
     SQLiteStore,
     default_store,
 )
-from greenroom.session.journal import Journal
+from greenroom.session.journal import _Tail
 from greenroom.session.transcript import Transcript
 
 
@@ -60,7 +60,7 @@ async def test_an_id_that_could_leave_the_store_is_refused_everywhere(hostile, s
     with pytest.raises(InvalidSessionIdError):
         AgentSession.new_subagent("coder", hostile)
     with pytest.raises(InvalidSessionIdError):
-        AgentSession.new("coder").add_child_session(hostile)
+        AgentSession.new("coder").description.add_child(hostile)
     with pytest.raises(InvalidSessionIdError):
         await AgentSession.load(hostile, store=store)
     with pytest.raises(InvalidSessionIdError):
@@ -130,7 +130,7 @@ def test_a_change_moves_the_time_of_update(wall):
 def test_children_are_kept_in_order_and_once():
     session = AgentSession.new("coder")
     for child in ("b", "a", "b"):
-        session.add_child_session(child)
+        session.description.add_child(child)
     assert session.child_session_ids == ("b", "a")
 
 
@@ -140,23 +140,23 @@ def test_a_subagent_knows_who_started_it():
 
 
 async def test_a_session_is_adopted_once_and_before_it_is_stored():
-    session = AgentSession.new("coder", store=MemoryStore())
-    session.adopt("one", None)
-    session.adopt("one", "t1")
+    session = AgentSession.new("coder", store=InMemoryStore())
+    session.description.set_parent("one", None)
+    session.description.set_parent("one", "t1")
     with pytest.raises(SessionError, match="its place"):
-        session.adopt("two", None)
-    stored = AgentSession.new("coder", store=MemoryStore())
+        session.description.set_parent("two", None)
+    stored = AgentSession.new("coder", store=InMemoryStore())
     stored.add_message(Message.user("hi"))
     await stored.save()
     with pytest.raises(SessionError, match="its place"):
-        stored.adopt("one", None)
+        stored.description.set_parent("one", None)
 
 
 def test_a_store_is_bound_once(tmp_path):
-    first, second = MemoryStore(), FileStore(tmp_path)
+    first, second = InMemoryStore(), FileStore(tmp_path)
     session = AgentSession.new("coder")
-    session.bind(first)
-    session.bind(second)
+    session.journal.bind(first)
+    session.journal.bind(second)
     assert session.store is first
     assert isinstance(first, SessionStore)
     assert isinstance(second, SessionStore)
@@ -176,8 +176,8 @@ async def test_without_a_store_the_working_directory_has_one(tmp_path, monkeypat
 def test_a_session_shows_what_it_is():
     session = AgentSession.new("coder", session_id="mine")
     assert repr(session) == "<AgentSession mine (coder), 0 messages>"
-    assert repr(MemoryStore()) == "MemoryStore()"
-    assert session.record.session_id == "mine"
+    assert repr(InMemoryStore()) == "InMemoryStore()"
+    assert session.description.record.session_id == "mine"
 
 
 def fates(message):
@@ -190,21 +190,21 @@ def test_calls_without_a_result_are_answered_in_one_message():
     session.mark_tools_started(["a", "b"])
     session.mark_tools_started([])
     session.add_message(results("a"))
-    assert session.pair_tool_uses() == ("b", "c")
+    assert session.conversation.pair_tool_uses() == ("b", "c")
     assert len(session.history) == 3
     assert fates(session.history[-1]) == [
         ("b", "interrupted: the call had started, and its outcome is unknown"),
         ("c", "interrupted: the call was not started"),
     ]
     assert all(result.is_error for result in session.history[-1].tool_results)
-    assert session.pair_tool_uses() == ()
+    assert session.conversation.pair_tool_uses() == ()
 
 
 def test_calls_are_paired_within_their_reply_even_if_ids_come_again():
     session = AgentSession.new("coder")
     for message in (uses("call_0"), results("call_0"), uses("call_0")):
         session.add_message(message)
-    assert session.pair_tool_uses("stopped") == ("call_0",)
+    assert session.conversation.pair_tool_uses("stopped") == ("call_0",)
     assert fates(session.history[-1]) == [("call_0", "stopped: the call was not started")]
 
 
@@ -215,7 +215,7 @@ def test_a_mark_of_an_earlier_reply_says_nothing_of_a_later_one():
     session.mark_tools_started(["call_0"])
     session.add_message(results("call_0"))
     session.add_message(uses("call_0"))
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     assert "was not started" in session.history[-1].tool_results[0].text
 
 
@@ -223,21 +223,21 @@ def test_the_same_id_twice_in_one_reply_needs_two_results():
     session = AgentSession.new("coder")
     for message in (uses("", ""), results("")):
         session.add_message(message)
-    assert session.pair_tool_uses() == ("",)
+    assert session.conversation.pair_tool_uses() == ("",)
 
 
 def test_a_reply_in_two_parts_is_paired_as_one():
     session = AgentSession.new("coder")
     for message in (uses("old"), Message.user("go on"), uses("a"), uses("b"), results("b")):
         session.add_message(message)
-    assert session.pair_tool_uses() == ("a",)
+    assert session.conversation.pair_tool_uses() == ("a",)
 
 
 def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
     session = AgentSession.new("coder")
-    assert session.pair_tool_uses() == ()
+    assert session.conversation.pair_tool_uses() == ()
     session.add_message(conversation[3])
-    assert session.pair_tool_uses() == ()
+    assert session.conversation.pair_tool_uses() == ()
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
     ids=["role", "content", "model"],
 )
 async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message):
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("hello"))
     with pytest.raises(InvalidJSONError):
         session.add_message(message)
@@ -256,27 +256,27 @@ async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message
 
 
 async def test_a_start_that_was_not_stored_can_be_withdrawn():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
     session.mark_tools_started(["t1"])
-    session.withdraw_tools_started()
-    session.withdraw_tools_started()
-    session.pair_tool_uses()
+    session.conversation.withdraw_tools_started()
+    session.conversation.withdraw_tools_started()
+    session.conversation.pair_tool_uses()
     assert "not started" in session.history[-1].tool_results[0].text
 
 
 async def test_a_start_that_was_stored_stays_known():
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.assistant([ToolUseBlock("t1", "Read")]))
     session.mark_tools_started(["t1"])
     await session.save()
-    session.withdraw_tools_started()
-    session.pair_tool_uses()
+    session.conversation.withdraw_tools_started()
+    session.conversation.pair_tool_uses()
     assert "outcome is unknown" in session.history[-1].tool_results[0].text
 
 
 async def test_statistics_say_what_is_stored_and_what_is_not():
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("hello"))
     assert session.statistics() == SessionStatistics(messages=1, unsaved=1, is_open=False)
@@ -298,7 +298,7 @@ async def test_a_store_on_the_disk_counts_its_threads(tmp_path, kind):
 
 
 async def test_a_save_goes_through_no_message_that_is_stored(monkeypatch):
-    session = AgentSession.new("coder", store=MemoryStore())
+    session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("one"))
     await session.save()
     session.add_message(Message.user("two"))
@@ -311,30 +311,30 @@ async def test_a_save_goes_through_no_message_that_is_stored(monkeypatch):
 
 def test_a_text_in_place_of_a_message_is_refused():
     session = AgentSession.new("coder")
-    with pytest.raises(TypeError, match=r"'hello' is no message: write Message\.user"):
+    with pytest.raises(TypeError, match=r"'hello' is not a message: write Message\.user"):
         session.add_message("hello")
     assert session.history == ()
 
 
 async def test_a_start_that_is_being_stored_stands_and_nothing_behind_it_is_lost(monkeypatch):
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("coder", store=store)
     session.add_message(Message.user("go"))
     session.add_message(Message.assistant([ToolUseBlock("t1", "Wait")]))
     session.mark_tools_started(["t1"])
-    writes, goes_on, real = trio.Event(), trio.Event(), Journal._append
+    writes, goes_on, real = trio.Event(), trio.Event(), _Tail._append
 
     async def append(*args, **options):
         writes.set()
         await goes_on.wait()
         await real(*args, **options)
 
-    monkeypatch.setattr(Journal, "_append", append)
+    monkeypatch.setattr(_Tail, "_append", append)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(session.save)
         await writes.wait()
-        session.withdraw_tools_started()
-        session.pair_tool_uses("denied")
+        session.conversation.withdraw_tools_started()
+        session.conversation.pair_tool_uses("denied")
         goes_on.set()
     await session.save()
     loaded = await AgentSession.load(session.session_id, store=store)

@@ -7,10 +7,10 @@ import trio
 import trio.testing
 
 from greenroom.core import SessionStorageError
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 
 
-class SlowStore(MemoryStore):
+class SlowStore(InMemoryStore):
     """A store whose appends take a second, and fail where they are told to."""
 
     def __init__(self):

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.session.stored_sessions import Pattern
+from greenroom.session.past_sessions import Pattern
 
 
 @pytest.mark.parametrize(

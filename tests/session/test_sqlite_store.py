@@ -24,8 +24,9 @@ from greenroom.core import (
 from greenroom.session import (
     AgentSession,
     SQLiteStore,
+    delete_session,
     sqlite_database,
-    sqlite_rows as rows,
+    sqlite_store,
 )
 
 
@@ -81,7 +82,7 @@ def mode(path):
 def test_sqlite_is_loaded_only_where_it_is_used():
     script = """
 import sys
-from greenroom import AgentSession, FileStore, MemoryStore
+from greenroom import AgentSession, FileStore, InMemoryStore
 assert "sqlite3" not in sys.modules
 from greenroom import SQLiteStore
 assert "sqlite3" in sys.modules
@@ -395,7 +396,7 @@ async def test_a_history_that_is_too_long_is_refused_and_not_read(store, path, m
     session = await saved(store, "one")
     await saved(store, "one", session_id="other")
     ((size,),) = execute(path, "SELECT size FROM sessions WHERE session_id = 'mine'")
-    monkeypatch.setattr(rows, "_MOST", size)
+    monkeypatch.setattr(sqlite_database, "_MOST", size)
     session.add_message(Message.user("two"))
     with pytest.raises(SessionStorageError, match="mine: the history is too long") as told:
         await session.save()
@@ -433,7 +434,7 @@ async def test_a_disk_that_fails_makes_the_session_read_only_until_reopened(stor
 
     session.add_message(Message.user("two"))
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "add_line", fail)
+        patch.setattr(sqlite_store, "add_line", fail)
         with pytest.raises(SessionStorageError, match="disk I/O error"):
             await session.save()
     with pytest.raises(SessionStorageError, match="read-only"):
@@ -621,7 +622,7 @@ async def test_a_session_with_an_id_that_is_none_is_not_listed(store, path, capl
 async def test_a_history_that_was_replaced_is_not_called_damaged(store):
     await saved(store, "one")
     stale = await AgentSession.load("mine", store=store)
-    await AgentSession.delete("mine", store=store)
+    await delete_session("mine", store=store)
     await saved(store, "other")
     stale.add_message(Message.user("more"))
     with pytest.raises(SessionCorruptError, match="not the line") as caught:

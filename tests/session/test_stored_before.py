@@ -10,7 +10,16 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.export import import_session
-from greenroom.session import AgentSession, FileStore, MemoryStore, SQLiteStore
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    InMemoryStore,
+    SQLiteStore,
+    delete_session,
+    read_branches,
+    read_decisions,
+    read_last,
+)
 
 WRITTEN = Path(__file__).parent / "formats" / "all-kinds"
 BEFORE = ["read a.txt\u2028please", "Gladly.", "", "It says hällo."]
@@ -41,15 +50,15 @@ async def test_sessions_that_were_stored_before_are_read_as_they_were(stored):
     assert texts(parent.history) == ["a.txt was read", *BEFORE[1:], "thanks"]
     assert (parent.model, parent.get_metadata("title")) == ("m", "read a.txt")
     assert parent.child_session_ids == ("child",)
-    assert [record.decision for record in await parent.decisions()] == ["allow"]
-    first, current = await parent.branches()
+    assert [record.decision for record in await read_decisions(parent)] == ["allow"]
+    first, current = await read_branches(parent)
     assert texts(first.history[:4]) == BEFORE
     assert len(first.history) == 6
     assert current.history == parent.history
-    page = await AgentSession.read_last("parent", 2, store=stored)
+    page = await read_last("parent", 2, store=stored)
     assert page.messages == parent.history[-2:]
     child = await AgentSession.load("child", store=stored)
-    assert (child.parent_session_id, child.record.is_archived) == ("parent", True)
+    assert (child.parent_session_id, child.description.record.is_archived) == ("parent", True)
     assert "outcome is unknown" in child.history[-1].tool_results[0].text
 
 
@@ -63,7 +72,7 @@ async def test_sessions_that_were_stored_before_go_on(stored):
     assert loaded.history == session.history
     assert texts(loaded.history[-2:]) == ["thanks", "and now?"]
     assert await stored.salvage("parent") is None
-    await AgentSession.delete("parent", store=stored, children=True)
+    await delete_session("parent", store=stored, children=True)
     assert await AgentSession.list_all(store=stored, archived=True) == []
 
 
@@ -71,6 +80,6 @@ async def test_sessions_that_were_stored_before_go_on(stored):
 async def test_exports_that_were_written_before_are_imported(stored, session_id):
     before = await AgentSession.load(session_id, store=stored)
     data = (WRITTEN / f"{session_id}.json").read_bytes()
-    session = await import_session(data, store=MemoryStore())
+    session = await import_session(data, store=InMemoryStore())
     assert session.history == before.history
     assert (session.agent_type, session.model) == (before.agent_type, before.model)

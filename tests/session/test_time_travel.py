@@ -3,9 +3,9 @@
 import pytest
 
 from greenroom.core import Message, SessionError
-from greenroom.session import AgentSession
-from greenroom.session.entries import MessageEntry, ToolsStartedEntry
-from greenroom.session.transcript import Transcript
+from greenroom.session import AgentSession, read_branches
+from greenroom.session.conversation import Conversation
+from greenroom.session.entries import MessageEntry, RewindEntry
 
 
 async def saved(store, messages, **options):
@@ -36,7 +36,7 @@ async def test_rewinding_into_a_pair_answers_the_call(store, conversation):
     assert "outcome is unknown" in session.history[2].tool_results[0].text
     await session.rewind(to=1)
     session.add_message(conversation[1])
-    session.pair_tool_uses()
+    session.conversation.pair_tool_uses()
     assert "was not started" in session.history[2].tool_results[0].text
 
 
@@ -84,13 +84,16 @@ def test_a_rewind_looks_at_no_reply_that_stays(conversation):
 
         __iter__ = keys = items = refuse
 
-    transcript = Transcript(map(MessageEntry, conversation[:2]))
-    transcript.add(ToolsStartedEntry(("t1",)))
+    made = Conversation(lambda: None)
+    made.restore(map(MessageEntry, conversation[:1]))
+    made.add_message(conversation[1])
+    made.mark_tools_started(["t1"])
+    transcript = made.transcript
     transcript._started = Kept(transcript._started)
-    transcript.rewind(2)
-    transcript.rewind(1)
-    transcript.add(MessageEntry(conversation[1]))
-    transcript.pair("interrupted")
+    for to in (2, 1):
+        transcript.apply(RewindEntry(to))
+    made.add_message(conversation[1])
+    made.pair_tool_uses()
     assert "was not started" in transcript.messages[-1].tool_results[0].text
 
 
@@ -100,14 +103,14 @@ async def test_what_was_taken_back_before_it_was_ever_saved_is_on_record(store):
     await session.rewind(to=0)
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history == ()
-    assert [each.history for each in await loaded.branches()] == [(Message.user("oops"),), ()]
+    assert [each.history for each in await read_branches(loaded)] == [(Message.user("oops"),), ()]
 
 
 async def test_what_was_recorded_before_anything_was_said_is_there_when_it_is_loaded(store):
     session = await saved(store, ())
     assert not await store.exists(session.session_id)
-    session.add_grants([{"decision": "allow", "tool": "Read"}])
+    session.conversation.add_grants([{"decision": "allow", "tool": "Read"}])
     await session.save()
     assert session.is_saved
     loaded = await AgentSession.load(session.session_id, store=store)
-    assert loaded.grants == session.grants
+    assert loaded.conversation.grants == session.conversation.grants

@@ -13,7 +13,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.session import AgentSession, FileStore
+from greenroom.session import AgentSession, FileStore, read_branches
 from greenroom.testing.session_stores import AfterAppend
 from tests.session.test_faults import disk, failing, raising, short_write
 
@@ -106,10 +106,10 @@ async def test_what_another_wrote_in_its_place_is_a_change_of_both(store):
     session.add_message(Message.user("one"))
     await session.save()
     session.add_message(Message.user("two"))
-    session._journal.store = Refusing(refused)
+    session.journal._tail.store = Refusing(refused)
     with pytest.raises(SessionStorageError):
         await session.save()
-    session._journal.store = store
+    session.journal._tail.store = store
     other = await AgentSession.load("mine", store=store)
     other.add_message(Message.user("six"))
     await other.save()
@@ -145,20 +145,20 @@ async def test_a_start_that_is_withdrawn_is_on_record_only_where_it_landed(store
     if landed:
         unsure.lose_next()
     else:
-        session._journal.store = Refusing(store)
+        session.journal._tail.store = Refusing(store)
     with pytest.raises(SessionStorageError):
         await session.save()
-    session._journal.store = unsure
-    session.withdraw_tools_started()
-    session.withdraw_tools_started()
-    session.pair_tool_uses()
+    session.journal._tail.store = unsure
+    session.conversation.withdraw_tools_started()
+    session.conversation.withdraw_tools_started()
+    session.conversation.pair_tool_uses()
     assert session.used.tool_calls == 0
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == session.history
     assert "not started" in loaded.history[-1].tool_results[0].text
     assert loaded.used.tool_calls == (1 if landed else 0)
-    assert len(await loaded.branches()) == len(await session.branches()) == 1
+    assert len(await read_branches(loaded)) == len(await read_branches(session)) == 1
 
 
 async def test_a_cancel_behind_the_line_is_no_double(store, unsure):

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from greenroom.session import FileStore, MemoryStore, SQLiteStore
+from greenroom.session import FileStore, InMemoryStore, SQLiteStore
 from greenroom.testing import StoreUnderTest
 
 
@@ -70,7 +70,7 @@ class SQLite(Ours):
 
 class Memory(Ours):
     def __init__(self, folder):
-        self.store = MemoryStore()
+        self.store = InMemoryStore()
 
     def make(self):
         return self.store

@@ -9,14 +9,14 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom import AgentRuntime, AgentSession, FileStore, MemoryStore, SessionStorageError
+from greenroom import AgentRuntime, AgentSession, FileStore, InMemoryStore, SessionStorageError
 from greenroom.core import BlackboardFullError, InvalidJSONError, StaleWriteError
 from greenroom.teams import Blackboard
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 
 
 def session():
-    return AgentSession.new("lead", store=MemoryStore())
+    return AgentSession.new("lead", store=InMemoryStore())
 
 
 async def test_a_write_counts_if_nobody_else_has_written_since():
@@ -56,7 +56,7 @@ async def test_of_fifty_writers_none_loses_an_update(has_session):
                     continue
                 break
 
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         names = [f"writer {number}" for number in range(50)]
         handles = [runtime.spawn(AgentSession.new("w"), write, name=name) for name in names]
         for handle in handles:

@@ -9,7 +9,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    MemoryStore,
+    InMemoryStore,
     RuntimeLimits,
 )
 from greenroom.core import TurnStatus
@@ -25,7 +25,7 @@ def member(name, answer, confidence=None):
 
 
 async def ask(jury, limits=None):
-    async with AgentRuntime(MemoryStore(), limits) as runtime:
+    async with AgentRuntime(InMemoryStore(), limits) as runtime:
         handle = runtime.spawn(AgentSession.new("jury"), jury)
         result = await handle.ask("Tabs or spaces?")
         await handle.shutdown()
@@ -105,7 +105,7 @@ def test_a_committee_may_be_cancelled_at_any_checkpoint():
 
 async def test_an_interrupt_ends_the_members(autojump_clock):
     hangs = Agent(ScriptedProvider(Reply("I", hangs=True)), name="hangs")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("jury"), committee([member("ada", "tabs"), hangs]))
         handle.send_input_nowait("Tabs or spaces?")
         await trio.sleep(1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom import Agent, ConfigurationError, Custom, MemoryStore, RunContext
+from greenroom import Agent, ConfigurationError, Custom, InMemoryStore, RunContext
 from greenroom.core import HandoffLimitError
 from greenroom.teams import handoff_team, pipeline
 from greenroom.testing import ScriptedProvider, call
@@ -26,7 +26,7 @@ def pair(*script, other=("Hello.",), **options):
 
 async def test_two_agents_name_each_other_and_the_session_knows_who_has_it():
     a, b = pair(to("b"), other=["I am b.", "Still b."])
-    team, store = handoff_team(a, b), MemoryStore()
+    team, store = handoff_team(a, b), InMemoryStore()
     async with team.stream("Hi", session="s", store=store) as run:
         told = [chunk.data async for chunk in run if isinstance(chunk, Custom)]
     assert (run.result.output, told) == ("I am b.", [{"from": "a", "to": "b"}])
@@ -87,7 +87,7 @@ async def test_all_are_given_the_same_deps():
 async def test_a_conversation_is_passed_to_a_pattern_and_back():
     parts = [agent(name, *[lambda r: f"({r.messages[-1].text})"] * 2) for name in "xy"]
     a = agent("a", to("b"), "Bye.", handoffs=["b"])
-    team, store = handoff_team(a, pipeline(*parts, name="b")), MemoryStore()
+    team, store = handoff_team(a, pipeline(*parts, name="b")), InMemoryStore()
     result = await team.run("Hi", session="s", store=store)
     assert (result.output, result.usage.total) == ("((Hi))", 45)
     assert result.messages[-1].model == "b"

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom import AgentRuntime, AgentSession, MemoryStore, RuntimeLimits
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 from greenroom.teams import ask_member, parallel, working
 
 
@@ -22,7 +22,7 @@ def counted(alive, most):
 
 
 def limited(subagents):
-    return AgentRuntime(MemoryStore(), limits=RuntimeLimits(subagents=subagents))
+    return AgentRuntime(InMemoryStore(), limits=RuntimeLimits(subagents=subagents))
 
 
 async def test_a_team_of_a_hundred_works_within_the_limit(autojump_clock):

@@ -10,7 +10,7 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    MemoryStore,
+    InMemoryStore,
     RunContext,
     RuntimeLimits,
 )
@@ -40,7 +40,7 @@ def says(text):
 
 async def ask(team, goal="Go.", *, store=None, session=None):
     """Give a team a goal, with nobody to ask; return the result of its turn."""
-    async with AgentRuntime(store or MemoryStore()) as runtime:
+    async with AgentRuntime(store or InMemoryStore()) as runtime:
         handle = runtime.spawn(session or AgentSession.new("team"), team, unattended="deny")
         result = await handle.ask(goal)
         await handle.shutdown()
@@ -196,7 +196,7 @@ async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hang
 
 async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     weather = Weather(1)
-    plan, session, store = weather.plan(12), AgentSession.new("team"), MemoryStore()
+    plan, session, store = weather.plan(12), AgentSession.new("team"), InMemoryStore()
     team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4.5)
     result = await ask(team, session=session, store=store)
     assert result.status is TurnStatus.FAILED
@@ -213,7 +213,7 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
 
 
 async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autojump_clock):
-    session, store = AgentSession.new("team"), MemoryStore()
+    session, store = AgentSession.new("team"), InMemoryStore()
     session.add_record(PLAN_STEP, {"move": "nonsense"})
     weather = Weather(1)
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(2), patience=10)
@@ -228,7 +228,7 @@ async def test_a_budget_holds_for_the_whole_team(autojump_clock):
     weather = Weather(1)
     weather.kind = lambda name: "works"  # without patience, who hangs is waited for
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(12))
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         budget = Budget(model_calls=8)
         handle = runtime.spawn(AgentSession.new("team"), team, budget=budget)
         result = await handle.ask("Go.")
@@ -241,7 +241,7 @@ async def test_a_budget_holds_for_the_whole_team(autojump_clock):
 async def test_an_interrupt_leaves_nothing_running(autojump_clock):
     weather = Weather(3)
     team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(10), patience=10)
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         handle.send_input_nowait("Go.")
         for _ in range(3):
@@ -269,7 +269,7 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
     weather.kind = lambda name: "works"
     plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(20)])
     team = orchestrator(weather.workers(), says("Done."), planner=plan)
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=5)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=5)) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("Go.")
         await handle.shutdown()
@@ -405,7 +405,7 @@ async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
 
 async def test_two_goals_of_a_conversation_have_reports_of_their_own(autojump_clock):
     team = orchestrator([Agent(says("Yes."))], says("?"), planner=Plan("", [Subtask("a", "A")]))
-    session, store = AgentSession.new("team"), MemoryStore()
+    session, store = AgentSession.new("team"), InMemoryStore()
     await run(team, "One", session=session, store=store)
     session = await AgentSession.load(session.session_id, store=store)
     told = await run(team, "Two", session=session, store=store)

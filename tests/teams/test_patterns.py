@@ -10,7 +10,7 @@ from greenroom import (
     BudgetExceededError,
     ConfigurationError,
     Custom,
-    MemoryStore,
+    InMemoryStore,
     RunContext,
     SubAgentSpawned,
     TextComplete,
@@ -129,7 +129,7 @@ async def test_a_failure_can_be_left_out():
 
 async def test_a_pattern_takes_the_next_input_after_a_failure():
     flaky = agent("flaky", lambda request: 1 / 0, "Done.")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), parallel(flaky))
         assert (await handle.ask("x")).status == "failed"
         assert (await handle.ask("x")).value == {"flaky": "Done."}
@@ -236,7 +236,7 @@ async def test_deps_reach_the_agents_and_no_function():
 
 async def test_a_budget_holds_for_all_members():
     team = pipeline(echo("a"), echo("b"), echo("c"))
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         session = AgentSession.new("team")
         handle = runtime.spawn(session, team, budget=Budget(model_calls=2))
         result = await handle.ask("x")
@@ -272,7 +272,7 @@ def test_a_team_has_members_with_names(pattern):
 
 
 async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
-    result = await pipeline(broken).run("x", session="s", store=(store := MemoryStore()))
+    result = await pipeline(broken).run("x", session="s", store=(store := InMemoryStore()))
     with pytest.raises(ConfigurationError, match="begins anew"):
         await pipeline(broken).run(session=result.session.session_id, store=store)
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.core import TurnStatus
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import (
@@ -108,7 +108,7 @@ class Crowd:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_nothing_is_left_running_and_the_next_input_works(autojump_clock, seed):
-    crowd, store = Crowd(seed), MemoryStore()
+    crowd, store = Crowd(seed), InMemoryStore()
     chance, cut_off = random.Random(seed), 0
     async with AgentRuntime(store) as runtime:
         handle = runtime.spawn(AgentSession.new("all"), crowd.team, unattended="deny")

@@ -5,7 +5,7 @@ import pytest
 from greenroom import (
     Agent,
     AgentRuntime,
-    MemoryStore,
+    InMemoryStore,
     PermissionManager,
     PermissionRule,
     builtin_tools,
@@ -97,7 +97,7 @@ PATTERNS = {
 
 async def effects(agent, ran, folder):
     folder.mkdir()
-    async with AgentRuntime(MemoryStore(), workspace=folder) as runtime:
+    async with AgentRuntime(InMemoryStore(), workspace=folder) as runtime:
         await agent.run("Go.", runtime=runtime)
     return {*ran, *(path.name for path in folder.iterdir())}
 

@@ -13,8 +13,8 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
+    InMemoryStore,
     MailboxFullError,
-    MemoryStore,
     RuntimeLimits,
 )
 from greenroom.core import InvalidJSONError
@@ -50,7 +50,7 @@ class Member:
 @pytest.fixture
 async def runtime():
     limits = RuntimeLimits(mailbox=3, watchdog=None)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         yield runtime
         for node in runtime.tree().agents:
             runtime.get(node.session_id).kill()
@@ -418,7 +418,7 @@ async def test_each_gets_each_once_and_in_order_while_members_come_go_and_crash(
     members, messages = (100, 10_000) if IS_LONG else (20, 150)
     crowd = Crowd(seed, members, messages, when_full)
     limits = RuntimeLimits(mailbox=8, watchdog=None)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         await crowd.run(runtime)
         crowd.check()
         for member in crowd.all:
@@ -446,7 +446,7 @@ async def test_all_hear_the_same_order_from_publishers_that_wait_beside_each_oth
             await topic.publish(f"{name}: {number}")
 
     limits = RuntimeLimits(mailbox=3, watchdog=None)
-    async with AgentRuntime(store=MemoryStore(), limits=limits) as runtime:
+    async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:
         for _ in range(4):
             topic.join(runtime.spawn(AgentSession.new("listener"), listener))
         async with trio.open_nursery() as nursery:

@@ -15,7 +15,7 @@ from greenroom import (
     AgentSession,
     Custom,
     Done,
-    MemoryStore,
+    InMemoryStore,
     RuntimeLimits,
     ToolError,
 )
@@ -77,7 +77,7 @@ async def inside(function):
             async with internals.turn(message):
                 await function()
 
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("outer"), agent)
         assert (await handle.ask("Go.")).error == ""
 
@@ -184,7 +184,7 @@ async def test_agents_wait_for_room_among_the_subagents(autojump_clock):
                 run = await workflow.run(State(words=tuple("abcdef")))
                 turn.set_result(run.state.log)
 
-    async with AgentRuntime(MemoryStore(), RuntimeLimits(subagents=2)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=2)) as runtime:
         handle = runtime.spawn(AgentSession.new("lead"), lead)
         begun = trio.current_time()
         result = await handle.ask("Go.")
@@ -200,7 +200,7 @@ async def test_what_an_agent_has_come_to_is_saved_before_the_next_one_waits_for_
 
     workflow = Workflow(State).node("echo", slow, output="log").each("echo", "words", limit=1)
     workflow.edge(START, "echo").edge("echo", END)
-    store = MemoryStore()
+    store = InMemoryStore()
     session = AgentSession.new("lead", store=store)
 
     async def lead(agent):
@@ -235,7 +235,7 @@ async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
     )
     outer.edge(START, "inner").edge("inner", END)
     assert (await outer.run(State(best="hey"))).state.best == "HEY!"
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("shout"), outer)
         result = await handle.ask("ho")
         assert (result.value, result.text) == ("HO!", "HO!")
@@ -252,7 +252,7 @@ async def test_an_input_does_not_read_the_runs_before_it(monkeypatch):
     workflow = Workflow(State, input="best", output="best").node("echo", echo)
     workflow.edge(START, "echo").edge("echo", END)
     session = AgentSession.new("echo")
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(session, workflow)
         await handle.ask("one")
         with monkeypatch.context() as patch:
@@ -375,7 +375,7 @@ async def test_states_are_kept_for_who_reads_them_alone():
 
 
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
-    session = AgentSession.new("left", store=MemoryStore())
+    session = AgentSession.new("left", store=InMemoryStore())
     async with doubling().stream(State(), session=session) as stream:
         async for state in stream:
             if state.total == 2:
@@ -389,7 +389,7 @@ async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
 
 
 async def test_a_limit_that_is_raised_lets_a_run_go_on():
-    session = AgentSession.new("long", store=MemoryStore())
+    session = AgentSession.new("long", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
         await doubling().run(State(), session=session, max_steps=2)
     states, _ = await read("values", session=session, resume=True)
@@ -413,7 +413,7 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
 
     assert (await workflow.run({"text": "Hello"}, approve=agree)).state["is_approved"]
     assert not (await workflow.run({"text": "Hello"})).state["is_approved"]
-    session = AgentSession.new("draft", store=MemoryStore())
+    session = AgentSession.new("draft", store=InMemoryStore())
     run = await workflow.run({"text": "Hello"}, session=session, approve="later")
     assert (run.status, run.next) == (TurnStatus.WAITING, ("approve",))
     assert [request.action for request in run.pending] == ["Publish this"]
@@ -428,7 +428,7 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
 
 @pytest.mark.parametrize("make", [lambda member: member, pipeline])
 async def test_what_asks_no_model_gets_its_input_again_where_a_person_lets_it_run_again(make):
-    heard, session = [], AgentSession.new("left", store=MemoryStore())
+    heard, session = [], AgentSession.new("left", store=InMemoryStore())
 
     async def member(agent):
         async for message in agent.inputs():
@@ -459,7 +459,7 @@ async def test_a_run_knows_nothing_of_one_before_it_in_its_session():
 
     workflow = Workflow(State).node("left", left).node("right", right, repeatable=True)
     workflow.edge(START, "left").edge(START, "right").edge("left", END).edge("right", END)
-    session = AgentSession.new("two", store=MemoryStore())
+    session = AgentSession.new("two", store=InMemoryStore())
     for _ in range(2):
         with pytest.raises(ToolError):
             await workflow.run(State(log=["first"]), session=session)
@@ -478,7 +478,7 @@ async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_
     llm = ScriptedProvider(Reply("It is", hangs=True), "It is there.", "Again.")
     workflow = Workflow(State).node("ask", Agent(llm), input="best", output="best", timeout=5)
     workflow.edge(START, "ask").edge("ask", END)
-    session = AgentSession.new("first", store=MemoryStore())
+    session = AgentSession.new("first", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
         await workflow.run(State(best="Where?"), session=session)
 
@@ -500,7 +500,7 @@ async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_
 
 
 async def test_a_stored_run_of_another_workflow_is_refused():
-    session = AgentSession.new("other", store=MemoryStore())
+    session = AgentSession.new("other", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
         await doubling().run(State(), session=session, max_steps=1)
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)

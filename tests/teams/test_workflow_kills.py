@@ -13,7 +13,7 @@ from typing import Annotated, TypedDict
 import pytest
 import trio
 
-from greenroom import MemoryStore
+from greenroom import InMemoryStore
 from greenroom.core import TurnStatus, WorkflowError
 from greenroom.teams import END, START, Workflow
 from tests.teams.booking import EFFECTS, Booking, in_folder
@@ -22,7 +22,7 @@ from tests.warm_python import WarmProgram
 PROGRAM = Path(__file__).with_name("booking.py")
 
 
-class SeenStore(MemoryStore):
+class SeenStore(InMemoryStore):
     """A store in memory, of which each state is kept that a kill could leave behind."""
 
     def __init__(self, sessions=None):

@@ -20,7 +20,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import RuntimeLimits
-from greenroom.session import AgentSession, FileStore, MemoryStore
+from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import (
     AgentRunError,
     ScriptedApprover,
@@ -95,7 +95,7 @@ def test_an_input_without_a_turn_gives_no_result_and_is_no_failure():
 
 
 def test_a_session_goes_on_where_another_run_left_it():
-    store = MemoryStore()
+    store = InMemoryStore()
     first = run_agent(echo, inputs="one", store=store)
     session = trio.run(lambda: AgentSession.load(first.session_id, store=store))
     second = run_agent(echo, inputs="two", store=store, session=session)

@@ -11,7 +11,7 @@ from greenroom.core import (
     SubAgentOutput,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedApprover, run_agent
 
 
@@ -85,7 +85,7 @@ def test_it_answers_for_subagents_of_any_depth():
 
 async def test_what_was_asked_before_it_came_is_answered_too(autojump_clock):
     agent_fn = asks("read")
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("early"), agent_fn)
         await trio.sleep(60)
         await ScriptedApprover("allow").attend(handle)
@@ -95,7 +95,7 @@ async def test_what_was_asked_before_it_came_is_answered_too(autojump_clock):
 async def test_it_leaves_with_the_agent_and_others_may_answer_first(autojump_clock):
     agent_fn = asks("read")
     person = ScriptedApprover(lambda _: "deny")
-    async with AgentRuntime(MemoryStore()) as runtime, trio.open_nursery() as nursery:
+    async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         handle = runtime.spawn(AgentSession.new("asker"), agent_fn)
         await nursery.start(person.attend, handle)
         await handle.wait()

@@ -9,9 +9,9 @@ from greenroom.session import (
     START,
     AgentSession,
     History,
-    MemoryStore,
+    InMemoryStore,
     StoredSession,
-    in_memory_store as memory_store,
+    store as memory_store,
 )
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
 from greenroom.testing.session_store_contents import expecting, same
@@ -19,7 +19,7 @@ from greenroom.testing.session_store_contents import expecting, same
 Writer = memory_store._MemoryWriter
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(InMemoryStore):
     """A memory store whose writers are of another class."""
 
     writer = Writer
@@ -142,13 +142,13 @@ async def exists_with_lines(self, session_id):
 
 
 async def lists_the_oldest_first(self):
-    return (await MemoryStore.list_all(self))[::-1]
+    return (await InMemoryStore.list_all(self))[::-1]
 
 
 async def lists_by_reading(self):
     for session_id in self._sessions:
         await self.read(session_id)
-    return await MemoryStore.list_all(self)
+    return await InMemoryStore.list_all(self)
 
 
 def checks_no_id(self, session_id):
@@ -160,7 +160,7 @@ def mixes_sessions_up(self, session_id):
 
 
 async def hides_the_torn_end(self, session_id):
-    stored = await MemoryStore.read(self, session_id)
+    stored = await InMemoryStore.read(self, session_id)
     return msgspec.structs.replace(
         stored, history=msgspec.structs.replace(stored.history, torn=b"")
     )
@@ -168,7 +168,7 @@ async def hides_the_torn_end(self, session_id):
 
 async def hides_damage(self, session_id):
     try:
-        return await MemoryStore.read(self, session_id)
+        return await InMemoryStore.read(self, session_id)
     except SessionCorruptError:
         return StoredSession(self._kept(session_id).metadata, History((), START), "")
 
@@ -192,22 +192,22 @@ async def locks_before_it_waits(self, session_id):
 
 
 async def reads_one_less(self, session_id, count):
-    return await MemoryStore.read_last(self, session_id, max(count - 1, 1))
+    return await InMemoryStore.read_last(self, session_id, max(count - 1, 1))
 
 
 async def reads_all_before_the_last_page(self, session_id, count):
     await self.read(session_id)
-    return await MemoryStore.read_last(self, session_id, count)
+    return await InMemoryStore.read_last(self, session_id, count)
 
 
 async def keeps_quiet_about_the_end(self, session_id, count):
-    found = await MemoryStore.read_last(self, session_id, count)
+    found = await InMemoryStore.read_last(self, session_id, count)
     return msgspec.structs.replace(found, page=msgspec.structs.replace(found.page, repair=None))
 
 
 async def finds_a_page_of_anything(self, session_id, count):
-    found = await MemoryStore.read_last(self, session_id, count)
-    return msgspec.structs.replace(found, metadata=AgentSession.new("checked").record)
+    found = await InMemoryStore.read_last(self, session_id, count)
+    return msgspec.structs.replace(found, metadata=AgentSession.new("checked").description.record)
 
 
 async def deletes_lines_only(self):

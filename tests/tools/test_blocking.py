@@ -8,7 +8,7 @@ import trio
 from greenroom import AgentRuntime, AgentSession, run_tools
 from greenroom.core import AgentContext, ToolProgress, ToolStatus, ToolUseBlock
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.session import MemoryStore
+from greenroom.session import InMemoryStore
 from greenroom.tools import ToolRegistry, tool
 from greenroom.tools.execution import _Work, run_blocking
 
@@ -44,7 +44,7 @@ async def test_what_threads_report_reaches_a_subscriber():
     heard = []
     with trio.fail_after(60):
         async with AgentRuntime() as runtime:
-            handle = runtime.spawn(AgentSession.new("caller", store=MemoryStore()), calling)
+            handle = runtime.spawn(AgentSession.new("caller", store=InMemoryStore()), calling)
             async with handle.subscribe() as chunks:
                 await handle.send_input("go")
                 async for chunk in chunks:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from greenroom import Agent, AgentRuntime, AgentSession, MemoryStore
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import TeamResult, orchestrator
 from greenroom.testing import ScriptedProvider
@@ -26,7 +26,7 @@ async def test_role_matching():
         for words in ROLES.values()
     ]
     team = orchestrator(agents, ScriptedProvider("All is done."), planner=Plan("", subtasks[::-1]))
-    async with AgentRuntime(MemoryStore()) as runtime:
+    async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("team"), team).ask("Go.")
     sources = msgspec.convert(result.value, TeamResult).sources
     assert {each.subtask: each.agent for each in sources} == {

@@ -43,7 +43,7 @@ from greenroom.runtime import (
     Subscription,
     TurnResult,
 )
-from greenroom.session import AgentSession, MemoryStore, SessionStore
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.testing.agent_run import Content, ScriptedApprover
 from greenroom.testing.fuzz.evidence import (
     Acknowledged,
@@ -109,7 +109,7 @@ class Scenario:
         self.person = person or tell
         self.approver = approver or ScriptedApprover()
         self.probe = _contents(probe) if probe is not None else contents or [_PROBE]
-        self.store = store or MemoryStore()
+        self.store = store or InMemoryStore()
         self.limits = limits or RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
         self.workspace = workspace
 

@@ -320,10 +320,10 @@ def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
 
 def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
     """Take over the folder in which the shell ended, if it is in the workspace."""
-    told = os.fsdecode(note.removesuffix(b"\n"))
-    if not os.path.isabs(told) or "\0" in told:
+    said = os.fsdecode(note.removesuffix(b"\n"))
+    if not os.path.isabs(said) or "\0" in said:
         return
-    folder = Path(os.path.realpath(told))
+    folder = Path(os.path.realpath(said))
     root = context.workspace.root
     if os.path.isdir(folder) and is_inside(folder, context):
         # Named from the root as it was given, since that is where rules are anchored.
@@ -331,7 +331,7 @@ def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
         inside = folder.is_relative_to(real_root)
         context.workspace.cwd = root / folder.relative_to(real_root) if inside else folder
         return
-    notes.append(f"working directory reset to {root}: {told} is outside the workspace, or gone")
+    notes.append(f"working directory reset to {root}: {said} is outside the workspace, or gone")
     context.workspace.cwd = root
 
 

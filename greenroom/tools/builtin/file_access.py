@@ -46,13 +46,13 @@ def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
 
 
 def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) -> tuple[Path, str]:
-    """Return the real path as `resolve` does, and as `shown` writes it. Call it in a thread.
+    """Return the real path as `resolve` does, and as `show_path` writes it. Call it in a thread.
 
     Raises:
         ToolError: as `resolve`.
     """
     real = resolve(path, context, writes=writes)
-    return real, shown(real, real_cwd(context))
+    return real, show_path(real, real_cwd(context))
 
 
 def is_inside(real: Path, context: AgentContext) -> bool:
@@ -74,7 +74,7 @@ def real_cwd(context: AgentContext) -> Path:
     return Path(os.path.realpath(context.workspace.cwd))
 
 
-def shown(path: Path, cwd: Path) -> str:
+def show_path(path: Path, cwd: Path) -> str:
     """Write a real path as one would from the real working directory, where it lies below it."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 

@@ -11,7 +11,7 @@ import trio
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
 from greenroom.sandbox import clean_environment, run_contained
-from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, show_path
 from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     GlobPattern,
@@ -184,8 +184,8 @@ def _result(
     facts: dict[str, object] = {"found": len(paths), "shown": len(files)}
     if not files:
         hint = "" if "/" in pattern or "**" in pattern else f"; try **/{pattern} for all folders"
-        return ToolResult.ok(f"no file matches {pattern} in {shown(base, cwd)}{hint}", **facts)
-    lines = [shown(path, cwd) for path in files]
+        return ToolResult.ok(f"no file matches {pattern} in {show_path(base, cwd)}{hint}", **facts)
+    lines = [show_path(path, cwd) for path in files]
     if len(paths) > len(files):
         lines.append(
             f"[{len(paths) - len(files)} more files match; narrow the pattern or raise limit]"

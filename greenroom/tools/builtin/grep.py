@@ -22,7 +22,7 @@ from greenroom.core import (
 )
 from greenroom.sandbox import Exit, clean_environment, run_contained
 from greenroom.tools.builtin import searcher
-from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, shown
+from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, show_path
 from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     FileFilter,
@@ -325,7 +325,7 @@ class Grep:
             query.mode,
             limit=query.limit,
             wants=wanted.matches if target.is_folder else lambda _: True,
-            show=lambda path: shown(target.folder / path, target.cwd),
+            show=lambda path: show_path(target.folder / path, target.cwd),
             numbers=query.numbers,
             separate=bool(query.before or query.after),
         )

@@ -18,7 +18,7 @@ from greenroom.sandbox import (
     Cleanup,
     Confinement,
     ContainedProcess,
-    Report,
+    ProcessReport,
     Sandbox,
     confine,
     list_python_files,
@@ -78,11 +78,11 @@ class WorkerProcess:
         """The last that it printed."""
 
     @classmethod
-    async def start(cls, held: Confinement) -> "WorkerProcess":
+    async def start(cls, confinement: Confinement) -> "WorkerProcess":
         """Start a worker; it need not be up yet to be given a call.
 
         Args:
-            held: what it is held to.
+            confinement: what it is held to.
 
         Raises:
             ToolError: the process could not be started.
@@ -98,9 +98,9 @@ class WorkerProcess:
             fd = fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, NOTE_FD + 1)
         try:
             process = await ContainedProcess.start(
-                [*held.prefix, *_command(fd)],
+                [*confinement.prefix, *_command(fd)],
                 cwd=None,
-                environment={**os.environ, **held.environment},
+                environment={**os.environ, **confinement.environment},
                 pass_fds=[fd],
             )
         except BaseException:
@@ -140,7 +140,7 @@ class WorkerProcess:
         show(self._process.read_output(), final=True)
         return ended
 
-    async def aclose(self, cleanup: Cleanup) -> Report:
+    async def aclose(self, cleanup: Cleanup) -> ProcessReport:
         """End the worker and all that it started: SIGTERM, a moment, SIGKILL."""
         report = await self._process.aclose(cleanup, notice=_NOTICE)
         self._stream.socket.close()
@@ -256,7 +256,9 @@ class WorkerPool:
             ended=self._ended,
         )
 
-    async def _run(self, call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
+    async def _run(
+        self, call: CallFrame, context: AgentContext, confinement: Confinement
+    ) -> ToolResult:
         """Run one call once there is a place, and return when none of it runs any more."""
         data = pack(call)
         async with self._places:
@@ -265,7 +267,9 @@ class WorkerPool:
                     self._calls[scope] = over = trio.Event()
                     try:
                         return _result(
-                            call, await self._run_in_worker(call, data, context, held), context
+                            call,
+                            await self._run_in_worker(call, data, context, confinement),
+                            context,
                         )
                     finally:
                         del self._calls[scope]
@@ -286,30 +290,30 @@ class WorkerPool:
                 await over.wait()
 
     async def _run_in_worker(
-        self, call: CallFrame, data: bytes, context: AgentContext, held: Confinement
+        self, call: CallFrame, data: bytes, context: AgentContext, confinement: Confinement
     ) -> EndedFrame:
         """Give the call to one worker; to the next one where that had died before it began."""
         while True:
-            worker = await self._take_worker(held)
+            worker = await self._take_worker(confinement)
             ended = report = None
             try:
                 ended = await worker.run(data, context)
             finally:
-                if worker.is_reusable and not held.prefix and not self._closed:
+                if worker.is_reusable and not confinement.prefix and not self._closed:
                     self._idle.append(worker)
                 else:
-                    report = await self._end(worker, call, context, held)
+                    report = await self._end(worker, call, context, confinement)
             if ended is not None:
                 return ended
             assert report is not None
             if worker.has_begun or worker.is_new:
                 raise ToolError(_describe_loss(call, worker, report))
 
-    async def _take_worker(self, held: Confinement) -> WorkerProcess:
+    async def _take_worker(self, confinement: Confinement) -> WorkerProcess:
         """Take the worker that was used last, or start one; what is held gets one of its own."""
-        if self._idle and not held.prefix:
+        if self._idle and not confinement.prefix:
             return self._idle.pop()
-        worker = await WorkerProcess.start(held)
+        worker = await WorkerProcess.start(confinement)
         self._started += 1
         return worker
 
@@ -318,11 +322,11 @@ class WorkerPool:
         worker: WorkerProcess,
         call: CallFrame,
         context: AgentContext,
-        held: Confinement,
-    ) -> Report:
+        confinement: Confinement,
+    ) -> ProcessReport:
         self._ended += 1
         report = await worker.aclose(context.cleanup)
-        report = replace(report, code=held.exit_code(report.code))
+        report = replace(report, code=confinement.exit_code(report.code))
         if report.left:
             context.abandoned(f"process of {call.tool}")
         return report
@@ -359,27 +363,29 @@ async def run_isolated(
         shown=list_files(function),
         ignores_termination=True,
         cleanup=context.cleanup,
-    ) as held:
+    ) as confinement:
         if sandbox is None:
-            return await _run_in_pool(call, context, held)
+            return await _run_in_pool(call, context, confinement)
         try:
-            result = await _run_in_pool(call, context, held)
+            result = await _run_in_pool(call, context, confinement)
         except ToolError as error:
             result = ToolResult.error(str(error))
-        return add_sandbox_report(result, held.report, sandbox)
+        return add_sandbox_report(result, confinement.report, sandbox)
 
 
-async def _run_in_pool(call: CallFrame, context: AgentContext, held: Confinement) -> ToolResult:
+async def _run_in_pool(
+    call: CallFrame, context: AgentContext, confinement: Confinement
+) -> ToolResult:
     pool = context.resources.get(WorkerPool)
     if pool is not None:
-        return await pool._run(call, context, held)
+        return await pool._run(call, context, confinement)
     shared = context.resources.shared
     pool = WorkerPool(1 if shared is context.resources else _SIZE)
     if shared is not context.resources:
         shared.insert(pool)
-        return await pool._run(call, context, held)
+        return await pool._run(call, context, confinement)
     try:
-        return await pool._run(call, context, held)
+        return await pool._run(call, context, confinement)
     finally:
         await pool.aclose()
 
@@ -404,7 +410,7 @@ def _result(call: CallFrame, ended: EndedFrame, context: AgentContext) -> ToolRe
     return ended.result
 
 
-def _describe_loss(call: CallFrame, worker: WorkerProcess, report: Report) -> str:
+def _describe_loss(call: CallFrame, worker: WorkerProcess, report: ProcessReport) -> str:
     """Say why there is no answer."""
     if worker.is_garbled:
         return f"{call.tool} was stopped: it wrote into the connection of its process"
@@ -415,7 +421,7 @@ def _describe_loss(call: CallFrame, worker: WorkerProcess, report: Report) -> st
     return fate
 
 
-def _describe_ending(call: CallFrame, report: Report) -> str:
+def _describe_ending(call: CallFrame, report: ProcessReport) -> str:
     code = report.code
     if code is None:
         return f"{call.tool} was stopped: its process was ended from outside"

@@ -32,7 +32,7 @@ from greenroom.core import (
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime.calls import current_slot
-from greenroom.session import AgentSession, MemoryStore
+from greenroom.session import AgentSession, InMemoryStore
 from tests.runtime.chaos.books import Book, Violation, expect, refuses
 from tests.runtime.chaos.deeds import LONGEST_SHIELD, Deeds
 
@@ -537,7 +537,7 @@ class World:
 
     async def live(self, scope, leaving):
         async with AgentRuntime(
-            store=MemoryStore(), limits=self.limits, instruments=[Ends(self)]
+            store=InMemoryStore(), limits=self.limits, instruments=[Ends(self)]
         ) as self.runtime:
             self.mild = self.enrol(self.runtime.spawn(AgentSession.new("mild"), self.be_mild))
             self.begin()

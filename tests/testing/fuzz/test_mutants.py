@@ -23,7 +23,7 @@ from greenroom.runtime import (
     subagents,
     turn,
 )
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, Conversation
 from greenroom.session.pairing import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
@@ -54,7 +54,7 @@ async def nothing(*args, **kwargs):
 
 @breaks("history_is_paired", "the_session_is_stored")
 def calls_are_not_paired(patch):
-    patch.setattr(AgentSession, "pair_tool_uses", lambda *args, **kwargs: ())
+    patch.setattr(Conversation, "pair_tool_uses", lambda *args, **kwargs: ())
     # A call that stays open is answered when the next reply comes, else.
     patch.setattr(Pairs, "add", lambda self, messages, message, started: messages.append(message))
 

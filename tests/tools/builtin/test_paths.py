@@ -7,7 +7,7 @@ import trio
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
 from greenroom.tools import Glob, Grep, Read, Write
-from greenroom.tools.builtin.file_access import os_errors, resolve, resolve_and_show, shown
+from greenroom.tools.builtin.file_access import os_errors, resolve, resolve_and_show, show_path
 from greenroom.tools.execution import SpillFolder
 
 CALLS = {
@@ -91,8 +91,8 @@ def test_a_workspace_behind_a_link_is_the_workspace(context: AgentContext, root:
 
 
 def test_a_path_is_shown_from_the_working_directory(root: Path) -> None:
-    assert shown(root / "sub" / "x", root / "sub") == "x"
-    assert shown(root / "y", root / "sub") == str(root / "y")
+    assert show_path(root / "sub" / "x", root / "sub") == "x"
+    assert show_path(root / "y", root / "sub") == str(root / "y")
 
 
 def test_what_the_system_refuses_is_told_in_words() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime, MemoryStore, ToolProgress
+from greenroom import Agent, AgentRuntime, InMemoryStore, ToolProgress
 from greenroom.core import AgentContext, ToolStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.sandbox import examination
@@ -108,7 +108,7 @@ async def test_an_interrupt_kills_it_with_all_that_it_has_started(held) -> None:
     llm = ScriptedProvider(call("run_python", code=SPAWN.format(mark, "while True: pass")))
     rules = PermissionManager([PermissionRule.allow_tool("run_python")])
     agent = Agent(llm, tools=[run_python()], permissions=rules)
-    async with AgentRuntime(store=MemoryStore()) as runtime:
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
         with trio.fail_after(60):
             async with agent.stream("go", runtime=runtime) as run:
                 async for chunk in run:

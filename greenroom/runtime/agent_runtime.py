@@ -18,9 +18,9 @@ from greenroom.core import (
     RuntimeClosedError,
 )
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime.actor import Kernel, current_actor
+from greenroom.runtime.actor import Kernel
 from greenroom.runtime.approvals import Unattended
-from greenroom.runtime.calls import refuse_self_wait
+from greenroom.runtime.calls import current_actor, refuse_self_wait
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.interruption import check_grace
@@ -184,8 +184,8 @@ class AgentRuntime:
             session: the conversation that it continues; the agent becomes its only writer.
             agent_fn: an async function; its first argument is the agent's `AgentInternals`.
             *args: what else it is given, as in trio's `start_soon`.
-            unattended: what happens to permission requests while nobody can answer: "ask" waits
-                for somebody, "deny" denies at once, "suspend" suspends the turn (`Turn.suspend`),
+            unattended: what happens to permission requests while no reader can answer: "ask" waits
+                for one, "deny" denies at once, "suspend" suspends the turn (`Turn.suspend`),
                 so that a later run can ask again; where a subagent asks, it denies.
             name: for people and logs; by default the agent's type.
             budget: what the agent and all below it may use; its seconds count from now on. Agents
@@ -231,7 +231,7 @@ class AgentRuntime:
 
         Raises:
             RuntimeClosedError: the runtime's block is not open.
-            ConfigurationError: an argument is none.
+            ConfigurationError: an argument makes no sense.
         """
         return make_supervisor(
             Host(self._kernel, None),
@@ -275,7 +275,7 @@ class AgentRuntime:
         await handle.shutdown(grace)
 
     async def shutdown_all(self, grace: float = 5.0) -> None:
-        """End every agent: all are told at once, and share the grace. A cancel takes nothing back.
+        """End every agent: all begin at once, and share the grace. A cancel takes nothing back.
 
         Raises:
             EventLoopError: called outside of the runtime's event loop.
