@@ -1,9 +1,13 @@
 """Nobody's own files, keys or proxies decide whether a test passes, and no test touches them."""
 
+import ast
 import gc
 import os
+import random
 import signal
 from collections import defaultdict
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +15,13 @@ from hypothesis import HealthCheck, settings
 OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "GREENROOM_FORBID", "OLLAMA_", "HF_TOKEN")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
+
+HERE = Path(__file__).parent
+PROGRAM = {"terminal_program", "warm_python"}
+"""Modules of ours that start the command, an example or a terminal."""
+
+OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sqlite3", "tempfile"}
+"""Modules with which a test reaches out of the interpreter, or into another thread or process."""
 
 EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 """Of each property; a run with fewer than 100 is a quick one."""
@@ -22,6 +33,9 @@ def pytest_configure(config):
         "markers", "in_turns(name): in a quick run, one value of this parameter"
     )
     config.addinivalue_line("markers", "checkpoint(name): what a stage of the framework has to do")
+    config.addinivalue_line("markers", "unit: no file, process, socket or thread of the test's own")
+    config.addinivalue_line("markers", "integration: with files, processes, sockets, or packages")
+    config.addinivalue_line("markers", "e2e: the program, an example or a page, as a user runs it")
     settings.register_profile(
         "greenroom",
         max_examples=EXAMPLES,
@@ -45,10 +59,55 @@ def pytest_collection(session):
         gc.freeze()
 
 
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """In a quick run, leave out most of what is crossed: the values of that parameter take turns."""
-    if EXAMPLES >= 100:
-        return
+    """Mark each test by its kind, leave out what a quick run does without, and shuffle on demand."""
+    for item in items:
+        item.add_marker(find_kind(item))
+    if EXAMPLES < 100:
+        leave_out_crossed(config, items)
+    if (seed := config.getoption("--shuffle")) is not None:
+        shuffle(items, random.Random(seed))
+
+
+def find_kind(item):
+    """Say of a test whether it is of a unit, of several with files and processes, or of the program."""
+    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+    imported, fixtures = find_imports(item.path), set(getattr(item, "fixturenames", ()))
+    if folder in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:
+        return "e2e"
+    if folder in {"cli", "docs", "integration"} or imported & OUTSIDE or "tmp_path" in fixtures:
+        return "integration"
+    return "unit"
+
+
+@cache
+def find_imports(path):
+    """Return the last parts of the names of the modules that a test module imports."""
+    nodes = list(ast.walk(ast.parse(path.read_text()))) if path.suffix == ".py" else []
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    taken = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.rpartition(".")[2] for name in plain | taken}
+
+
+def shuffle(items, order):
+    """Bring the modules into a random order, and in each of them its tests."""
+    modules = defaultdict(list)
+    for item in items:
+        modules[item.path].append(item)
+    groups = list(modules.values())
+    order.shuffle(groups)
+    for group in groups:
+        order.shuffle(group)
+    items[:] = [item for group in groups for item in group]
+
+
+def leave_out_crossed(config, items):
+    """Leave out most of what is crossed: the values of that parameter take turns."""
     crossed = defaultdict(list)
     for item in items:
         if mark := item.get_closest_marker("in_turns"):

@@ -51,3 +51,10 @@ def test_the_glossary_says_each_word_once():
         r"^\| (?!word|---)(.*?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE
     )
     assert len(words) == len(set(words)) > 70
+
+
+def test_the_architecture_draws_every_package():
+    drawing = (DOCS / "concepts" / "architecture.md").read_text().split("```")[1]
+    lines = [re.split(r" {3,}", line.strip()) for line in drawing.splitlines()[1:]]
+    packages = {path.parent.name for path in (ROOT / "greenroom").glob("*/__init__.py")}
+    assert packages <= {word for line in lines for word in line}
