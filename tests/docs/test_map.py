@@ -33,9 +33,7 @@ def test_the_map_lists_every_page_with_a_line_about_it():
     )
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     lost = []
     for link in links(page):
