@@ -194,8 +194,9 @@ async def message_to_disk(recorder: Recorder, folder: str) -> None:
     session = AgentSession.new("agent", store=FileStore(folder))
     await session.open()
     for text in ("warm", "go"):
+        message = Message.user(text)
         recorder.start()
-        session.add_message(Message.user(text))
+        session.add_message(message)
         await session.save()
         recorder.stop()
     await session.close()

@@ -4,8 +4,8 @@
   `questions` those that a person or a function answers.
 - Files that tools change: `file_checkpoints` keeps them before, `restore` puts them back.
 - `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` what the run comes to;
-  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its model,
-  tools and answers; `handoff` passes the conversation on; `guards` look at what is said; `run_context` is
+  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its model
+  and answers; `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes the conversation on; `guards` look at what is said; `run_context` is
   what tools and instructions are given; `runnable` is what agents and teams of them have in common, `caller`
   what they pass down to the agents that they run.
 - `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it works, `skills` how to do one kind of work.
@@ -33,6 +33,7 @@ from greenroom.agents.caller import (
     noting as noting,
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
+from greenroom.agents.configuration import Toolbox as Toolbox
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
@@ -54,7 +55,7 @@ from greenroom.agents.restore import (
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable
 from greenroom.agents.skills import Skill as Skill, Skills as Skills
-from greenroom.agents.speaker import Toolbox as Toolbox, find_model as find_model, plain as plain
+from greenroom.agents.speaker import find_model as find_model, plain as plain
 from greenroom.agents.streams import (
     StreamEvent as StreamEvent,
     StreamEventType as StreamEventType,

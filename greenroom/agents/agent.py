@@ -3,17 +3,18 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.agent_run import AgentRun, RunOptions, open_run
+from greenroom.agents.configuration import Toolbox, Tools, check_tools, tool_name
 from greenroom.agents.guards import Guard
 from greenroom.agents.handoff import Team, check_handoffs
 from greenroom.agents.run_context import RunContext, check_deps, takes_run_context
 from greenroom.agents.runnable import Runnable
-from greenroom.agents.speaker import Toolbox, check_tools, plain, tool_name
+from greenroom.agents.speaker import plain
 from greenroom.agents.steps import Steps
 from greenroom.core import ConfigurationError, Message, TurnError, TurnStatus
 from greenroom.llm import LLMProvider, OutputType
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
-
-Tools: TypeAlias = Sequence[object]
-"""Functions, tools, and what `as_tool` makes tools of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +213,7 @@ def _items(given: object, what: str, example: str) -> Iterable[object]:
     return given
 
 
-# ---- `run_turn`: one turn as a function of its messages, without a session, a store or a handle.
+# -- one turn as a function of its messages, without a session, a store or a handle ----------------
 
 
 async def run_turn(
@@ -273,11 +271,22 @@ async def run_turn(
         budget=budget,
         name="turn",
     )
+    async with open_run(_options_for(agent, history), AgentRun[str]) as run:
+        async for _ in run:
+            pass
+    result = run.result
+    if result.status is not TurnStatus.COMPLETED:
+        raise result.error or TurnError(f"the turn was {result.status}")
+    return result.messages[1:]
+
+
+def _options_for(agent: Agent[None, str], history: Sequence[Message]) -> RunOptions:
+    """Make the last message the input of a run, and a session in memory of those before it."""
     session = AgentSession.new("turn", store=InMemoryStore())
     for message in history[:-1]:
         session.add_message(message)
     report = RunReport()
-    options = RunOptions(
+    return RunOptions(
         function=partial(agent, report=report),
         report=report,
         name=agent.name,
@@ -285,10 +294,3 @@ async def run_turn(
         sender=history[-1].sender,
         session=session,
     )
-    async with open_run(options, AgentRun[str]) as run:
-        async for _ in run:
-            pass
-    result = run.result
-    if result.status is not TurnStatus.COMPLETED:
-        raise result.error or TurnError(f"the turn was {result.status}")
-    return result.messages[1:]

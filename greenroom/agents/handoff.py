@@ -1,21 +1,16 @@
 """Handoffs: the tool by which an agent passes the conversation on, and the team of those that may get it."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
+from greenroom.agents.configuration import AgentConfiguration
 from greenroom.agents.run_context import fits, name_of
 from greenroom.core import AgentContext, ConfigurationError, HandoffLimitError, ToolInfo, ToolResult
 from greenroom.session import AgentSession
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from greenroom.agents.agent import Agent
-
 
 MAX_SWITCHES = 5
 """How often the conversation may be passed on in one turn; agents may send a person back and forth."""
@@ -106,7 +101,7 @@ def find_holder(session: AgentSession) -> str | None:
     return msgspec.convert(last, dict[str, str])["to"] if last else None
 
 
-# ---- The team of an `Agent`: the agents that may get its conversation, each by its name.
+# -- the team: the agents that may get the conversation, each by its name ---------------------------
 
 DepsT = TypeVar("DepsT")
 
@@ -123,15 +118,15 @@ class Team(Generic[DepsT]):
         max_switches: how often the conversation may be passed on in a turn.
     """
 
-    first: "Agent[DepsT, object]"
-    members: "Mapping[str, Agent[DepsT, object]]"
+    first: AgentConfiguration[DepsT, object]
+    members: Mapping[str, AgentConfiguration[DepsT, object]]
     max_switches: int = MAX_SWITCHES
 
     @classmethod
     def of(
         cls,
-        first: "Agent[DepsT, object]",
-        others: "Iterable[Agent[DepsT, object]]" = (),
+        first: AgentConfiguration[DepsT, object],
+        others: Iterable[AgentConfiguration[DepsT, object]] = (),
         *,
         max_switches: int = MAX_SWITCHES,
     ) -> "Team[DepsT]":
@@ -152,13 +147,13 @@ class Team(Generic[DepsT]):
                     )
         return cls(first, members, max_switches)
 
-    def handoffs(self, agent: "Agent[DepsT, object]") -> tuple[Handoff, ...]:
+    def handoffs(self, agent: AgentConfiguration[DepsT, object]) -> tuple[Handoff, ...]:
         """Return the tools by which one of them passes the conversation on."""
         names = map(_name, agent.handoffs)
         return tuple(Handoff(name, self.members[name].description) for name in names)
 
 
-def check_handoffs(agent: "Agent[DepsT, object]") -> None:
+def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
     """Refuse handoffs that can't be, as far as that shows before the agent is run.
 
     Raises:
@@ -179,9 +174,11 @@ def check_handoffs(agent: "Agent[DepsT, object]") -> None:
         taken.add(tool)
 
 
-def _gather(agents: "Sequence[Agent[DepsT, object]]") -> "dict[str, Agent[DepsT, object]]":
+def _gather(
+    agents: Sequence[AgentConfiguration[DepsT, object]],
+) -> dict[str, AgentConfiguration[DepsT, object]]:
     """Return agents and those that can be reached from them, by name; all want the first one's deps."""
-    found: dict[str, Agent[DepsT, object]] = {}
+    found: dict[str, AgentConfiguration[DepsT, object]] = {}
     waiting = list(agents)
     while waiting:
         agent = waiting.pop()
@@ -202,5 +199,5 @@ def _gather(agents: "Sequence[Agent[DepsT, object]]") -> "dict[str, Agent[DepsT,
     return found
 
 
-def _name(each: "Agent[DepsT, object] | str") -> str:
+def _name(each: AgentConfiguration[DepsT, object] | str) -> str:
     return each if isinstance(each, str) else each.name

@@ -1,6 +1,7 @@
 """One model call inside a turn: the request out, the chunks in, the reply into the history."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from greenroom.core import (
     AgentState,
@@ -97,48 +98,58 @@ async def stream_reply(
         reply = await stream_reply(agent, llm, tools, system="You are terse.", temperature=0)
         ```
     """
-    if isinstance(llm, str):
-        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
-    if tools is not None and not isinstance(tools, ToolRegistry):
-        raise TypeError(f"tools stand in a ToolRegistry, not in a {type(tools).__name__}")
-    if messages is not None and compactor is not None:
-        raise TypeError("pass messages, or a compactor, which prepares them")
-    sent = None if messages is None else _check_messages(tuple(messages))
-    listed = _definitions(tools, answer_tool)
+    _check_arguments(llm, tools, messages, compactor)
+    request = ModelRequest(
+        messages=(),
+        system=system,
+        tools=_definitions(tools, answer_tool),
+        output=output,
+        tool_choice=tool_choice,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        stop_sequences=stop_sequences,
+        thinking=thinking,
+        options=options or {},
+        cache=cache,
+        conversation=agent.session.session_id,
+    )
+    return await _stream(agent, llm, request, messages, watch, compactor)
+
+
+async def _stream(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    request: ModelRequest,
+    messages: Sequence[Message] | None,
+    watch: Callable[[ModelStream], ModelStream] | None,
+    compactor: Compactor | None,
+) -> Message:
+    """Begin a step, and send the request with the history, or with `messages` in its place."""
     known = len(agent.session.history)
     agent.session.conversation.pair_tool_uses(WENT_ON)
     agent.session.set_model(llm.name, llm.model)  # also where a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
     if compactor is not None:
-        await compactor.prepare(agent, system=system, tools=listed)
+        await compactor.prepare(agent, system=request.system, tools=request.tools)
     # What was said survives this process from here on, and a power cut with the next flush.
     await agent.session.save(flush=False)
 
-    def make_request() -> ModelRequest:
+    def complete() -> ModelRequest:
+        """Add the history as it is now, which the compactor may have made shorter."""
         history = agent.session.history
-        return ModelRequest(
-            messages=history if sent is None else (*sent, *history[known:]),
-            system=system,
-            tools=listed,
-            output=output,
-            tool_choice=tool_choice,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            stop_sequences=stop_sequences,
-            thinking=thinking,
-            options=options or {},
-            cache=cache,
-            conversation=agent.session.session_id,
-        )
+        sent = history if messages is None else (*messages, *history[known:])
+        return replace(request, messages=sent)
 
     try:
-        return await _ask(agent, llm, make_request(), watch)
+        return await _ask(agent, llm, complete(), watch)
     except ModelContextTooLongError:
-        if compactor is None or not await compactor.compact(agent, system=system, tools=listed):
+        if compactor is None or not await compactor.compact(
+            agent, system=request.system, tools=request.tools
+        ):
             raise
-    return await _ask(agent, llm, make_request(), watch)
+    return await _ask(agent, llm, complete(), watch)
 
 
 async def _ask(
@@ -157,6 +168,24 @@ async def _ask(
     return reply
 
 
+def _check_arguments(
+    llm: LLMProvider | str,
+    tools: object,
+    messages: Sequence[Message] | None,
+    compactor: Compactor | None,
+) -> None:
+    """Refuse what is easily mixed up."""
+    if isinstance(llm, str):
+        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
+    if tools is not None and not isinstance(tools, ToolRegistry):
+        raise TypeError(f"tools belong in a ToolRegistry, not in a {type(tools).__name__}")
+    if messages is not None and compactor is not None:
+        raise TypeError("pass messages, or a compactor, which prepares them")
+    for message in messages or ():
+        if not isinstance(message, Message):
+            raise TypeError(f"{message!r} is not a message: write Message.user(…)")
+
+
 def _definitions(
     tools: ToolRegistry | None, answer_tool: ToolDefinition | None
 ) -> tuple[ToolDefinition, ...]:
@@ -169,13 +198,6 @@ def _definitions(
             hint="give it another name",
         )
     return (*listed, answer_tool)
-
-
-def _check_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    for message in messages:
-        if not isinstance(message, Message):
-            raise TypeError(f"{message!r} is not a message: write Message.user(…)")
-    return messages
 
 
 async def _relay(agent: AgentInternals, stream: ModelStream, model: str) -> None:

@@ -4,23 +4,21 @@ That is its model (opened by name once for a runtime), its tools, and when a rep
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import UNSET, to_builtins
 
-from greenroom.agents.caller import calling, under_caller
+from greenroom.agents.caller import calling
+from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
 from greenroom.agents.guards import GuardedStream, Guards, note_unseen, rejected
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
-from greenroom.agents.resilient_tool import find_original
-from greenroom.agents.run_context import RunContext, check_deps
+from greenroom.agents.run_context import RunContext
 from greenroom.core import (
     RUNTIME,
-    AgentContext,
     ContentBlock,
     ConversationInput,
     GuardError,
@@ -46,17 +44,12 @@ from greenroom.llm import (
     output_ways,
 )
 from greenroom.memory import Compactor, remind
-from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentInternals
-from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
-
-if TYPE_CHECKING:
-    from greenroom.agents.agent import Agent
 
 T = TypeVar("T")
 
 
-# ---- Models by name, opened once for all agents of a runtime, and closed with it.
+# -- models by name, opened once for all agents of a runtime, and closed with it --------------------
 
 
 class _Models:
@@ -91,7 +84,7 @@ def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
     return models.find(llm)
 
 
-# ---- The answer of an `Agent`: when a reply is one, and the value that it gives.
+# -- the answer: when a reply is one, and the value that it gives -----------------------------------
 
 _NOT_RUN = "This call was not run: the answer was given."
 
@@ -192,79 +185,7 @@ class TypedAnswer(Generic[T]):
         return value, Message.user(blocks) if blocks else None
 
 
-# ---- The toolbox: the tools of an `Agent`, and which of them run by consent of the program that passed them.
-
-_BUILTIN = "greenroom.tools.builtin."
-_READING = ("Read", "Grep", "Glob")
-"""The built-in tools that look at the workspace, and change nothing."""
-
-
-@dataclass(frozen=True)
-class Toolbox:
-    """Tools, and what may be done with them where no rule says more.
-
-    Attributes:
-        registry: the tools, by name.
-        consents: the names of the functions among them. A program that passes a function says by that
-            that it may be called; one that passes someone else's tool does not.
-        policy: allows these functions, and to read; every other call is asked about.
-    """
-
-    registry: ToolRegistry
-    consents: frozenset[str]
-    policy: PermissionManager
-
-    @classmethod
-    def of(cls, things: Iterable[object]) -> "Toolbox":
-        """Make one of functions and tools.
-
-        Raises:
-            ToolError: one of them can't be a tool, or two have one name.
-        """
-        tools = [as_tool(thing) for thing in things]
-        registry = ToolRegistry(tools)
-        consents = frozenset(
-            tool.name for tool in tools if isinstance(find_original(tool), FunctionTool)
-        )
-        foreign = {tool.name for tool in tools if not _is_builtin(tool)}
-        reading = [name for name in _READING if name not in foreign]
-        rules = [
-            PermissionRule.allow_tool(*names, id=id_, description=why)
-            for names, id_, why in (
-                (sorted(consents), "own functions", "the program has passed them"),
-                (reading, "reading", "they change nothing"),
-            )
-            if names
-        ]
-        return cls(registry, consents, PermissionManager(rules, read_only=False))
-
-    def permissions(
-        self, own: PermissionManager | None, context: AgentContext
-    ) -> PermissionManager:
-        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
-        return under_caller(own or self.policy, context, self.consents)
-
-
-def _is_builtin(tool: Tool) -> bool:
-    return type(find_original(tool)).__module__.startswith(_BUILTIN)
-
-
-def tool_name(thing: object) -> str:
-    """Return what a function or tool is called, for an error."""
-    name: object = getattr(thing, "name", None) or getattr(thing, "__name__", None)
-    return name if isinstance(name, str) else type(thing).__name__
-
-
-def check_tools(tools: Iterable[object], deps_type: object) -> None:
-    """Refuse a function that wants other `deps` than a run will give it.
-
-    Raises:
-        TypeError: it does; the message says what it wants.
-    """
-    for tool in map(find_original, tools):
-        if callable(tool):
-            check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
-
+# -- the speaker ------------------------------------------------------------------------------------
 
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
@@ -275,7 +196,7 @@ class Speaker(Generic[DepsT, OutputT]):
 
     def __init__(
         self,
-        agent: "Agent[DepsT, OutputT]",
+        agent: AgentConfiguration[DepsT, OutputT],
         handoffs: Sequence[Handoff],
         internals: AgentInternals,
         context: Callable[[], RunContext[DepsT]],

@@ -39,8 +39,7 @@ from greenroom.runtime import AgentInternals, Turn
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
 
-
-# ---- Progress: a turn in which the same call comes again and again, or no call can run, is ended.
+# -- progress: a turn in which the same call comes again and again, or no call can run, is ended ----
 
 _WARN_AT, _END_AT = 2, 5
 """So many times the same call with the same result, and no other between."""
@@ -107,6 +106,8 @@ class Progress:
             )
         self._seen_same, self._seen_failed = self._same, self._failed
 
+
+# -- the steps --------------------------------------------------------------------------------------
 
 DepsT = TypeVar("DepsT")
 

@@ -1,4 +1,4 @@
-"""The command line: what may stand on it, and what it means. It loads nothing but argparse.
+"""The command line: what it may contain, and what it means. It loads nothing but argparse.
 
 `command_parser` declares every command; `commands` says which function runs it. A command's options are
 a class of their own where it has more than a run.
@@ -209,21 +209,15 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     """
     parser = command_parser()
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    if values["prompt"] is None and values["output_format"] is not None:
-        parser.error("--output-format belongs to a headless run: add -p PROMPT")
-    if values["prompt"] is None and values["on_question"] is not None:
-        parser.error("--on-question belongs to a headless run: add -p PROMPT")
+    if values["prompt"] is None and {"output_format", "on_question"} & values.keys():
+        parser.error("--output-format and --on-question need a headless run: add -p PROMPT")
     if values["resume"] == "" and values["prompt"] is not None:
         parser.error("--resume needs an id with -p PROMPT, since a headless run asks nothing")
     if values["resume"] is not None and values["continue_last"]:
         parser.error("--resume and --continue exclude each other")
-    if values["sandbox"] == "off" and values["sandbox_network"] is not None:
-        parser.error("--sandbox-network belongs to a sandbox: add --sandbox workspace-write")
-    if values["sandbox"] == "off" and values["sandboxed"] == "allow":
-        parser.error("--sandboxed allow belongs to a sandbox: add --sandbox workspace-write")
-    values["output_format"] = values["output_format"] or "text"
-    values["on_question"] = values["on_question"] or "deny"
-    values["sandbox_network"] = values["sandbox_network"] or "none"
+    confines = "sandbox_network" in values or values.get("sandboxed") == "allow"
+    if confines and values["sandbox"] == "off":
+        parser.error("--sandbox-network and --sandboxed need a sandbox: add --sandbox MODE")
     values = {
         name: tuple(each) if isinstance(each, list) else each for name, each in values.items()
     }
@@ -231,7 +225,7 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
 
-# -- what may stand on it -----------------------------------------------------------------------
+# -- what it may contain ------------------------------------------------------------------------
 
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
@@ -338,9 +332,11 @@ def _add_group(
 def _add_run(parser: Parser) -> None:
     add = parser.add_argument
     add("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end")
-    add("--output-format", choices=get_args(OutputFormat), help="what -p prints (text)")
+    # An option that is not given is left out, so that one without its context can be refused.
+    choice = partial(parser.add_argument, default=argparse.SUPPRESS)
+    choice("--output-format", choices=get_args(OutputFormat), help="what -p prints (text)")
     question = "where -p would have to ask: deny, or end and leave the question open (deny)"
-    add("--on-question", choices=get_args(OnQuestion), help=question)
+    choice("--on-question", choices=get_args(OnQuestion), help=question)
     add("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:")
     resume = "continue this session; without ID, choose one"
     add("--resume", metavar="ID", nargs="?", const="", help=resume)
@@ -350,9 +346,9 @@ def _add_run(parser: Parser) -> None:
     confines = "what confines commands (off)"
     add("--sandbox", choices=get_args(SandboxChoice), default="off", help=confines)
     reached = "what commands reach in a sandbox (none)"
-    add("--sandbox-network", choices=get_args(Network), help=reached)
+    choice("--sandbox-network", choices=get_args(Network), help=reached)
     confined = "whether to ask about commands whose files and network a sandbox confines (ask)"
-    add("--sandboxed", choices=get_args(Sandboxed), default="ask", help=confined)
+    choice("--sandboxed", choices=get_args(Sandboxed), help=confined)
     remembered = "remember over sessions what is learned about this folder"
     add("--memory", action="store_true", help=remembered)
     add("--max-steps", metavar="N", type=_positive, default=100, help="model calls a turn (100)")

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -99,28 +99,27 @@ def open_dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBas
     `dump.txt` beside the user's sessions; each dump replaces the one before it.
     """
     if options.log:
-        return _ToLog()
+        return _Writer(partial(logger.info, "%s"))
     if owns_terminal and sys.stderr.isatty():
-        return _ToFile(sessions_folder().parent / "dump.txt")
+        return _Writer(partial(_write_private, sessions_folder().parent / "dump.txt"))
     return None
 
 
-class _ToLog(io.TextIOBase):
+class _Writer(io.TextIOBase):
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
     def write(self, text: str, /) -> int:
-        logger.info("%s", text)
+        self._write(text)
         return len(text)
 
 
-class _ToFile(io.TextIOBase):
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def write(self, text: str, /) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Its owner's alone, as the sessions are.
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            return file.write(text)
+def _write_private(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # For this user alone, as the sessions are.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 # -- the tree: served by a process, asked for by `greenroom tree` ---------------------------------

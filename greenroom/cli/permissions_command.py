@@ -42,11 +42,8 @@ from greenroom.shell import read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from greenroom.agents import ProjectText
     from greenroom.cli.arguments import PermissionsOptions
-    from greenroom.cli.painter import ColorScheme
 
 
 # -- explain: what would be decided about one call ------------------------------------------------
@@ -113,27 +110,14 @@ def _explanation_as_json(found: Explanation) -> dict[str, object]:
 async def _show_explanation(
     found: Explanation, options: "PermissionsOptions", page: OutputWriter
 ) -> None:
+    from rich.text import Text
+
     from greenroom.cli.painter import ColorScheme
     from greenroom.cli.permission_prompt import render_part
 
     scheme = ColorScheme()
-    lines = [_explanation_head(found, scheme), *(render_part(part, scheme) for part in found.parts)]
-    await page.show(*lines, *_explanation_remarks(found, options, scheme))
-
-
-def _explanation_head(found: Explanation, scheme: "ColorScheme") -> "Text":
-    from rich.text import Text
-
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
-    head = Text(str(found.decision), styles[found.decision])
-    return head.append(f": {visible(found.reason)}")
-
-
-def _explanation_remarks(
-    found: Explanation, options: "PermissionsOptions", scheme: "ColorScheme"
-) -> "list[Text]":
-    from rich.text import Text
-
+    head = Text(str(found.decision), styles[found.decision]).append(f": {visible(found.reason)}")
     lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
     if found.decision == "deny":
         lines.append(f"the model gets: {found.message}")
@@ -144,7 +128,8 @@ def _explanation_remarks(
         if found.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
     lines.append(f"digest: {found.digest}")
-    return [Text(f"  {visible(line)}", scheme.note) for line in lines]
+    remarks = [Text(f"  {visible(line)}", scheme.note) for line in lines]
+    await page.show(head, *(render_part(part, scheme) for part in found.parts), *remarks)
 
 
 # -- list: the rules of a run, in the order in which they are asked -------------------------------
@@ -275,33 +260,26 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
 
 
 async def _show_decisions(rows: list[_Decision], root: AgentSession, page: OutputWriter) -> None:
+    from rich.text import Text
+
     from greenroom.cli.painter import ColorScheme
     from greenroom.cli.permission_prompt import render_part
 
     scheme = ColorScheme()
     for row in rows:
-        parts = [render_part(part, scheme) for part in row.record.parts]
-        await page.show(
-            _decision_head(row, root, scheme), *parts, *_decision_remarks(row.record, scheme)
-        )
+        record = row.record
+        style = scheme.added if record.decision == "allow" else scheme.error
+        head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
+        head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
+        head.append(f"  {visible(record.tool_name)}  by {visible(record.by)}")
+        if row.session.session_id != root.session_id:
+            head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
+        parts = [render_part(part, scheme) for part in record.parts]
+        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe(record)]
+        await page.show(head, *parts, *remarks)
 
 
-def _decision_head(row: _Decision, root: AgentSession, scheme: "ColorScheme") -> "Text":
-    from rich.text import Text
-
-    record = row.record
-    style = scheme.added if record.decision == "allow" else scheme.error
-    head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
-    head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
-    head.append(f"  {visible(record.tool_name)}  by {visible(record.by)}")
-    if row.session.session_id != root.session_id:
-        head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
-    return head
-
-
-def _decision_remarks(record: PermissionRecord, scheme: "ColorScheme") -> "list[Text]":
-    from rich.text import Text
-
+def _describe(record: PermissionRecord) -> list[str]:
     lines = [f"{record.left_out} more parts"] if record.left_out else []
     lines += ["the input was changed by the person"] if record.edited else []
     lines += [f"said: {one_line(record.message)}"] if record.message else []
@@ -309,7 +287,7 @@ def _decision_remarks(record: PermissionRecord, scheme: "ColorScheme") -> "list[
         lines.append(f"remembered ({record.remember}): {one_line(', '.join(record.rules))}")
     lines += [f"sandbox: {record.sandbox}"] if record.sandbox else []
     lines += [f"mode {record.mode}"] if record.mode != "default" else []
-    return [Text(f"  {visible(line)}", scheme.note) for line in lines]
+    return lines
 
 
 def _decision_as_json(row: _Decision) -> dict[str, object]:

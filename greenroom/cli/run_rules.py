@@ -1,7 +1,7 @@
 """The permission rules of a run: built in, the user's, the project's, the command line's."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -77,8 +77,7 @@ def load_rules(
     project = _read(path, "project", faults)
     usable = project if _is_trusted(path, faults) else tighten(project)
     rules = [
-        _read_inside(),
-        *_read_skills(),
+        *_built_in(),
         *_read(user_rules_path(), "user", faults),
         *usable,
         *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
@@ -124,29 +123,22 @@ def is_foreign(path: Path) -> bool:
         return True
 
 
-def _read_inside() -> PermissionRule:
+def _built_in() -> Iterator[PermissionRule]:
+    yield _allow_reading("**", "read-workspace", "reading inside the workspace")
+    folder = user_rules_path().with_name("skills")
+    # A name with signs of patterns would be about other folders.
+    if folder.is_dir() and not _WILD.search(str(folder)):
+        yield _allow_reading(f"{folder}/**", "read-skills", "reading the user's own skills")
+
+
+def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
     return PermissionRule(
         decision=RuleDecision.ALLOW,
-        matcher=RuleMatcher(category=("read",), path=("**",)),
-        id="read-workspace",
-        description="reading inside the workspace",
+        matcher=RuleMatcher(category=("read",), path=(path,)),
+        id=name,
+        description=description,
         source="built in",
     )
-
-
-def _read_skills() -> list[PermissionRule]:
-    folder = user_rules_path().with_name("skills")
-    if not folder.is_dir() or _WILD.search(str(folder)):  # a pattern would be about other folders
-        return []
-    return [
-        PermissionRule(
-            decision=RuleDecision.ALLOW,
-            matcher=RuleMatcher(category=("read",), path=(f"{folder}/**",)),
-            id="read-skills",
-            description="reading the user's own skills",
-            source="built in",
-        )
-    ]
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:

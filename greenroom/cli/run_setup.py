@@ -5,8 +5,8 @@ Each part may leave notes for the user, such as what differs from the last run o
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -80,20 +80,16 @@ class RunSetup:
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
 
-def open_setup(
+@asynccontextmanager
+async def open_setup(
     options: "Options", env: Mapping[str, str] = os.environ
-) -> AbstractAsyncContextManager[RunSetup]:
+) -> "AsyncIterator[RunSetup]":
     """Open the parts of a run in the working directory; the model is closed with the block.
 
     Raises:
         ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
         SessionError: the session to continue is unknown or can't be read.
     """
-    return _open(options, env)
-
-
-@asynccontextmanager
-async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[RunSetup]":
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         load_rules,
@@ -107,6 +103,8 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     store = open_store(options)
     session = await _open_session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(read_instructions, workspace)
+    if options.memory:
+        instructions = _add_memory(instructions, workspace)
     notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))
@@ -119,12 +117,6 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
     notes += [*about_model, *await _describe_gaps(sandbox)]
     # A person who has left the terminal may answer when they are back.
     tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
-    texts = [instructions.text]
-    if options.memory:
-        from greenroom.cli.memory_command import MEMORY_TEXT, tools_of_memory
-
-        tools += tools_of_memory(workspace)
-        texts.append(MEMORY_TEXT)
     try:
         yield RunSetup(
             workspace=workspace,
@@ -135,7 +127,7 @@ async def _open(options: "Options", env: Mapping[str, str]) -> "AsyncIterator[Ru
             permissions=rules.manager,
             max_steps=options.max_steps,
             currency=settings.currency,
-            instructions="\n\n".join(filter(None, texts)),
+            instructions=instructions.text,
             notes=tuple(notes),
             warnings=rules.warnings,
         )
@@ -286,3 +278,12 @@ def read_instructions(workspace: Path) -> Instructions:
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *skills.faults),
     )
+
+
+def _add_memory(instructions: Instructions, workspace: Path) -> Instructions:
+    """Add the tools of the folder's memory, and when to use them."""
+    from greenroom.cli.memory_command import MEMORY_TEXT, tools_of_memory
+
+    text = "\n\n".join(filter(None, (instructions.text, MEMORY_TEXT)))
+    tools = (*instructions.tools, *tools_of_memory(workspace))
+    return replace(instructions, text=text, tools=tools)

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,33 +50,18 @@ async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
         await page.text(f"  note: {gap}")
 
 
-@dataclass(frozen=True)
-class _Restored:
-    """What became of the files: the plan, and what was done of it."""
+def _find_unrestored(plan: "RestorePlan", report: "RestoreReport") -> dict[str, str]:
+    """Return each file that tools changed and that is not as it was, and why."""
+    return {file.path: file.reason for file in plan.files if file.reason} | dict(report.failed)
 
-    plan: "RestorePlan"
-    report: "RestoreReport"
 
-    @property
-    def not_restored(self) -> dict[str, str]:
-        """Each file that tools changed and that is not as it was, and why."""
-        left = {file.path: file.reason for file in self.plan.files if file.reason}
-        return left | dict(self.report.failed)
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "restored": self.report.restored,
-            "not_restored": self.not_restored,
-            "notes": self.plan.gaps,
-        }
-
-    async def show(self, page: OutputWriter) -> None:
-        await page.text(f"{quantity(len(self.report.restored), 'file')} restored.")
-        labels = {file.path: file.label for file in self.plan.files}
-        for path, why in self.not_restored.items():
-            await page.text(f"not restored: {labels[path]}: {why}")
-        for gap in self.plan.gaps:
-            await page.text(f"note: {gap}")
+async def _print_restored(plan: "RestorePlan", report: "RestoreReport", page: OutputWriter) -> None:
+    await page.text(f"{quantity(len(report.restored), 'file')} restored.")
+    labels = {file.path: file.label for file in plan.files}
+    for path, why in _find_unrestored(plan, report).items():
+        await page.text(f"not restored: {labels[path]}: {why}")
+    for gap in plan.gaps:
+        await page.text(f"note: {gap}")
 
 
 async def fork_session(options: "SessionsOptions") -> int:
@@ -118,19 +102,26 @@ async def rewind_session(options: "SessionsOptions") -> int:
         return 1
     if options.to != count:
         await session.rewind(options.to)
-    restored = _Restored(plan, await plan.apply()) if plan else None
+    report = await plan.apply() if plan else None
     out = OutputWriter()
     if options.json:
         left = len(session.history)  # one more than asked for where a call needed a result
-        done = {"session_id": session.session_id, "messages": left, "taken_back": taken_back}
-        await out.line(serde.encode(done | (restored.as_json() if restored else {})))
+        done: dict[str, object] = {
+            "session_id": session.session_id,
+            "messages": left,
+            "taken_back": taken_back,
+        }
+        if plan and report:
+            unrestored = _find_unrestored(plan, report)
+            done |= {"restored": report.restored, "not_restored": unrestored, "notes": plan.gaps}
+        await out.line(serde.encode(done))
     else:
         await out.text(
             f"{quantity(taken_back, 'message')} taken back; they stay in the session's file."
         )
-        if restored:
-            await restored.show(out)
-    return 1 if restored and restored.report.failed else 0
+        if plan and report:
+            await _print_restored(plan, report, out)
+    return 1 if report and report.failed else 0
 
 
 async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":

@@ -1,13 +1,13 @@
 """Durable and atomic files, and locks on folders: synchronous, without trio, usable alone.
 
-`durable` has the system calls on which durability rests: appending, replacing and removing so that what
-has returned survives a crash and a loss of power. `folder_lock` gives a folder one writer among all
-processes, which the kernel takes away when that one dies. `real_file` reads and replaces files by their real
-paths, through no link. Every function blocks: call it in a thread.
+`durable` has the system calls on which durability rests: appending, replacing and removing so that what has
+returned survives a crash and a loss of power; and a lock that gives a folder one writer among all processes,
+which the kernel takes away when that one dies. `real_file` reads and replaces files by their real paths,
+through no link. Every function blocks: call it in a thread.
 """
 
-from greenroom.fs import durable as durable, folder_lock as folder_lock
-from greenroom.fs.folder_lock import (
+from greenroom.fs import durable as durable
+from greenroom.fs.durable import (
     HeldError as HeldError,
     check_held as check_held,
     is_alive as is_alive,

@@ -1,19 +1,27 @@
-"""The few system calls on which durability rests; every function here blocks.
+"""The few system calls on which durability and the one writer rest; every function here blocks.
 
-Written so that what has returned survives a crash of the process and a loss of power, as far as the
-disk honours a flush: data is synced before it is acknowledged, and so is every folder in which a
-name appeared or changed. No file is opened through a link, which may lead to somebody else's.
+**Durability.** What has returned survives a crash of the process and a loss of power, as far as the disk
+honours a flush: data is synced before it is acknowledged, and so is every folder in which a name appeared
+or changed. No file is opened through a link, which may lead to somebody else's.
+
+**One writer.** A folder has a lock file, held with `flock`. The kernel drops the lock when its holder dies,
+however it dies, so a lock can't go stale; the file's content (the holder's process id) is only for people.
+The file is removed on release, so a lock counts only if the file that it is on is still in the folder. On
+network file systems `flock` may not hold between machines. A process that forks shares the lock with its
+child, and the kernel would keep it until both have ended. So a child lets go of what its parent holds, at
+once: what it still tries to write is refused. That works for forks that Python knows of, such as those of
+`multiprocessing`.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from greenroom.core import new_id
+from os import kill  # which is about processes, and no part of a simulated disk
 
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
 _MOST = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
@@ -72,7 +80,7 @@ def replace(path: str, data: bytes, *, beside: str = "") -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path) or ".")
 
 
 def rewrite(path: str, start: int, stop: int) -> None:
@@ -263,26 +271,26 @@ def _roll_back(fd: int, size: int) -> None:
         raise SyncError(*error.args) from error
 
 
-# -- A session's folder taken away: all of it at once, and nothing that lies outside of it.
+# -- A folder removed: all of it at once, and nothing outside of it
 
-_HIDDEN = ".deleted-"  # no session's id begins with a dot
+_HIDDEN = ".deleted-"
 
 
 def remove_folder(folder: str) -> None:
-    """Remove a session's folder; durable when it returns.
+    """Remove a folder; durable when it returns.
 
     The folder is renamed first, and what it holds goes only once that is on the disk: so a crash
-    leaves the session whole or gone. What a crash leaves of one that is gone bears a name that no
-    list shows, and is removed with the next session. Several may be removed at the same time.
+    leaves the folder whole or gone. What a crash leaves of one that is gone has a name that begins with
+    a dot, and is removed with the next one. Several may be removed at the same time.
 
     Raises:
-        SyncError: a flush failed; the session is whole or gone.
+        SyncError: a flush failed; the folder is whole or gone.
         OSError: it is whole; or it is gone, and the error names what of it can't be removed.
     """
     root, name = os.path.split(folder)
     # Listed before the sync: what is renamed after it may come back whole with a loss of power.
     left_over = [each for each in os.listdir(root) if _is_left(each)]
-    hidden = os.path.join(root, f"{_HIDDEN}{name}-{new_id('d')}")
+    hidden = os.path.join(root, f"{_HIDDEN}{name}-{secrets.token_hex(8)}")
     os.rename(folder, hidden)
     sync_folder(root)
     _remove_tree(hidden)
@@ -292,7 +300,7 @@ def remove_folder(folder: str) -> None:
 
 
 def _is_left(name: str) -> bool:
-    """Whether this is what a crash has left of a session that is gone."""
+    """Whether this is what a crash has left of a folder that is gone."""
     return name.startswith(_HIDDEN)
 
 
@@ -315,3 +323,157 @@ def _remove_tree(path: str) -> None:
                 os.rmdir(each)
             else:
                 os.unlink(each)
+
+
+# -- One writer to a folder
+
+_ATTEMPTS = 100
+
+_held: dict[int, int] = {}
+"""The descriptors of the locks that this process holds or tries to take, and the inode of each."""
+
+
+class HeldError(Exception):
+    """Somebody else holds the lock; `pid` says who, or is None where that can't be told."""
+
+    def __init__(self, pid: int | None) -> None:
+        """Keep the holder's process id."""
+        super().__init__(pid)
+        self.pid = pid
+
+
+def lock(folder: str) -> int:
+    """Lock a folder, making it where needed; return the file descriptor that holds the lock.
+
+    Raises:
+        HeldError: somebody else holds it.
+        OSError: the lock file can't be made.
+    """
+    for _ in range(_ATTEMPTS):
+        make_folder(os.path.dirname(folder))
+        # Not synced: only the first save makes the folder worth keeping.
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        fd = _try_lock(os.path.join(folder, "lock"))
+        if fd is not None:
+            return fd
+    raise HeldError(None)
+
+
+def check_held(fd: int, folder: str) -> None:
+    """See that the lock is still ours: that nobody removed its file, or put another in its place.
+
+    Raises:
+        HeldError: it is not, and who has it now where that is known.
+        OSError: the folder can't be looked into.
+    """
+    if not _is_ours(fd, folder):
+        raise HeldError(_successor(folder))
+
+
+def unlock(fd: int, folder: str) -> None:
+    """Remove the lock file if it is still ours, and let go of the lock even if that fails.
+
+    Raises:
+        OSError: the file can't be removed; the next holder will take it over.
+    """
+    try:
+        if _is_ours(fd, folder):
+            os.unlink(os.path.join(folder, "lock"))
+    finally:
+        _close(fd)
+
+
+def _let_go_in_child() -> None:
+    """Give up the share in the parent's locks that a fork has given to this process.
+
+    Each descriptor leads to nothing from then on, but its number stays taken: whoever closes it later
+    closes no other file.
+    """
+    for fd, inode in _held.items():
+        with contextlib.suppress(OSError):
+            if os.fstat(fd).st_ino == inode:
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                os.dup2(nothing, fd, inheritable=False)
+                os.close(nothing)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
+
+
+def _close(fd: int) -> None:
+    _held.pop(fd, None)
+    os.close(fd)
+
+
+def _try_lock(path: str) -> int | None:
+    """Lock this file, or return None where the last holder has just removed it."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        _held[fd] = os.fstat(fd).st_ino
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            with contextlib.suppress(OSError):  # the lock holds on a full disk too
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+            return fd
+    except BlockingIOError:
+        pid = _holder(fd)
+        _close(fd)
+        raise HeldError(pid) from None
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        _close(fd)
+        raise
+    _close(fd)
+    return None
+
+
+def _is_ours(fd: int, folder: str) -> bool:
+    """Whether the file that this descriptor locks stands in the folder."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
+    except FileNotFoundError:
+        return False
+
+
+def is_held(folder: str) -> bool:
+    """Whether the process that the lock file names is there: to try the lock would get in its way."""
+    pid = _successor(folder)
+    return pid is not None and is_alive(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this machine has such a process; whoever owns it."""
+    try:
+        kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or the file holds what is not a process id
+        return True
+    return True
+
+
+def _successor(folder: str) -> int | None:
+    try:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        fd = os.open(os.path.join(folder, "lock"), flags)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+
+
+def _holder(fd: int) -> int | None:
+    try:
+        text = os.pread(fd, 32, 0).strip()
+    except OSError:  # it is no file
+        return None
+    return int(text) if text.isdigit() else None

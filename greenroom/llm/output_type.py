@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 ANSWER_TOOL = "final_answer"
 """The name of the tool by which a model answers."""
@@ -48,7 +49,7 @@ _MAX_ERRORS = 10
 _MAX_ERROR = 400
 
 
-class OutputType(Generic[T]):
+class OutputType(Generic[T_co]):
     """A type that a model shall answer with.
 
     pydantic validates its models, dataclasses, typed dictionaries and plain types; msgspec its
@@ -70,7 +71,7 @@ class OutputType(Generic[T]):
 
     schema: OutputSchema
 
-    def __init__(self, type_: "TypeForm[T]") -> None:
+    def __init__(self, type_: "TypeForm[T_co]") -> None:
         """Make the schema of the type.
 
         Raises:
@@ -97,7 +98,7 @@ class OutputType(Generic[T]):
             dict(self.schema.schema),
         )
 
-    def validate(self, value: object) -> T:
+    def validate(self, value: object) -> T_co:
         """Make a value of the type of an object that fits `schema`.
 
         A null counts as left out where the field is optional and can't be null.
@@ -116,7 +117,7 @@ class OutputType(Generic[T]):
         except RecursionError:
             raise _misfit(["the answer is nested too deeply"]) from None
 
-    def read(self, reply: Message) -> T:
+    def read(self, reply: Message) -> T_co:
         """Make a value of the type of a reply: of its one call of `tool`, else of its text.
 
         The text is one JSON object, alone or with words around it, bare or in a fence.
@@ -141,7 +142,7 @@ class OutputType(Generic[T]):
         about.partial = reply
         return about
 
-    def _validate(self, value: object) -> T:
+    def _validate(self, value: object) -> T_co:
         if self._is_wrapped:
             if not isinstance(value, dict) or value.keys() != {_VALUE}:
                 raise _misfit([f"expected an object with the one field {_VALUE!r}"])

@@ -1,10 +1,10 @@
-"""May this agent do that? Rules, and the decision that follows from them; it neither asks a person nor runs anything.
+"""May this agent do that? Rules, and the decision that follows; nothing is asked or run here.
 
-A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a tool
-call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that hold for it in
-their order, `matching` says how far one is about a fact, `evaluator` makes a decision of it, and `modes`
-settles what no rule decides. `explanation` says why; `suggestions` are rules made of answers, and
-`rule_file` keeps rules on the disk. `manager` is what users hold.
+A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a
+tool call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that
+hold for it in their order, `matching` says how far one is about a fact, `evaluator` makes a
+decision of it, and `modes` settles what no rule decides. `explanation` says why; `suggestions` are
+rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what users hold.
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool

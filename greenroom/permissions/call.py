@@ -1,9 +1,10 @@
 """A tool call as the rules see it: its tool, its category, its facts, and what those touch.
 
-`read_call` makes facts of what the tool says that the call would do; a shell command is taken apart by
-`greenroom.shell`. What else rules want to know of a call is found here once and kept with it: the files and
-hosts that words of its commands name (`find_operands`), and what is protected of what it writes
-(`find_protected`). Which words a program takes as names can't be known, so an operand never allows anything.
+`read_call` makes facts of what the tool says that the call would do; a shell command is taken apart
+by `greenroom.shell`. What else rules want to know of a call is found here once and kept with it:
+the files and hosts that words of its commands name (`find_operands`), and what is protected of what
+it writes (`find_protected`). Which words a program takes as names can't be known, so an operand
+never allows anything.
 """
 
 import hashlib
@@ -180,7 +181,7 @@ class Call:
 
     @cached_property
     def digest(self) -> str:
-        """A SHA-256 of what would run: equal ones mean the same call with the same meaning on this disk.
+        """A SHA-256 of what would run: equal ones mean the same call, on this disk, too.
 
         What is meant follows from what is stated and from where the paths lead.
         """
@@ -226,7 +227,8 @@ def read_call(
 ) -> Call:
     """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error.
 
-    One that is nested too deeply is refused, since not even a prompt or a digest could be made of it.
+    One that is nested too deeply is refused, since not even a prompt or a digest could be made of
+    it.
     """
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
@@ -316,8 +318,8 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (Unknown(reason=reason),)
 
 
-# Files and hosts that the words of a command name: a rule that denies a file denies `cat` of it as well as
-# `Read`, and a word that is not known may be any name.
+# Files and hosts that the words of a command name: a rule that denies a file denies `cat` of it as
+# well as `Read`, and a word that is not known may be any name.
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
@@ -376,7 +378,7 @@ def _words(fact: Fact) -> Sequence[Word]:
 
 
 def _finds(fact: Command, place: Place) -> Iterator[Fact]:
-    """Look at the files that a program finds by itself: by a list of names, or by its own patterns."""
+    """Look at the files that a program finds by itself: by a list, or by its own patterns."""
     argv, name = fact.argv, basename(fact.argv[0].text)
     is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
     if is_list or any("~" in part.marks for part in fact.parts):
@@ -490,7 +492,7 @@ def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, 
 
 
 def _fitting(word: Word) -> Iterator[Segments]:
-    """Find the protected names that a hidden name with parts unknown may stand for, as `.g*` does."""
+    """Find the protected names that a hidden name, partly unknown, may stand for, as `.g*` does."""
     if not word.static:
         names = segments(word.shape.replace(UNKNOWN, "*").casefold())
         hidden = [name for name in names if name.startswith(".")]

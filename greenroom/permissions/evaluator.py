@@ -3,31 +3,34 @@
 How it works
 ============
 
-A **fact** is the smallest thing that a rule can judge: one program with its words, one file that is read or
-written, one host, one variable that is set, or `Unknown`, for what can't be told. A call is a list of facts
-(`greenroom.permissions.call`): `Read` of a file is one, `cd src && make > log` is three. None is left out
-because it is not understood.
+A **fact** is the smallest thing that a rule can judge: one program with its words, one file that is
+read or written, one host, one variable that is set, or `Unknown`, for what can't be told. A call is
+a list of facts (`greenroom.permissions.call`): `Read` of a file is one, `cd src && make > log` is
+three. None is left out because it is not understood.
 
-Each fact is judged by itself. The rules come in the order of their scopes (`greenroom.permissions.scopes`),
-and **the first rule that is about the fact decides**. When a rule is about a fact depends on what it says
-(`greenroom.permissions.matching`):
+Each fact is judged by itself. The rules come in the order of their scopes
+(`greenroom.permissions.scopes`), and **the first rule that is about the fact decides**. When a rule
+is about a fact depends on what it says (`greenroom.permissions.matching`):
 
-- An allowance is about a fact only if it names exactly that: the words are known, a path matches as it is
-  written and with links followed, and nothing in the words does more than the program's name says.
+- An allowance is about a fact only if it names exactly that: the words are known, a path matches as
+  it is written and with links followed, and nothing in the words does more than the program's name
+  says.
 - A denial or a question is about a fact in any spelling that may mean the same. Where it depends on
   what is not known, the match is MAYBE, and the fact is asked about: it is *in doubt*.
 
-Then the verdicts are combined: one denial denies the call, else one question asks, else it is allowed.
+Then the verdicts are combined: one denial denies the call, else one question asks, else it is
+allowed.
 
-Why nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts has the fact that
-it is a call of that tool; a list without verdicts is a question; and what is added later (operands, guards)
-can only make the decision stricter. Where any rule denies, a command with words that may run something else
-may hide just that: then not even an allowance of the whole tool covers it.
+Why nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts has the
+fact that it is a call of that tool; a list without verdicts is a question; and what is added later
+(operands, guards) can only make the decision stricter. Where any rule denies, a command with words
+that may run something else may hide just that: then not even an allowance of the whole tool covers
+it.
 
-Two kinds of facts only make a decision stricter. A **guard** is what a wrapper such as `sudo` runs, or what a
-part that is asked about anyway would run: denials and questions are looked for, and something else has to
-allow it. An **operand** is a file or a host that a word of a command may name; it is looked for only if
-some rule denies or asks about files or hosts.
+Two kinds of facts only make a decision stricter. A **guard** is what a wrapper such as `sudo` runs,
+or what a part that is asked about anyway would run: denials and questions are looked for, and
+something else has to allow it. An **operand** is a file or a host that a word of a command may
+name; it is looked for only if some rule denies or asks about files or hosts.
 """
 
 import re

@@ -1,6 +1,7 @@
 """What is told of a decision: why it was made, what exactly was judged, and what the call does.
 
-The last is what it does beyond the workspace and beyond itself, in words for the person who is asked.
+The last is what it does beyond the workspace and beyond itself, in words for the person who is
+asked.
 """
 
 import hashlib
@@ -70,9 +71,9 @@ class Explanation:
         rule: the rule that decided, or None.
         parts: the verdict on each part of the call.
         digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
-            states and what follows from it, such as the words of a command and resolved paths; where
-            a person is asked, over the files that commands name and the programs that they run as
-            well. If it differs when the call runs, what was approved is not what runs.
+            states and what follows from it, such as the words of a command and resolved paths;
+            where a person is asked, over the files that commands name and the programs that they
+            run as well. If it differs when the call runs, what was approved is not what runs.
         call: what was judged.
         remembers: the rules that an "always" would add, each for one part of the call; a part for
             which no narrow rule exists is asked about again. Empty if there is none at all.
@@ -100,7 +101,7 @@ class Explanation:
         return self.call.runs_commands
 
     def with_files(self) -> "Explanation":
-        """Let the digest cover the files of commands, as they are now; reads them: call it in a thread.
+        """Let the digest cover the files of commands as they are now; it reads them, in a thread.
 
         Where they are too many or too long to look at all of them, nothing is to be remembered.
         """

@@ -56,8 +56,8 @@ class _Binding(NamedTuple):
 class PermissionManager:
     """Rules, and the decision that follows from them for a call.
 
-    It neither asks a person nor runs anything; all that it looks at on the disk is where symbolic links lead,
-    and which files a pattern stands for. A call that no rule is about is asked about.
+    It neither asks a person nor runs anything; all that it looks at on the disk is where symbolic
+    links lead, and which files a pattern stands for. A call that no rule is about is asked about.
 
     Example:
         >>> manager = PermissionManager([PermissionRule.allow_tool("Read")])
@@ -76,7 +76,7 @@ class PermissionManager:
         sandboxed: Sandboxed = "ask",
         read_only: bool = True,
     ) -> None:
-        """Take rules; see `PermissionMode` for the modes, and `Sandboxed` for commands in a sandbox.
+        """Take rules; see `PermissionMode` for the modes, `Sandboxed` for commands in a sandbox.
 
         Args:
             rules: the rules.
@@ -307,11 +307,12 @@ class PermissionManager:
         context: AgentContext,
         consents: Iterable[str] = (),
     ) -> "PermissionManager":
-        """Make the manager of an agent that has this one, and that a call of another agent has started.
+        """Make the manager of an agent that has this one, and that another agent has called.
 
-        The effective decision is the stricter of this manager's and the caller's, as with `child`. Of
-        the tools in `consents`, the program has said itself that they may run: what the caller denies
-        or has a rule about holds for these as well, and where it has none, this manager decides.
+        The effective decision is the stricter of this manager's and the caller's, as with `child`.
+        Of the tools in `consents`, the program has said itself that they may run: what the caller
+        denies or has a rule about holds for these as well, and where it has none, this manager
+        decides.
 
         Args:
             caller: what holds for the agent that calls.

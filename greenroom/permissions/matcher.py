@@ -47,14 +47,16 @@ def split_words(text: str) -> tuple[str, ...]:
     """Split text into words, quotes removed; settings such as `CI=1` before them are words, too.
 
     Raises:
-        RuleFileError: no program at all, or something that is more than plain words: an operator, an
+        RuleFileError: no program at all, or something that is more than plain words: an operator,
+        an
             expansion, a redirection, a pattern.
 
     Example:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls # x`.
+    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls #
+    # x`.
     match parse(f"{text.strip()} {_LAST}").found:
         case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
             last.text == _LAST

@@ -1,8 +1,10 @@
 """How far a rule is about a fact: exactly for allowances, generously for denials and questions.
 
-`covers` is for an allowance: it has to name all of the fact. A command begins with exactly these words, a path
-matches in every way it can be understood, and what is protected has to be named. `touches` is for a denial or a
-question: every spelling counts, of a program, its options, a path, a host; MAYBE means that it depends on
+`covers` is for an allowance: it has to name all of the fact. A command begins with exactly these
+words, a path matches in every way it can be understood, and what is protected has to be named.
+`touches` is for a denial or a
+question: every spelling counts, of a program, its options, a path, a host; MAYBE means that it
+    depends on
 what is only known at run time.
 """
 
@@ -147,7 +149,7 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
 
 
 def _runs(fact: Command, prefix: tuple[str, ...]) -> Match:
-    """Tell whether a command of this prefix is run, or stands among the words of what may run it."""
+    """Tell whether a command of this prefix is run, or is among the words of what may run it."""
     match_ = resembles(fact.argv, prefix)
     if match_ or not fact.loose:
         return match_

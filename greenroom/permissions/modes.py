@@ -1,7 +1,8 @@
-"""What settles a call that no rule decides: the permission mode, the sandbox, and that it only reads.
+"""What settles a call that no rule decides: the mode, the sandbox, and that it only reads.
 
-The rules have spoken before (`greenroom.permissions.evaluator`). What they deny stays denied, in every mode.
-A part that no rule is about is open; it is settled by the first of these that has something to say:
+The rules have spoken before (`greenroom.permissions.evaluator`). What they deny stays denied, in
+every mode. A part that no rule is about is open; it is settled by the first of these that has
+something to say:
 
 - the tool needs no permission;
 - the part is a command that only reads, inside the workspace;
@@ -9,8 +10,9 @@ A part that no rule is about is open; it is settled by the first of these that h
 - the command runs in a sandbox that holds files and network, if that is enough for the user;
 - the modes accept-edits and bypass allow, the mode deny denies.
 
-Else it is asked about. A part is not open where a rule asks about it, or may deny it and it can't be told
-whether it does: then only the modes plan and deny settle it, and bypass where there is no such doubt.
+Else it is asked about. A part is not open where a rule asks about it, or may deny it and it can't
+be told whether it does: then only the modes plan and deny settle it, and bypass where there is no
+such doubt.
 """
 
 import os
@@ -49,12 +51,12 @@ PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "
 - accept-edits: tools of the category write may write in the workspace what is not protected.
 - plan: only tools that read are allowed, and commands that do.
 - deny: what would be asked is denied.
-- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and before
-  Greenroom's own rules are written, it is asked nevertheless.
+- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and
+  before Greenroom's own rules are written, it is asked nevertheless.
 """
 
 Sandboxed: TypeAlias = Literal["ask", "allow"]
-"""How open questions about a command are settled that runs in a sandbox which holds files and network.
+"""How open questions are settled about a command whose sandbox holds files and network.
 
 - ask: as those about others.
 - allow: it needs no question, except where it names what is protected, or where it can't be told
@@ -144,7 +146,7 @@ def _settle(
 
 
 def _is_confined(call: Call) -> bool:
-    """Tell whether all that the call does are commands, in a sandbox that was found to hold them."""
+    """Tell whether all that the call does are commands, in a sandbox that surely holds them."""
     is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
     confined = call.sandbox.enforced if call.sandbox else {}
     is_whole = "files" in confined and "network" in confined
@@ -166,9 +168,10 @@ _DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
 def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """Tell whether a command needs no rule.
 
-    It needs none if the program only reads, whatever it is given, and each word that may name a file
-    is known and leads, as it is written and with links followed, into the workspace. Where it is
-    `careful`, since a rule is about files, it also needs one if it reads what it finds in folders.
+    It needs none if the program only reads, whatever it is given, and each word that may name a
+    file is known and leads, as it is written and with links followed, into the workspace. Where it
+    is `careful`, since a rule is about files, it also needs one if it reads what it finds in
+    folders.
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
@@ -184,14 +187,14 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
 
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
-    """Tell whether a program reads files that it finds in folders, or in the past of a repository."""
+    """Tell whether a program reads files that it finds in folders, or in a repository's past."""
     usage = read_usage(argv)
     is_deep = any(_DEEP.match(part.option) for part in usage.parts)
     return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether a program of this name may be one of the workspace, where programs are looked for.
+    """Tell whether a program of this name may be one of the workspace, found by the search path.
 
     The shims of version managers count as well: files of a project say what they run.
     """
@@ -229,7 +232,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
 
 
 def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
-    """Find where git runs, by the options before its verb; None if it may do more than read there."""
+    """Find where git runs, by the options before its verb; None if it may do more than read."""
     words = [word for word in words if word.text not in _GIT_HARMLESS]
     if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
         words, place = [], place.moved(words[1].text)
@@ -240,7 +243,7 @@ def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
 
 
 def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
-    """Find the operand that is a pattern; 0 if an option gives it, or if it may be something else."""
+    """Find the operand that is a pattern; 0 if an option gives it, or it may be another."""
     if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
         return 0
     at = next((part.at for part in seen if not part.option), 0)
@@ -268,17 +271,17 @@ def _is_inside(word: Word, place: Place, call: Call) -> bool:
 # Whether git, asked to read, runs what a repository around a folder names in its own files.
 #
 # What the user's own configuration names is the user's; what the repository's does may come from
-# the author of the project. A key that is not known to be harmless counts as naming a program, and so
-# does what can't be read.
+# the author of the project. A key that is not known to be harmless counts as naming a program, and
+# so does what can't be read.
 
 MAX_CACHED = 64
 MAX_CONFIG = 1 << 20
 MAX_INDEX = 1 << 26
 
 _SECTIONS = """
-    advice alias author blame branch checkout color column commit core credential diff extensions fetch gc
-    help http i18n index init lfs log maintenance merge pack pull push rebase remote rerere stash
-    status submodule tag transfer url user
+    advice alias author blame branch checkout color column commit core credential diff extensions
+    fetch gc help http i18n index init lfs log maintenance merge pack pull push rebase remote rerere
+    stash status submodule tag transfer url user
 """
 _PROGRAMS = """
     alternaterefscommand askpass attributesfile clean cmd command driver editor external fsmonitor

@@ -1,10 +1,11 @@
 """Patterns of rules: for paths, for hosts, and regular expressions for the words of commands.
 
-Each matches in two ways: exactly, for an allowance, and generously, for a denial, which has to hit whatever
-some reader could take for what it denies. None can be slowed down by the text that it is matched with.
+Each matches in two ways: exactly, for an allowance, and generously, for a denial, which has to hit
+whatever some reader could take for what it denies. None can be slowed down by the text that it is
+matched with.
 
-A pattern for paths has `*` within a name, `**` over any depth, `{a,b}` for either, and one of three anchors: the
-workspace, `/` or `~/`.
+A pattern for paths has `*` within a name, `**` over any depth, `{a,b}` for either, and one of three
+anchors: the workspace, `/` or `~/`.
 """
 
 import ipaddress
@@ -117,7 +118,7 @@ class PathPattern:
         return _begin(folded, segments(fold_path(path)), start, folder=True)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a pattern of the shell's, absolute, may stand for a path that this one touches."""
+        """Tell whether a pattern of the shell, absolute, may stand for a path that this touches."""
         return self._meets(path, anchors, _meet)
 
     def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
@@ -272,7 +273,8 @@ class HostPattern:
         """Read a pattern.
 
         Raises:
-            RuleFileError: it is not the name of a host, or has a star elsewhere than at its beginning.
+            RuleFileError: it is not the name of a host, or has a star elsewhere than at its
+            beginning.
         """
         lowered = text.lower()
         name = lowered.removeprefix("*.")
@@ -295,7 +297,7 @@ class HostPattern:
 
 
 def _crude(url: str) -> set[str]:
-    """Take the host as careless clients would: the scheme or the slashes missing, user-info dropped.
+    """Take the host as careless clients would: no scheme, no slashes, user-info dropped.
 
     Some take a backslash for a slash, and others for part of the user-info.
     """
@@ -334,10 +336,10 @@ def _shorten(name: str) -> str:
 
 # Regular expressions of rules, matched by Python's `re` in a time that no text can stretch.
 #
-# `re` tries one way of matching after the other, so an expression is weighed when it is read: in how
-# many ways may it try a text of n characters? Each repeat without an end multiplies them by n, as does
-# a search, and each choice by what there is to choose from. That says how long a text may be, and an
-# expression that is too heavy is refused.
+# `re` tries one way of matching after the other, so an expression is weighed when it is read: in
+# how many ways may it try a text of n characters? Each repeat without an end multiplies them by n,
+# as does a search, and each choice by what there is to choose from. That says how long a text may
+# be, and an expression that is too heavy is refused.
 
 MAX_EXPRESSION = 512  # of an expression
 MAX_TEXT = 4096

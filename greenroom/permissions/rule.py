@@ -76,17 +76,19 @@ class PermissionRule:
         priority: within a scope, a higher one is asked first.
         description: what it is for, in words.
         message: what the model is told when the rule denies.
-        final: it is asked before all others, whatever their scope (an operator's policy); of several
-            final ones the strictest comes first, whatever their scope and priority.
+        final: it is asked before all others, whatever their scope (an operator's policy); of
+            several final ones the strictest comes first, whatever their scope and priority.
         expires: from when on it matches nothing, or None.
         created_by: where it came from, such as "prompt".
         match: commands, paths or URLs that it must match, verified when the rule is added.
         not_match: those that it must not match.
-        source: where it comes from, such as the file that it was read from; it makes no other rule of it.
+        source: where it comes from, such as the file that it was read from; it makes no other rule
+            of it.
         tightens: its question stands before no denial, as of a project that is not trusted.
 
     Raises:
-        RuleFileError: a decision or scope that does not exist, a scope without its agent or session,
+        RuleFileError: a decision or scope that does not exist, a scope without its agent or
+        session,
             or an expiry without a time zone.
 
     Example:

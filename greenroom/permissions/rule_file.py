@@ -34,7 +34,8 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
     """Read a rule file.
 
     Raises:
-        RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON, or
+        RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON,
+        or
             holds a key twice, an unknown field or version, or a rule that can't be used. It names
             line, column and field; no rule of the file is used.
     """
@@ -210,9 +211,9 @@ def ask_about_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRul
 # Where remembered rules are kept, and which of a project's files the user has agreed to.
 #
 # A project's file comes with the project, from its author. What a rule file allows, and what a
-# text for the model asks for, counts only while it is, byte for byte, what this user has agreed to, or has written there through answers of their own;
-# any change takes the trust away. The record lies beside the user's own rules, out of the project's
-# reach.
+# text for the model asks for, counts only while it is, byte for byte, what this user has agreed to,
+# or has written there through answers of their own; any change takes the trust away. The record
+# lies beside the user's own rules, out of the project's reach.
 
 _FILE = "permissions.json"
 _MAX_PROJECTS = 1_000

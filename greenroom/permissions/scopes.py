@@ -1,13 +1,14 @@
 """Scopes: which rules hold for a call, and in which order they are asked.
 
-Which rules hold. A rule may name a session or an agent type; it holds for those alone. A subagent is bound
-by what is denied to it and to every agent above it, and by the questions; what is allowed to an agent
-above it counts only if that was passed on, at every step (`Audience`).
+Which rules hold. A rule may name a session or an agent type; it holds for those alone. A subagent
+is bound by what is denied to it and to every agent above it, and by the questions; what is allowed
+to an agent above it counts only if that was passed on, at every step (`Audience`).
 
-The order. Final rules come first, the strictest of them before all others. Then the scopes: user, session,
-agent, global; in each the higher priority first; at the same one deny, ask, allow. The first rule that is
-about a part of a call decides on that part (`greenroom.permissions.evaluator`), so a rule of an earlier
-scope overrides those of a later one, and within one priority a denial beats what is allowed.
+The order. Final rules come first, the strictest of them before all others. Then the scopes: user,
+session, agent, global; in each the higher priority first; at the same one deny, ask, allow. The
+first rule that is about a part of a call decides on that part (`greenroom.permissions.evaluator`),
+so a rule of an earlier scope overrides those of a later one, and within one priority a denial beats
+what is allowed.
 
 An index finds the few of many rules that may be about a part, without a change to their order.
 """
@@ -37,7 +38,7 @@ def order_of(rule: PermissionRule) -> tuple[bool, int, int, int]:
 
 
 class Audience(NamedTuple):
-    """The sessions and agent types whose rules hold for a call, as pairs such as ("agent", "coder").
+    """The sessions and agent types whose rules hold, as pairs such as ("agent", "coder").
 
     Attributes:
         granted: those of which allowances hold.

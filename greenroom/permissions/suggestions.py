@@ -252,7 +252,7 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
 
 
 def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
-    """Say what an "always" allows of a command, or a "never" forbids; None if nothing is narrow enough.
+    """Say what an "always" allows of a command, or a "never" forbids; None if it is too broad.
 
     Both name the variables that are set for the command. An allowance also names the files in the
     workspace that its output goes to; a denial is about the program and its verb, as of `git push`.
@@ -312,7 +312,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
 
 
 def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
-    """Say how many words, at most three, the longest row has that they begin with; 0 if none fits."""
+    """Return the length of the longest row that they begin with, at most three; 0 if none fits."""
     first = tuple(words[:3])
     if len(first) == 3 and (*first[:2], "*") in table and _VERB.fullmatch(first[2]):
         return 3

@@ -1,9 +1,11 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
-Outside, you hold an `agent_runtime` and a `handle` of each agent; inside, an agent holds its `internals`; both
-look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it lives and ends. Its parts:
+Outside, you hold an `agent_runtime` and a `handle` of each agent; inside, an agent holds its
+`internals`; both look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it lives
+and ends. Its parts:
 
-- `mailbox`: what it was sent; `turn`: from an input to the answer; `interruption`: how that is cut short.
+- `mailbox`: what it was sent; `turn`: from an input to the answer; `interruption`: how that is cut
+  short.
 - `output`: its chunks in a ring, and their readers; `approvals`: permission requests.
 - `subagents`: agents of its own, and what it hears of others; `fan_out`: one agent for each prompt.
 - `calls`: of models, tools and other agents; `budget`: what limits them.

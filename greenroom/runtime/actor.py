@@ -1,9 +1,9 @@
 """An agent as the runtime sees it: its identity, its state and its life.
 
-`Actor` owns the parts of an agent (mailbox, turns, output, approvals, budgets, clean-ups, subagents) and
-connects them; each of them says, in a protocol of its own, the little that it needs of the actor, and knows
-no more of it. The handle and the internals are the actor's two faces. `Kernel` is what all agents of one
-runtime share.
+`Actor` owns the parts of an agent (mailbox, turns, output, approvals, budgets, clean-ups,
+subagents) and connects them; each of them says, in a protocol of its own, the little that it needs
+of the actor, and knows no more of it. The handle and the internals are the actor's two faces.
+`Kernel` is what all agents of one runtime share.
 """
 
 import logging
@@ -242,7 +242,7 @@ class Actor:
             on_client_result=self.client_results.take,
         )
 
-    # -- identity -------------------------------------------------------------------------------
+    # -- identity ---------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> str:
@@ -289,7 +289,7 @@ class Actor:
         """Tell the runtime's instruments of something that this agent does."""
         self.kernel.instruments.notify(hook, self.context, *details)
 
-    # -- state ----------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
@@ -335,7 +335,7 @@ class Actor:
         """Whether it, or the present life of it, is cancelled."""
         return self.scope.cancel_called or self.life.scope.cancel_called
 
-    # -- what its parts need of it --------------------------------------------------------------
+    # -- what its parts need of it ----------------------------------------------------------------
 
     @property
     def open_turn(self) -> Interruption | None:
@@ -412,7 +412,7 @@ class Actor:
         """Cancel the subagents of a turn, and wait until they are gone."""
         await self.children.end(of_turn=turn)
 
-    # -- lives and the end ----------------------------------------------------------------------
+    # -- lives and the end ------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
@@ -492,7 +492,7 @@ class Actor:
             monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
 
 
-# -- all agents of a runtime --------------------------------------------------------------------
+# -- all agents of a runtime ----------------------------------------------------------------------
 
 _in_use: "WeakSet[AgentSession]" = WeakSet()
 """The sessions that agents of this process have: the lock can't tell two runtimes apart that were

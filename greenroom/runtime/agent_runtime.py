@@ -51,8 +51,8 @@ class AgentRuntime:
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
     exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The
-    block's own exception is raised as it was; only together with a KeyboardInterrupt or the like of an
-    agent it is in a group.
+    block's own exception is raised as it was; only together with a KeyboardInterrupt or the like of
+    an agent it is in a group.
 
     Args:
         store: where sessions live that have no store of their own; by default the folder
@@ -293,7 +293,7 @@ class AgentRuntime:
         for actor in roots:
             await actor.ended.wait()
 
-    # -- what goes on in it; nothing here waits or changes anything ---------------------------------
+    # -- what goes on in it; nothing here waits or changes anything -------------------------------
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
         """Return what every agent is doing right now, as values; `print` draws them as a tree.

@@ -3,16 +3,17 @@
 Theory of operation
 ===================
 
-A request is open from the step in which it is published until the one in which `decided` is set. Its answer
-finds it by its id, so it can't be taken by a task that waits for another, and the answer to one question can't
-decide a second one. The first of these decides it: a person's answer; the time-out; a shutdown of the agent
-or of one above it; the last reader that could answer leaves, or there was none (`_refuse_without_answerer`,
-by what the root was spawned with: wait, deny, or suspend the turn). A reader that answers for an agent answers for
-those below it.
+A request is open from the step in which it is published until the one in which `decided` is set.
+Its answer finds it by its id, so it can't be taken by a task that waits for another, and the answer
+to one question can't decide a second one. The first of these decides it: a person's answer; the
+time-out; a shutdown of the agent or of one above it; the last reader that could answer leaves, or
+there was none (`_refuse_without_answerer`, by what the root was spawned with: wait, deny, or
+suspend the turn). A reader that answers for an agent answers for those below it.
 
-However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then it says
-`cancelled`. What a crash of the process leaves is in the session (`OpenQuestion`): the next life asks again under
-the same id, and an answer that comes before that (`_ahead`) counts if it is bound to the same digest.
+However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then
+it says `cancelled`. What a crash of the process leaves is in the session (`OpenQuestion`): the next
+life asks again under the same id, and an answer that comes before that (`_ahead`) counts if it is
+bound to the same digest.
 """
 
 import logging

@@ -2,10 +2,11 @@
 
 The kernel knows that calls are made, counts and limits them, and never makes one.
 
-What is done around each method of a handle that waits is in one place, `Wait`: a wait that could never end
-is refused (for the agent that calls, and an `ask` that closes a circle of asks); while it lasts the tree
-shows it, and the tool call in which it is made gives its slots back, so that the work that it waits for can
-take them; and what a parent learns by it of its subagent's end does not come again as input.
+What is done around each method of a handle that waits is in one place, `Wait`: a wait that could
+never end is refused (for the agent that calls, and an `ask` that closes a circle of asks); while it
+lasts the tree shows it, and the tool call in which it is made gives its slots back, so that the
+work that it waits for can take them; and what a parent learns by it of its subagent's end does not
+come again as input.
 """
 
 from collections.abc import Awaitable, Callable
@@ -115,7 +116,7 @@ class _FurtherAttempts:
             self._budgets.begin_model_call()
 
 
-# -- the slot of a tool call: what `concurrency` counts, over the whole tree below a budget ----------
+# -- the slot of a tool call: what `concurrency` counts, over the whole tree below a budget -------
 
 T = TypeVar("T")
 
@@ -127,8 +128,8 @@ class ToolSlot:
 
     While the call waits for an agent, or for tools that it calls itself, its slots are free for the
     work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
-    with a single slot, and no call waits for a slot that a call above it has. What is being cancelled can't wait
-    for slots: the call then has them at once, beyond the limit if need be.
+    with a single slot, and no call waits for a slot that a call above it has. What is being
+    cancelled can't wait for slots: the call then has them at once, beyond the limit if need be.
     """
 
     def __init__(self, actor: Actor, tool_use_id: str) -> None:
@@ -288,8 +289,8 @@ def current_call(actor: Actor) -> str | None:
 async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
     """Run a function for a thread, such as that of a plain tool; it ends with the tool call.
 
-    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nothing cancels
-    what that waits for.
+    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nothing
+    cancels what that waits for.
 
     Raises:
         TurnError: the call has ended before the function has.
@@ -309,7 +310,7 @@ def call_is_over() -> bool:
     )
 
 
-# -- a tool call, from the moment a model has asked for it to its result -----------------------------
+# -- a tool call, from the moment a model has asked for it to its result --------------------------
 
 
 class ToolCallScope:
@@ -363,7 +364,7 @@ class ToolCallScope:
             self._actor.notify("after_tool_call", self.call, result, error)
 
 
-# -- who calls --------------------------------------------------------------------------------------
+# -- who calls ------------------------------------------------------------------------------------
 
 
 def current_actor() -> Actor | None:
@@ -391,7 +392,7 @@ def calling_history() -> tuple[Message, ...]:
     return () if actor is None else actor.session.history
 
 
-# -- waiting for another agent ----------------------------------------------------------------------
+# -- waiting for another agent --------------------------------------------------------------------
 
 
 class Wait:

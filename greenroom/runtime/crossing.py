@@ -18,8 +18,8 @@ class Crossing(Generic[T]):
     """Runs a function in trio's thread, and keeps what it gives or raises for its caller.
 
     What is begun is always ended, and `wake` called then: by the work itself, by its cancel, or by
-    `fail` where the loop that it runs in breaks. `begin` and `cancel` are for trio's thread; all else
-    may be called from any thread.
+    `fail` where the loop that it runs in breaks. `begin` and `cancel` are for trio's thread; all
+    else may be called from any thread.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ def _closed_error() -> RuntimeClosedError:
     )
 
 
-# -- waiting for trio's thread: in an asyncio event loop, or in a plain thread -----------------------
+# -- waiting for trio's thread: in an asyncio event loop, or in a plain thread --------------------
 
 
 class LoopWaiter:

@@ -197,7 +197,8 @@ async def try_ask(
 ) -> TurnResult:
     """Do what `AgentHandle.ask` does; an agent that ends without an answer has a result, too.
 
-    Where it crashes, ends, or opens no turn for this, the status is failed, with the reason in `error`.
+    Where it crashes, ends, or opens no turn for this, the status is failed, with the reason in
+    `error`.
 
     Raises:
         SelfWaitError: and others, as `ask` raises for what is wrong with the call.

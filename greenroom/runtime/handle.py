@@ -94,7 +94,7 @@ class AgentHandle:
             return None
         return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
 
-    # -- in -------------------------------------------------------------------------------------
+    # -- in ---------------------------------------------------------------------------------------
 
     async def send_input(
         self,
@@ -116,8 +116,8 @@ class AgentHandle:
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the sender can't be called so, or the id is of no use, or known already: it is
-                that of an input or of a message of the conversation.
+            ValueError: the sender can't be called so, or the id is of no use, or known already: it
+                is that of an input or of a message of the conversation.
         """
         return await self._send(self._input(content, sender, metadata, id))
 
@@ -137,8 +137,9 @@ class AgentHandle:
             sender: the program or agent that speaks.
             metadata: JSON facts for the agent's function.
             id: the input's id.
-            instead_of: where the mailbox has no room, which of the inputs in it may be withdrawn for
-                this one; the oldest is, `Receipt.replaced` says which. It is not to change anything.
+            instead_of: where the mailbox has no room, which of the inputs in it may be withdrawn
+                for this one; the oldest is, `Receipt.replaced` says which. It is not to change
+                anything.
 
         Raises:
             MailboxFullError: its mailbox has no room.
@@ -313,7 +314,7 @@ class AgentHandle:
         self._actor.check_loop("kill()")
         self._actor.kill()
 
-    # -- out ------------------------------------------------------------------------------------
+    # -- out --------------------------------------------------------------------------------------
 
     def subscribe(self, replay: Replay = "turn", answers: bool = False) -> Subscription:
         """Read the agent's chunks, as many readers as you like, each at its own pace.
@@ -358,8 +359,8 @@ class AgentHandle:
 
         Args:
             content: a text, or content blocks.
-            timeout: seconds until the turn that has taken this input is interrupted; the result then
-                has the status interrupted. An input that no turn has begun with is taken back.
+            timeout: seconds until the turn that has taken this input is interrupted; the result
+                then has the status interrupted. An input that no turn has begun with is taken back.
             sender: who speaks, as for `send_input`.
             metadata: JSON facts for the agent's function, as for `send_input`.
 
@@ -442,7 +443,7 @@ class AgentHandle:
             raise outcome.error
         return outcome
 
-    # -- a look at it, which changes nothing ---------------------------------------------------------
+    # -- a look at it, which changes nothing ------------------------------------------------------
 
     async def history(self) -> tuple[Message, ...]:
         """Return the conversation so far, as a copy: it does not change, and changing it does nothing."""
@@ -470,7 +471,8 @@ class AgentHandle:
     async def tree_usage(self) -> Usage:
         """Return the tokens of its model calls and those of all agents below it, past and present.
 
-        It begins at 0 with the spawn, also where a session goes on. A detached subagent is not below it.
+        It begins at 0 with the spawn, also where a session goes on. A detached subagent is not
+        below it.
         """
         await trio.lowlevel.checkpoint()
         return self._actor.output.tree_usage

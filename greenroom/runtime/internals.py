@@ -106,14 +106,14 @@ class AgentInternals:
         """The names of the agents from the root down to this one."""
         return self._actor.lineage
 
-    # -- input ----------------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------
 
     def inputs(self) -> Inputs:
         """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
-        Yields `UserInput`, `SubAgentResult` and `AgentExit`; and first of all, where nothing else waits
-        and the session was loaded with `keep_open`, a `Resume` with the calls that are open. Inputs that
-        are still queued at a shutdown are not delivered; the outcome lists them.
+        Yields `UserInput`, `SubAgentResult` and `AgentExit`; and first of all, where nothing else
+        waits and the session was loaded with `keep_open`, a `Resume` with the calls that are open.
+        Inputs that are still queued at a shutdown are not delivered; the outcome lists them.
         """
         return Inputs(self._actor.mailbox, self._actor.turns.await_input)
 
@@ -134,16 +134,16 @@ class AgentInternals:
         """
         return await self._actor.client_results.take(tool_use_id)
 
-    # -- turns ----------------------------------------------------------------------------------
+    # -- turns ------------------------------------------------------------------------------------
 
     def turn(self, message: ConversationInput, *, steer: bool = False, append: bool = True) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
 
-        Entering answers calls that are open as not run, and appends the message to the history; for a
-        `Resume` it does neither. Leaving, however it happens, answers every open tool call (but see
-        `Turn.suspend`), saves, sets the state and publishes `Done`. One of our typed errors ends the turn
-        (`Error`, `Done(failed)`) and is not raised further; any other exception is. A failed save is
-        such an error of the turn too.
+        Entering answers calls that are open as not run, and appends the message to the history; for
+        a `Resume` it does neither. Leaving, however it happens, answers every open tool call (but
+        see `Turn.suspend`), saves, sets the state and publishes `Done`. One of our typed errors
+        ends the turn (`Error`, `Done(failed)`) and is not raised further; any other exception is. A
+        failed save is such an error of the turn too.
 
         Args:
             message: the input that the turn answers, as `inputs()` or `receive()` gave it.
@@ -176,7 +176,7 @@ class AgentInternals:
         """
         return CleanupScope(self._actor.cleanups, grace)
 
-    # -- output ---------------------------------------------------------------------------------
+    # -- output -----------------------------------------------------------------------------------
 
     async def send(self, chunk: OutputChunk) -> None:
         """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks.
@@ -216,7 +216,7 @@ class AgentInternals:
             )
         self._actor.set_state(state)
 
-    # -- work, and what of it is counted --------------------------------------------------------------
+    # -- work, and what of it is counted ----------------------------------------------------------
 
     async def step(self) -> None:
         """Mark the boundary between two steps, before each model call.
@@ -298,7 +298,7 @@ class AgentInternals:
         )
         return BudgetScope(self._actor.budgets, budget)
 
-    # -- others ---------------------------------------------------------------------------------
+    # -- others -----------------------------------------------------------------------------------
 
     async def request_permission(
         self,
@@ -328,10 +328,10 @@ class AgentInternals:
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
         counts where the digest is the same.
 
-        Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's limit),
-        when the last reader that could answer leaves, at a shutdown, and at once where none answers
-        and the root was spawned with `unattended="deny"`; with "suspend" the turn ends instead, and
-        the question stays open.
+        Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's
+        limit), when the last reader that could answer leaves, at a shutdown, and at once where none
+        answers and the root was spawned with `unattended="deny"`; with "suspend" the turn ends
+        instead, and the question stays open.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
@@ -368,7 +368,7 @@ class AgentInternals:
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
 
-    # -- agents of its own ----------------------------------------------------------------------------
+    # -- agents of its own ------------------------------------------------------------------------
 
     @property
     def subagent_room(self) -> int:
@@ -487,9 +487,9 @@ def spawn_subagent(
 ) -> AgentHandle | None:
     """Start a subagent of the agent in whose task tree or tool call the caller is.
 
-    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor its
-    handle. The subagent is under the budgets of that agent, and ends with its turn, as one that the
-    agent has spawned itself. In the thread of a plain tool, write
+    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor
+    its handle. The subagent is under the budgets of that agent, and ends with its turn, as one that
+    the agent has spawned itself. In the thread of a plain tool, write
     `trio.from_thread.run_sync(spawn_subagent, session, fn)`. A task that a tool has started in a
     nursery of the application's is not part of the agent.
 

@@ -3,26 +3,28 @@
 Theory of operation
 ===================
 
-Any number of interrupts of one turn join in one `Interruption`. It knows the turn's cancel scope and two
-callables, and passes through these states, of which each is entered once:
+Any number of interrupts of one turn join in one `Interruption`. It knows the turn's cancel scope
+and two callables, and passes through these states, of which each is entered once:
 
     open ──order──▶ ordered ──a boundary, or mode "now"──▶ taking effect ──▶ over
       └───────────── the body ends by itself ─────────────────▲
 
-*Ordered* is an "after_step" that waits for the boundary between two steps. *Taking effect* cancels the
-scope, and from there time counts: the shortest grace of all orders is the deadline of every clean-up in the
-turn and in the subagents that it spawned. Where the body had completed by itself, only the end of the turn
-is waited for, and nothing is cut short. *Over* is set by the turn, after its last step.
+*Ordered* is an "after_step" that waits for the boundary between two steps. *Taking effect* cancels
+the scope, and from there time counts: the shortest grace of all orders is the deadline of every
+clean-up in the turn and in the subagents that it spawned. Where the body had completed by itself,
+only the end of the turn is waited for, and nothing is cut short. *Over* is set by the turn, after
+its last step.
 
-When `report` returns within its time, all of this is finished: the body and every task below it, the
-subagents of the turn, the pairing of open calls, the save, the state idle, and `Done`. A quarter of a second
-after the grace it returns in any case, and names in `abandoned` what was still alive. A cancel of the task that
-waits for the report changes nothing: the turn still ends.
+When `report` returns within its time, all of this is finished: the body and every task below it,
+the subagents of the turn (unless it had completed), the pairing of open calls, the save, the state
+idle, and `Done`. A quarter of a second after the grace it returns in any case, and names in
+`abandoned` what was still alive. A cancel of the task that waits for the report changes nothing:
+the turn still ends.
 
-Clean-up runs in a `CleanupScope`: shielded, so that the cancel that caused it can't abort it, and with a
-deadline, so that it can't hang. Its deadline only ever moves nearer: by the grace of an interrupt, by a kill
-(at once), by the clean-up around it (whose deadline its shield would keep out), and by those of the
-agents above.
+Clean-up runs in a `CleanupScope`: shielded, so that the cancel that caused it can't abort it, and
+with a deadline, so that it can't hang. Its deadline only ever moves nearer: by the grace of an
+interrupt, by a kill (at once), by the clean-up around it (whose deadline its shield would keep
+out), and by those of the agents above.
 """
 
 from collections import deque
@@ -104,7 +106,7 @@ class Interruption:
         """Whether it has ended the turn, or its body."""
         return self._settled.is_set()
 
-    # -- what others do to the turn -------------------------------------------------------------
+    # -- what others do to the turn ---------------------------------------------------------------
 
     def order(self, mode: InterruptMode, grace: float) -> None:
         """Ask the turn to end; joins an earlier interrupt, of which the shorter grace wins."""
@@ -132,7 +134,7 @@ class Interruption:
             repaired=self.repaired,
         )
 
-    # -- what happens in the turn ---------------------------------------------------------------
+    # -- what happens in the turn -----------------------------------------------------------------
 
     def at_boundary(self) -> None:
         """Two steps meet here: an interrupt that waited for this takes effect."""
@@ -184,7 +186,7 @@ class Interruption:
         self._settled.set()
 
 
-# -- clean-up that a cancel can't abort and that can't hang: shielded scopes with a deadline ---------
+# -- clean-up that a cancel can't abort and that can't hang: shielded scopes with a deadline ------
 
 enclosing: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", default=None)
 """The clean-up in which the code runs, or None outside of any."""

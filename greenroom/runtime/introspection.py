@@ -194,7 +194,7 @@ def _amount(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-# -- figures about a runtime, an agent, a supervisor and a reader, each as a frozen value ------------
+# -- figures about a runtime, an agent, a supervisor and a reader, each as a frozen value ---------
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,8 @@ class RuntimeStatistics:
         most_running: how many ran at once, at the most.
         spawned: agents started so far.
         ended: how many agents have ended, by the way in which they did.
-        blocked: how often one call held up the event loop for longer than the watchdog allows, since
-            the first of the runtimes that share the watchdog was opened.
+        blocked: how often one call held up the event loop for longer than the watchdog allows,
+            since the first of the runtimes that share the watchdog was opened.
         longest_block: seconds that the longest of these took, of those that are over.
     """
 
@@ -252,7 +252,7 @@ class AgentStatistics:
     budgets: tuple[Mapping[str, float], ...]
 
 
-# -- how the tree is taken: one walk over the agents that changes nothing and never waits ------------
+# -- how the tree is taken: one walk over the agents that changes nothing and never waits ---------
 
 
 def take_tree(registry: Registry, limit: int) -> RuntimeTree:
@@ -331,7 +331,7 @@ class _Walk:
         )
 
 
-# -- the dump: the tree and the stacks of all agents, for finding out why nothing happens ------------
+# -- the dump: the tree and the stacks of all agents, for finding out why nothing happens ---------
 
 _AGENTS = 1000  # agents in the tree
 _FRAMES = 30  # of one stack, its innermost ones

@@ -1,14 +1,29 @@
 """How an agent lives and ends: the one place that says so.
 
+Theory of operation
+===================
+
+    spawned ──the lock is taken──▶ living ──▶ parked ──the supervisor starts it──▶ living
+                                     └──▶ ended
+
 An agent has one life, or where a supervisor starts it again several: a life is one run of its
 function. The writer lock comes first; without it the function is never called. At the end of a
-life, in order: its subagents are gone, the history is paired and flushed. Between two lives the
-agent is parked, and keeps its lock, its mailbox and its readers. After the last one the lock is
-released, and the agent ends in one step, which nothing can interrupt.
+life, in order: the tasks that the function has started are gone, a turn that it left open is
+closed, its subagents are gone, the history is paired and flushed. Parked, it keeps its lock, its
+mailbox and its readers. After the last life the lock is released, and the agent ends in one step,
+which nothing can interrupt: outcome, registry, state, `Error`, `Exited`, what the parent hears, and
+`ended`.
 
 The function runs in a task of its own, below the agent's. Whatever it leaves behind there (an error
 of any kind, a cancel scope or a nursery that was entered and never left, a turn that is still open)
 is a value by the time the agent's own task, with the scopes that the runtime relies on, sees it.
+
+A cancel may fall into the wait for the lock, into the function, and into the wait while parked.
+What is cancelled while it cleans up (its tasks, its subagents, the last save) is done all the same,
+shielded. A crash of the function, and a store that refuses the lock or the last save, become
+`life.crash`, the first of them. Only a cancel from above and a KeyboardInterrupt go on, and the
+agent has ended by then. A crash of the process leaves the files as the last save left them, and the
+lock free.
 """
 
 import logging
@@ -70,7 +85,7 @@ async def run_agent(
             await _end(actor)
 
 
-# -- one life -----------------------------------------------------------------------------------
+# -- one life -------------------------------------------------------------------------------------
 
 
 async def _live(
@@ -184,7 +199,7 @@ async def _end_subagents(actor: Actor) -> None:
     actor.life.end_supervisions()
 
 
-# -- between two lives --------------------------------------------------------------------------
+# -- between two lives ----------------------------------------------------------------------------
 
 
 async def _lives_again(actor: Actor) -> bool:
@@ -239,7 +254,7 @@ async def _release(actor: Actor) -> None:
         log_error(logger, f"{actor}: the session could not be released", error)
 
 
-# -- the end ------------------------------------------------------------------------------------
+# -- the end --------------------------------------------------------------------------------------
 
 
 async def _end(actor: Actor) -> None:

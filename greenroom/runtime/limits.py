@@ -19,15 +19,16 @@ class RuntimeLimits:
     Attributes:
         mailbox: inputs that may wait; `send_input` then waits for room, its twin raises. Word
             of other agents always finds room: `subagents` and `monitors` bound it.
-        ring_chunks: output chunks that the ring keeps for late and slow readers; older ones are forgotten, and a
-            reader that still wanted them gets `Lagged`. A turn with 2,000 deltas fits.
+        ring_chunks: output chunks that the ring keeps for late and slow readers; older ones are
+            forgotten, and a reader that still wanted them gets `Lagged`. A turn with 2,000 deltas
+            fits.
         ring_bytes: the same bound in bytes, by an estimate of each chunk's size.
         subagents: subagents of one agent that are alive, or whose result it has not taken.
         monitors: agents that one agent monitors, or of whose end it has not taken word.
         pending: permission requests, and results of client-run tools, that one agent has at once.
         partial_text: characters of an unfinished reply that `partial_text()` can still give.
-        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents of
-            an agent that has returned.
+        flush_grace: seconds for a save at the end of a turn or of an agent, and for the subagents
+            of an agent that has returned.
         permission_timeout: seconds until an unanswered permission request counts as denied, or
             None to wait for as long as anyone may answer.
         watchdog: seconds that one call may hold up the event loop before the log names it; None for
@@ -69,7 +70,7 @@ class RuntimeLimits:
             )
 
 
-# -- a budget, and whose it is ----------------------------------------------------------------------
+# -- a budget, and whose it is --------------------------------------------------------------------
 
 
 class BudgetScope:
@@ -116,7 +117,7 @@ class BudgetScope:
         return absorbed
 
 
-# -- all that count for one agent: those it was spawned under, its own, those of open blocks ---------
+# -- all that count for one agent: those it was spawned under, its own, those of open blocks ------
 
 _TOKENS: tuple[Limit, ...] = ("tokens", "input_tokens", "output_tokens")
 _MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_TOKENS, "cost")
@@ -183,7 +184,7 @@ class Budgets:
             call.close()
         self.open_calls.clear()
 
-    # -- at the boundaries ----------------------------------------------------------------------
+    # -- at the boundaries ------------------------------------------------------------------------
 
     def begin_model_call(self) -> None:
         """Count a model call, or raise `BudgetExceededError`; nothing can come in between."""
@@ -256,7 +257,7 @@ class Budgets:
                 raise scope.exceeded(*limits)
 
 
-# -- the restarts of the last seconds: whether there may be one more, and which it is ----------------
+# -- the restarts of the last seconds: whether there may be one more, and which it is -------------
 
 
 class RestartWindow:

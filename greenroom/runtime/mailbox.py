@@ -5,27 +5,29 @@ Theory of operation
 
 There are four places where something waits, and they don't get into each other's way:
 
-1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others send;
-   what it hears of other agents (`put_result`) always finds room, since its senders are bounded elsewhere.
+1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others
+   send; what it hears of other agents (`put_result`) always finds room, since its senders are
+   bounded elsewhere.
 2. `_senders`: who waits for room, with its input, the longest first.
-3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so an
-   input that comes then is handed to one at once (`_handed`), and overtakes none.
-4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them, and
-   they take no input's place.
+3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so
+   an input that comes then is handed to one at once (`_handed`), and overtakes none.
+4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,
+   and they take no input's place.
 
-Moves happen in the step of the task that causes them, not of the one that waits. A free place takes in the
-input of the first sender before that sender runs; had it only been woken, another could come first. An
-input is handed to a waiting receiver before that one runs: from then on a shutdown can't take it away, and
-an interrupt is meant for its turn (`on_taken` says so to the turns in the same step).
+Moves happen in the step of the task that causes them, not of the one that waits. A free place takes
+in the input of the first sender before that sender runs; had it only been woken, another could come
+first. An input is handed to a waiting receiver before that one runs: from then on a shutdown can't
+take it away, and an interrupt is meant for its turn (`on_taken` says so to the turns in the same
+step).
 
-A full mailbox lets `put` wait, and refuses `put_nowait`, unless that names an input that may go for its own.
-`close` (the shutdown) refuses both, and wakes the senders with that refusal; what is queued stays unread,
-and `drain` hands it to the outcome.
+A full mailbox lets `put` wait, and refuses `put_nowait`, unless that names an input that may go for
+its own. `close` (the shutdown) refuses both, and wakes the senders with that refusal; what is
+queued stays unread, and `drain` hands it to the outcome.
 
-A cancel may fall into `put` while it waits for room (its input was never queued) and into `next_input` while
-the queue is empty (nothing was taken). Once an input is queued or handed over, no cancel takes it back. A
-crash of the agent leaves the queue as it is; what a life had taken and not begun is put back before all
-others (`put_back`).
+A cancel may fall into `put` while it waits for room (its input was never queued) and into
+`next_input` while the queue is empty (nothing was taken). Once an input is queued or handed over,
+no cancel takes it back. A crash of the agent leaves the queue as it is; what a life had taken and
+not begun is put back before all others (`put_back`).
 """
 
 from collections import deque
@@ -69,8 +71,8 @@ class Mailbox:
     ) -> None:
         """Start empty and open, with room for `limit` inputs.
 
-        `on_taken` is called for each input that is taken, with the task that takes it; `when_empty` may give one
-        where a task is about to wait.
+        `on_taken` is called for each input that is taken, with the task that takes it; `when_empty`
+        may give one where a task is about to wait.
         """
         self._limit = limit
         self._on_taken = on_taken
@@ -102,11 +104,12 @@ class Mailbox:
     ) -> tuple[bool, str]:
         """Hand an input to the waiting agent (then True), or queue it.
 
-        Where there is no room, the oldest input that waits and for which `instead_of` is true gives up
-        its place; senders who wait for room go on waiting.
+        Where there is no room, the oldest input that waits and for which `instead_of` is true gives
+        up its place; senders who wait for room go on waiting.
 
         Returns:
-            Whether it was handed over; and the id of the input that is gone for it, or an empty text.
+            Whether it was handed over; and the id of the input that is gone for it, or an empty
+            text.
 
         Raises:
             MailboxFullError: there is no room.
@@ -299,8 +302,8 @@ def user_input(
 ) -> UserInput:
     """Make an input of a text or of blocks.
 
-    What is not a block, or can't be stored, is refused here, at its source, and not in the agent that
-    would take it.
+    What is not a block, or can't be stored, is refused here, at its source, and not in the agent
+    that would take it.
 
     Raises:
         InvalidJSONError: it says where.
@@ -324,7 +327,7 @@ def as_message(message: ConversationInput) -> Message:
     return Message.user(message.content, id=message.id, sender=message.sender)
 
 
-# -- results of tools that the client runs: each goes to the task that waits for its call --------------------
+# -- results of tools that the client runs: each goes to the task that waits for its call ---------
 
 
 class ClientResults:

@@ -36,11 +36,12 @@ class Receipt:
     Attributes:
         input_id: the id that the turn's `TurnStart` and `Done` will carry.
         status: "delivered" where the agent was waiting for it: it has it, so an interrupt from now
-            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the open turn
-            takes it at its next step, or, should there be none, a turn of its own. Else
+            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the open
+            turn takes it at its next step, or, should there be none, a turn of its own. Else
             "queued": it waits for its turn, which no interrupt changes, and is in
             `Outcome.undelivered` should the agent end before.
-        replaced: the id of the input that was withdrawn for it (`instead_of`); empty where none was.
+        replaced: the id of the input that was withdrawn for it (`instead_of`); empty where none
+        was.
     """
 
     input_id: str
@@ -129,7 +130,7 @@ class SupervisorOutcome:
     restarts: int = 0
 
 
-# -- how the messages of a turn become its result ---------------------------------------------------
+# -- how the messages of a turn become its result -------------------------------------------------
 
 
 def messages_since(before: Sequence[Message], now: Sequence[Message]) -> Sequence[Message]:
@@ -149,7 +150,7 @@ def stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | Non
     return None if broke_off else last.stop_reason
 
 
-# -- which failures end a turn, which crash an agent, and how subscribers learn of them --------------
+# -- which failures end a turn, which crash an agent, and how subscribers learn of them -----------
 
 
 def is_typed(error: BaseException) -> bool:

@@ -3,20 +3,22 @@
 Theory of operation
 ===================
 
-There is one writer, the agent, and any number of readers, and the writer waits for none of them. Chunks are
-numbered from 0 over all lives of the agent. The ring keeps the newest ones, within a bound by count and one by
-bytes, and forgets the oldest; a reader is no more than the number of the chunk that it reads next. So a
-reader that never reads costs nothing, and one that falls behind gets `Lagged` once, with how many chunks are
-gone for it, and goes on at the oldest that is left. What may have been among them (the state, open requests,
-the text so far) can be asked of the handle.
+There is one writer, the agent, and any number of readers, and the writer waits for none of them.
+Chunks are numbered from 0 over all lives of the agent. The ring keeps the newest ones, within a
+bound by count and one by bytes, and forgets the oldest; a reader is no more than the number of the
+chunk that it reads next. So a reader that never reads costs nothing, and one that falls behind gets
+`Lagged` once, with how many chunks are gone for it, and goes on at the oldest that is left. What
+may have been among them (the state, open requests, the text so far) can be asked of the handle.
 
-A chunk goes through `Output.publish` in one step, without a checkpoint, so that a cancel can't fall in
-between: it is copied where a reader could change what the agent goes on with, counted, put into the ring,
-noted (open tools, text so far), and published by the parent, wrapped as `SubAgentOutput`, and so on up to
-the root. A tree of depth n stores it n times. Readers that wait are woken, and read when they run.
+A chunk goes through `Output.publish` in one step, without a checkpoint, so that a cancel can't fall
+in
+between: it is copied where a reader could change what the agent goes on with, counted, put into the
+ring, noted (open tools, text so far), and published by the parent, wrapped as `SubAgentOutput`, and
+so on up to the root. A tree of depth n stores it n times. Readers that wait are woken, and read
+when they run.
 
-After `Exited` the ring is closed: readers read what is left and end, and publishing raises. A crash leaves
-tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
+After `Exited` the ring is closed: readers read what is left and end, and publishing raises. A crash
+leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
 """
 
 from collections import deque
@@ -52,7 +54,7 @@ from greenroom.core import (
 )
 from greenroom.runtime.outcome import Receipt
 
-# -- the text so far of an open reply, for a reader that comes late ----------------------------------
+# -- the text so far of an open reply, for a reader that comes late -------------------------------
 
 
 class PartialText:
@@ -81,7 +83,7 @@ class PartialText:
         return "".join(self._parts)[-self._limit :]
 
 
-# -- the ring --------------------------------------------------------------------------------------
+# -- the ring -------------------------------------------------------------------------------------
 
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
 
@@ -278,7 +280,7 @@ class Output:
         return UsageReport(report.usage, self.usage, report.model)
 
 
-# -- its readers: a subscription, and the stream of one turn -----------------------------------------
+# -- its readers: a subscription, and the stream of one turn --------------------------------------
 
 Position: TypeAlias = tuple[int, int]
 """A place in an agent's output: the epoch, which a restart raises, and the sequence number, which

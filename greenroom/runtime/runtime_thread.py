@@ -43,16 +43,17 @@ class _Runnable(Protocol[P, T_co]):
 class RuntimeThread:
     """Runs an `AgentRuntime` in a thread of its own, and carries work to it and results back.
 
-    It opens with `async with` in asyncio, or with `with` in a plain thread; its methods may be called from
-    any thread, those that are awaited from any asyncio event loop. Handles belong to the thread: reach
-    their methods through `run`, `ask` and `iterate`.
+    It opens with `async with` in asyncio, or with `with` in a plain thread; its methods may be
+    called from any thread, those that are awaited from any asyncio event loop. Handles belong to
+    the thread: reach their methods through `run`, `ask` and `iterate`.
 
-    Errors come back as they were raised. Where the task that waits is cancelled, the work is cancelled,
-    and the wait ends when it has ended. Leaving the block shuts the runtime down as leaving that of an
-    `AgentRuntime` does: within five seconds of grace, or at once if it is left by an exception. If the
-    thread itself breaks, all that wait get a `RuntimeClosedError`, and the block raises what broke it. A
-    block that is never left ends with the interpreter, which waits ten seconds at the most. A process that
-    is forked has no such thread: what is called there raises a `RuntimeClosedError`.
+    Errors come back as they were raised. Where the task that waits is cancelled, the work is
+    cancelled, and the wait ends when it has ended. Leaving the block shuts the runtime down as
+    leaving that of an `AgentRuntime` does: within five seconds of grace, or at once if it is left
+    by an exception. If the thread itself breaks, all that wait get a `RuntimeClosedError`, and the
+    block raises what broke it. A block that is never left ends with the interpreter, which waits
+    ten seconds at the most. A process that is forked has no such thread: what is called there
+    raises a `RuntimeClosedError`.
 
     Args:
         runtime: the runtime to run, not opened yet; by default `AgentRuntime()`.
@@ -86,7 +87,7 @@ class RuntimeThread:
         self._scope = trio.CancelScope()
         self._closing = trio.Event()
 
-    # -- opening and closing --------------------------------------------------------------------
+    # -- opening and closing ----------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         waiter = LoopWaiter()
@@ -179,7 +180,7 @@ class RuntimeThread:
         self._close(abort=False)
         self._thread.join(_AT_EXIT)
 
-    # -- in trio's thread -----------------------------------------------------------------------
+    # -- in trio's thread -------------------------------------------------------------------------
 
     def _run_trio(self) -> None:
         try:
@@ -215,7 +216,7 @@ class RuntimeThread:
         for wake in watchers:
             wake()
 
-    # -- carrying work over ---------------------------------------------------------------------
+    # -- carrying work over -----------------------------------------------------------------------
 
     def begin(self, work: Callable[[], Awaitable[T] | T], wake: Callable[[], None]) -> Crossing[T]:
         """Begin work in the thread; `wake` is called when it is over. For what waits in other ways.
@@ -264,8 +265,8 @@ class RuntimeThread:
         """Run an agent in the thread, or call any function there; wait for it in asyncio.
 
         Args:
-            thing: an object with an async method `run`, which is called, and given this runtime if it
-                takes one; or a function, async or not, such as `handle.interrupt`.
+            thing: an object with an async method `run`, which is called, and given this runtime if
+                it takes one; or a function, async or not, such as `handle.interrupt`.
             *args: what it is called with.
             **kwargs: likewise.
 
@@ -383,7 +384,7 @@ def _closed_error(crash: BaseException | None) -> RuntimeClosedError:
     return error
 
 
-# -- what an async iterator in trio's thread yields, iterated over in asyncio ------------------------
+# -- what an async iterator in trio's thread yields, iterated over in asyncio ---------------------
 
 _AHEAD = 64  # items that are fetched before they are asked for
 

@@ -177,7 +177,8 @@ class Report:
     def send(self) -> None:
         """Send the result, once, if there is one that the parent is to hear.
 
-        Until the turn that spawned the subagent has ended, the parent may still come to wait for it.
+        Until the turn that spawned the subagent has ended, the parent may still come to wait for
+        it.
         """
         result, reports = self._result, self._reports
         if result is None or reports is None or self._is_sent or self._waiting:

@@ -29,7 +29,7 @@ from greenroom.runtime.actor import Actor, Dependent, Kernel
 from greenroom.runtime.limits import RestartWindow
 from greenroom.runtime.outcome import SupervisorOutcome, error_chunk
 
-# -- where its agents live -------------------------------------------------------------------------
+# -- where its agents live ------------------------------------------------------------------------
 
 Ts = TypeVarTuple("Ts")
 
@@ -74,7 +74,7 @@ class Host:
         return self.kernel.supervisions if self._life is None else self._life.supervisions
 
 
-# -- its jobs: what takes time, each in a task of its host's nursery ---------------------------------
+# -- its jobs: what takes time, each in a task of its host's nursery ------------------------------
 
 
 class Jobs:
@@ -110,7 +110,7 @@ class Jobs:
         self._scopes.clear()
 
 
-# -- a child as its supervisor sees it: an agent, or another supervisor ------------------------------
+# -- a child as its supervisor sees it: an agent, or another supervisor ---------------------------
 
 Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
 """When a child is started again: always, only after a crash, or never."""
@@ -137,7 +137,7 @@ class Member(ABC):
         self._stopped = trio.Event()
         self._begun = trio.Event()
 
-    # -- what there is to know of it --------------------------------------------------------------------------
+    # -- what there is to know of it --------------------------------------------------------------
 
     @property
     def supervisors(self) -> "list[Supervision]":
@@ -176,7 +176,7 @@ class Member(ABC):
             return not self.is_finished
         return self.restart == "permanent"
 
-    # -- what its supervisor does ---------------------------------------------------------------
+    # -- what its supervisor does -----------------------------------------------------------------
 
     async def stop(self, why: "SupervisionError") -> None:
         """End its life, and wait until it is parked, or gone."""
@@ -213,7 +213,7 @@ class Member(ABC):
     async def end(self, grace: float) -> None:
         """Shut it down for good, with so many seconds for the open turn."""
 
-    # -- what happens to it ---------------------------------------------------------------------
+    # -- what happens to it -----------------------------------------------------------------------
 
     def begun(self) -> None:
         """A life has begun."""
@@ -269,7 +269,7 @@ class Supervision(Member):
         self._is_grouping = False
         self.begun()
 
-    # -- as the child of another one ------------------------------------------------------------
+    # -- as the child of another one --------------------------------------------------------------
 
     @property
     def restarts(self) -> int:
@@ -313,7 +313,7 @@ class Supervision(Member):
         self.close(grace)
         await self.ended.wait()
 
-    # -- what its children tell it --------------------------------------------------------------
+    # -- what its children tell it ----------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -338,7 +338,7 @@ class Supervision(Member):
             self._order_restart(member)
         return True
 
-    # -- restarts -------------------------------------------------------------------------------
+    # -- restarts ---------------------------------------------------------------------------------
 
     def _order_restart(self, member: Member) -> None:
         if self.strategy == "one_for_one":
@@ -413,7 +413,7 @@ class Supervision(Member):
         first = members.index(culprit) if self.strategy == "rest_for_one" else 0
         return members[first:]
 
-    # -- giving up ------------------------------------------------------------------------------
+    # -- giving up --------------------------------------------------------------------------------
 
     def _fail(self, culprit: Member) -> None:
         """A restart too many: stop everything, and let the supervisor above decide."""
@@ -443,7 +443,7 @@ class Supervision(Member):
         else:
             self._end_now(why)
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     def close(self, grace: float) -> None:
         """Begin to end, on request; a second call joins the first."""
@@ -500,7 +500,7 @@ class Supervision(Member):
             self.host.forget(self, self._crash)
 
 
-# -- an agent as its supervisor sees it --------------------------------------------------------------
+# -- an agent as its supervisor sees it -----------------------------------------------------------
 
 
 class SupervisedAgent(Member):
@@ -533,7 +533,7 @@ class SupervisedAgent(Member):
         """Whether its function has returned."""
         return self.actor.life.returned and self.actor.life.crash is None
 
-    # -- what its supervisor does ---------------------------------------------------------------
+    # -- what its supervisor does -----------------------------------------------------------------
 
     def _begin_stop(self) -> None:
         self.actor.life.scope.cancel()
@@ -569,7 +569,7 @@ class SupervisedAgent(Member):
         """Shut it down for good."""
         await self.actor.shut_down(grace)
 
-    # -- what the agent's task does -------------------------------------------------------------
+    # -- what the agent's task does ---------------------------------------------------------------
 
     def parks(self) -> bool:
         """Say that a life is over, and ask whether another one may follow."""

@@ -98,7 +98,7 @@ class Supervisor:
         """Who is started again when a child crashes."""
         return self._supervision.strategy
 
-    # -- children -------------------------------------------------------------------------------
+    # -- children ---------------------------------------------------------------------------------
 
     def spawn(
         self,
@@ -215,7 +215,7 @@ class Supervisor:
             recent=supervision.window.count(trio.current_time()),
         )
 
-    # -- the end --------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     async def wait(self) -> SupervisorOutcome:
         """Wait until it has ended and all of its agents with it, and return how.

@@ -4,17 +4,19 @@ Theory of operation
 ===================
 
 A task belongs to the agent in whose task tree it runs, and the tree is trio's own: from the task up
-through the nurseries to one that `owned_by` has marked. A context variable would not do. A task that an
-agent starts in a nursery of the application's inherits the agent's variables, and is not part of it.
+through the nurseries to one that `owned_by` has marked. A context variable would not do. A task
+that an agent starts in a nursery of the application's inherits the agent's variables, and is not
+part of it.
 
 There is one place where the tree does not tell: what the thread of a plain tool passes to
-`trio.from_thread` runs in a system task, below no agent. There, and only there, the context variable
-counts. So that it is right there, each new task is given the owner in whose tree it begins.
+`trio.from_thread` runs in a system task, below no agent. There, and only there, the context
+variable counts. So that it is right there, each new task is given the owner in whose tree it
+begins.
 
-trio's tree does not tell which tasks are alive either. Where code enters a nursery and never leaves it,
-trio closes another one in its place, or drops it together with the task that opened it; its tasks live on,
-and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends them, and the end of a
-life waits for the last one of its `TaskGroup`.
+trio's tree does not tell which tasks are alive either. Where code enters a nursery and never leaves
+it, trio closes another one in its place, or drops it together with the task that opened it; its
+tasks live on, and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends
+them, and the end of a life waits for the last one of its `TaskGroup`.
 
 Nothing here knows what an owner is.
 """
@@ -120,7 +122,7 @@ def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
         )
 
 
-# -- which tasks are alive ----------------------------------------------------------------------------
+# -- which tasks are alive ------------------------------------------------------------------------
 
 
 class LivingTasks(trio.abc.Instrument):

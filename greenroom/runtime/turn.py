@@ -8,20 +8,23 @@ A turn is in one of these states; its input's id ties it to the tasks that wait 
     queued ──taken──▶ taken ──entered──▶ open ──left──▶ ending ──▶ closed
                         └──dropped (answered without a turn), or put back (the life broke off)
 
-*Queued* is the mailbox's. *Taken*: a task has the input and is about to open a turn, and an interrupt is
-meant for that one already. Which task opens it is for the agent to decide; the one that took the input may
-take another meanwhile (`is_handed_on`). At most one turn is *open*. Entering it has no checkpoint: the one
-step that may fail comes first, and a scope that is entered must reach its exit.
+*Queued* is the mailbox's. *Taken*: a task has the input and is about to open a turn, and an
+interrupt is meant for that one already. Which task opens it is for the agent to decide; the one
+that took the input may take another meanwhile (`is_handed_on`). At most one turn is *open*.
+Entering it has no checkpoint: the one step that may fail comes first, and a scope that is entered
+must reach its exit.
 
-A cancel may fall anywhere into the body, and nowhere else. However the body is left (an end, an error, an
-interrupt, the end of the agent), *ending* runs shielded, in this order: the subagents that the turn has
-spawned are gone, unless it completed; open calls get their `ToolEnd`; every call in the history has a
-result, and it is saved, within `flush_grace`; the state is idle; `Done` is published; what waits for the
-turn wakes. Only a turn that is suspended leaves calls unanswered, those that have not started.
+A cancel may fall anywhere into the body, and nowhere else. However the body is left (an end, an
+error, an interrupt, the end of the agent), *ending* runs shielded, in this order: the subagents
+that the turn has spawned are gone, unless it completed; open calls get their `ToolEnd`; every call
+in the history has a result, and it is saved, within `flush_grace`; the state is idle; `Done` is
+published; what waits for the turn wakes. Only a turn that is suspended leaves calls unanswered,
+those that have not started.
 
-One of our typed errors ends the turn (failed) and goes no further; a cancel and any other error go on, to
-the function and beyond. A turn that was entered by hand and never left is closed by `abandon`, at the end of the life. A crash of the process leaves
-what was saved last: the input, and calls without a result, which the next load answers.
+One of our typed errors ends the turn (failed) and goes no further; a cancel and any other error go
+on, to the function and beyond. A turn that was entered by hand and never left is closed by
+`abandon`, at the end of the life. A crash of the process leaves what was saved last: calls without
+a result are answered at the load.
 """
 
 import logging
@@ -110,10 +113,8 @@ class Turn:
         self._before: tuple[Message, ...] = ()
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
-        # Whether it is entered and not left.
-        self._is_open = False
-        # What `set_result` was given, as JSON, so that each reader gets a copy.
-        self._value: bytes | None = None
+        self._is_open = False  # entered and not left
+        self._value: bytes | None = None  # as JSON, so that each reader gets a copy
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
@@ -153,8 +154,7 @@ class Turn:
         if self._is_used:
             raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
         self._before = agent.session.history
-        # The one step that may fail comes first, and there is no checkpoint in here: a scope that
-        # is entered must reach its exit.
+        # The one step that may fail comes first; there is no checkpoint in here.
         self._begin_conversation()
         self._is_used = True
         self._task = trio.lowlevel.current_task()
@@ -255,9 +255,9 @@ class Turn:
     def set_result(self, value: object) -> None:
         """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
 
-        When the turn completes, its value can be read: in `TurnResult.value`, in
-        `Done.value`, and, where this was the last turn of a subagent, in `SubAgentResult.value`. A turn
-        that is interrupted or fails has none, and neither has one for which this was not called: then it is
+        When the turn completes, its value can be read: in `TurnResult.value`, in `Done.value`, and,
+        where this was the last turn of a subagent, in `SubAgentResult.value`. A turn that is
+        interrupted or fails has none, and neither has one for which this was not called: then it is
         `msgspec.UNSET`, which is something else than None.
 
         Raises:
@@ -377,7 +377,7 @@ class Turn:
         self._turns.close(self, result)
 
 
-# -- the turns of one agent: which is open, which input each takes, and who waits for it -------------
+# -- the turns of one agent: which is open, which input each takes, and who waits for it ----------
 
 
 class Turns:
@@ -411,7 +411,7 @@ class Turns:
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
         """What to call at the end of the turn that takes an input, by the input's id."""
 
-    # -- the agent's side -----------------------------------------------------------------------
+    # -- the agent's side -------------------------------------------------------------------------
 
     def await_input(self) -> None:
         """The agent is about to wait for input."""
@@ -502,7 +502,7 @@ class Turns:
             else:
                 turn.is_handed_on = True
 
-    # -- the outside ----------------------------------------------------------------------------
+    # -- the outside ------------------------------------------------------------------------------
 
     @property
     def taken(self) -> tuple[ConversationInput, ...]:
@@ -544,7 +544,7 @@ class Turns:
         """Inputs were taken back before a turn took them: answer what waits for that turn."""
         self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
 
-    # -- the end of a life ----------------------------------------------------------------------
+    # -- the end of a life ------------------------------------------------------------------------
 
     async def abandon(self) -> None:
         """The function has ended: close a turn that it never left."""

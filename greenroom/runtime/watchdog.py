@@ -26,7 +26,7 @@ import trio
 from greenroom.core import notice, visible
 from greenroom.runtime.task_tree import owner_of
 
-# -- what the event loop runs at a moment, seen from another thread by its frames --------------------
+# -- what the event loop runs at a moment, seen from another thread by its frames -----------------
 
 _FRAMES = 30  # of a stack, its innermost ones
 
@@ -157,7 +157,7 @@ class Watchdog(trio.abc.Instrument):
         self._thread.join(_JOIN)
         return True
 
-    # -- in the loop: two cheap hooks for each of its passes ---------------------------------------
+    # -- in the loop: two cheap hooks for each of its passes --------------------------------------
 
     def before_io_wait(self, timeout: float) -> None:
         """The loop has nothing to run."""
@@ -170,7 +170,7 @@ class Watchdog(trio.abc.Instrument):
         self._passes += 1
         self._waits = False
 
-    # -- in the thread --------------------------------------------------------------------------
+    # -- in the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         self._looked, self._cpu = time.monotonic(), time.process_time()

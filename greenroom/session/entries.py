@@ -440,7 +440,7 @@ def _is_short(entry: Entry) -> bool:
 def _plain(value: object) -> object:
     """Turn a value into what it will be once it was written and read."""
     if isinstance(value, str):
-        return valid_unicode(value)
+        return value if value.isascii() else valid_unicode(value)
     if isinstance(value, dict):
         return {_plain(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

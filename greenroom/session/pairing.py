@@ -3,16 +3,13 @@
 A model's API refuses a conversation in which a call has no result before the next reply, or a result
 has no call in the reply before it. The runtime makes neither. A loop of one's own may, an import may,
 and a history may have lost a part. Nothing that is stored is changed for that, and no place in the
-conversation moves: what is missing is added to the message that is there (`Pairs`).
+conversation moves: what is missing is added to the message that is there, as a transcript takes it in.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-import msgspec
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from greenroom.core import (
-    ContentBlock,
     Message,
     SessionError,
     TextBlock,
@@ -23,10 +20,9 @@ from greenroom.core import (
 WENT_ON = "the conversation went on without it"
 """Why a call that was left open is answered before the next message or reply."""
 
-_STARTED = "the call had started, and its outcome is unknown"
+STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
-_NOT_ON_RECORD = "its result is not on record"
-_STRAY = "The result of a call that is not on record:"
+NOT_ON_RECORD = "its result is not on record"
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -60,7 +56,7 @@ def answer_calls(
 
     def answer(id_: str) -> str:
         output = f". Its output until then:\n{outputs[id_]}" if outputs.get(id_) else ""
-        return f"{reason}: {_STARTED if id_ in started else _NOT_STARTED}{output}"
+        return f"{reason}: {STARTED if id_ in started else _NOT_STARTED}{output}"
 
     return Message.user(
         ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in ids
@@ -69,85 +65,17 @@ def answer_calls(
 
 def is_stand_in(result: ToolResultBlock) -> bool:
     """Whether this is no result of a tool, but what `answer_calls` gave in its place."""
-    return _tells(result, _STARTED, _NOT_STARTED, _NOT_ON_RECORD)
+    return _tells(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
 
 
 def may_have_run(result: ToolResultBlock) -> bool:
     """Whether this stands in for the result of a call that had started, so that it may have had its effect."""
-    return _tells(result, _STARTED, _NOT_ON_RECORD)
+    return _tells(result, STARTED, NOT_ON_RECORD)
 
 
 def _tells(result: ToolResultBlock, *fates: str) -> bool:
     first = result.text.partition(". Its output until then:\n")[0]
     return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
-
-
-class Pairs:
-    """Keeps the calls and results of a conversation in pairs as it grows."""
-
-    def __init__(self) -> None:
-        """Begin with an empty conversation."""
-        self._waiting: list[str] = []  # calls of the last reply that have no result yet
-
-    def look_again(self, messages: Sequence[Message]) -> None:
-        """Go on behind these messages, some of which were cut off."""
-        self._waiting = list(unanswered(messages))
-
-    def add(
-        self, messages: list[Message], message: Message, started: Callable[[], Collection[str]]
-    ) -> None:
-        """Add a message; calls that wait for a result when a reply comes are answered before it.
-
-        `started` says which calls of the last reply are on record as started.
-        """
-        if message.role == "user":
-            for block in message.content:  # a generator would take twice as long
-                if type(block) is ToolResultBlock:
-                    message = self._settled(message)
-                    break
-        else:
-            if self._waiting and messages[-1].role == "user":
-                messages[-1] = self._answered(messages[-1], started())
-                self._waiting = []
-            for block in message.content:
-                if type(block) is ToolUseBlock:
-                    self._waiting.append(block.id)
-        messages.append(message)
-
-    def _settled(self, message: Message) -> Message:
-        """Take the results of a message, each for its call; one without a call becomes text."""
-        strays = list[int]()
-        for place, block in enumerate(message.content):
-            if type(block) is ToolResultBlock:
-                if block.tool_use_id in self._waiting:
-                    self._waiting.remove(block.tool_use_id)
-                else:
-                    strays.append(place)
-        return _with_content(message, _as_text(message.content, strays)) if strays else message
-
-    def _answered(self, message: Message, started: Collection[str]) -> Message:
-        """Put an answer in front of a message for each call that waits."""
-
-        def answer(id_: str) -> str:
-            return f"interrupted: {_STARTED if id_ in started else _NOT_ON_RECORD}"
-
-        stand_ins = (
-            ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in self._waiting
-        )
-        return _with_content(message, (*stand_ins, *message.content))
-
-
-def _as_text(content: Iterable[ContentBlock], strays: Collection[int]) -> Iterator[ContentBlock]:
-    for place, block in enumerate(content):
-        if place in strays and isinstance(block, ToolResultBlock):
-            yield TextBlock(_STRAY)
-            yield from block.content
-        else:
-            yield block
-
-
-def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
-    return msgspec.structs.replace(message, content=tuple(content))
 
 
 def _take(results: Counter[str], call: str) -> bool:

@@ -23,6 +23,7 @@ from greenroom.session.description import SessionMetadata, decode_metadata
 from greenroom.session.history import Position
 from greenroom.session.session_folder import hint_for
 from greenroom.session.store import fenced_error
+from greenroom.threads import FileThreads
 
 
 @contextmanager
@@ -155,8 +156,7 @@ class Database:
     def __init__(self, path: str) -> None:
         """Name the file; nothing is opened or made yet."""
         self.path = path
-        # A limiter belongs to one run of trio, and this object need not.
-        self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("session database")
+        self._threads = FileThreads("session database", _THREADS)
         self._turnstile = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
@@ -170,7 +170,7 @@ class Database:
             SessionStorageError: SQLite or the disk refused.
         """
         try:
-            return await trio.to_thread.run_sync(work, limiter=self.limiter())
+            return await self._threads.run(work)
         except (sqlite3.Error, OSError) as error:
             raise self._translated(error, session_id) from error
         except SessionStorageError as error:  # ours, before the commit: all of it was taken back
@@ -276,12 +276,7 @@ class Database:
 
     def limiter(self) -> trio.CapacityLimiter:
         """Return what bounds the threads of this run of trio."""
-        try:
-            return self._limiter.get()
-        except LookupError:
-            limiter = trio.CapacityLimiter(_THREADS)
-            self._limiter.set(limiter)
-            return limiter
+        return self._threads.limiter
 
     def _translated(self, error: sqlite3.Error | OSError, session_id: str) -> SessionError:
         """Say which file, what happened, and what to do."""

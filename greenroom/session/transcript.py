@@ -10,13 +10,18 @@ entries, for those who ask.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from greenroom.core import (
     JSON,
     Checkpoint,
+    ContentBlock,
     Message,
     SessionError,
+    TextBlock,
+    ToolResultBlock,
     ToolUseBlock,
     Usage,
     Used,
@@ -40,9 +45,9 @@ from greenroom.session.entries import (
     follow,
     messages_of,
 )
-from greenroom.session.pairing import Pairs, open_calls
+from greenroom.session.pairing import NOT_ON_RECORD, STARTED, open_calls, unanswered
 
-T = TypeVar("T")
+_STRAY = "The result of a call that is not on record:"
 
 
 class Transcript:
@@ -224,6 +229,74 @@ class Transcript:
         # What was said since the last time stays behind as a branch; nothing said, none is there.
         self.branch += len(self._messages) > self.shared
         self.shared = shared
+
+
+class Pairs:
+    """Keeps the calls and results of a conversation in pairs as it grows."""
+
+    def __init__(self) -> None:
+        """Begin with an empty conversation."""
+        self._waiting: list[str] = []  # calls of the last reply that have no result yet
+
+    def look_again(self, messages: Sequence[Message]) -> None:
+        """Go on behind these messages, some of which were cut off."""
+        self._waiting = list(unanswered(messages))
+
+    def add(
+        self, messages: list[Message], message: Message, started: Callable[[], Collection[str]]
+    ) -> None:
+        """Add a message; calls that wait for a result when a reply comes are answered before it.
+
+        `started` says which calls of the last reply are on record as started.
+        """
+        if message.role == "user":
+            for block in message.content:  # a generator would take twice as long
+                if type(block) is ToolResultBlock:
+                    message = self._settled(message)
+                    break
+        else:
+            if self._waiting and messages[-1].role == "user":
+                messages[-1] = self._answered(messages[-1], started())
+                self._waiting = []
+            for block in message.content:
+                if type(block) is ToolUseBlock:
+                    self._waiting.append(block.id)
+        messages.append(message)
+
+    def _settled(self, message: Message) -> Message:
+        """Take the results of a message, each for its call; one without a call becomes text."""
+        strays = list[int]()
+        for place, block in enumerate(message.content):
+            if type(block) is ToolResultBlock:
+                if block.tool_use_id in self._waiting:
+                    self._waiting.remove(block.tool_use_id)
+                else:
+                    strays.append(place)
+        return _with_content(message, _as_text(message.content, strays)) if strays else message
+
+    def _answered(self, message: Message, started: Collection[str]) -> Message:
+        """Put an answer in front of a message for each call that waits."""
+
+        def answer(id_: str) -> str:
+            return f"interrupted: {STARTED if id_ in started else NOT_ON_RECORD}"
+
+        stand_ins = (
+            ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in self._waiting
+        )
+        return _with_content(message, (*stand_ins, *message.content))
+
+
+def _as_text(content: Iterable[ContentBlock], strays: Collection[int]) -> Iterator[ContentBlock]:
+    for place, block in enumerate(content):
+        if place in strays and isinstance(block, ToolResultBlock):
+            yield TextBlock(_STRAY)
+            yield from block.content
+        else:
+            yield block
+
+
+def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
+    return msgspec.structs.replace(message, content=tuple(content))
 
 
 class Records:

@@ -1,9 +1,10 @@
 """Reading commands: what a shell command would do, told before it runs.
 
-`parse` finds every simple command in a text. `list_effects` says what these would do: the programs that run,
-with their words (`Command`), the files that redirections open (`PathUse`), the variables that are set
-(`Change`), and whatever can't be told beforehand (`Unknown`). `read_usage` tells options from operands as the
-program itself would. Nothing is run, nothing is known of agents or rules, and it can be used alone.
+`parse` finds every simple command in a text. `list_effects` says what these would do: the programs
+that run, with their words (`Command`), the files that redirections open (`PathUse`), the variables
+that are set (`Change`), and whatever can't be told beforehand (`Unknown`). `read_usage` tells
+options from operands as the program itself would. Nothing is run, nothing is known of agents or
+rules, and it can be used alone.
 
 Example:
     >>> effects = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))

@@ -1,7 +1,7 @@
 """What a shell command would do, taken apart into effects.
 
-A word is known if the text alone says what it will be. Nothing follows the others: what they may turn
-out to be is not guessed, and a command is asked about wherever that matters.
+A word is known if the text alone says what it will be. Nothing follows the others: what they may
+turn out to be is not guessed, and a command is asked about wherever that matters.
 """
 
 import re
@@ -51,19 +51,22 @@ from greenroom.shell.words import (
 # How it works
 #
 # The parser finds every simple command that could run, wherever it stands: behind `&&` and `|`, in
-# branches, loops, functions, substitutions. Whether it runs is not asked. Each is taken apart in the order
-# of the text (`Analyser.read_node`): the variables set for it, itself, what it runs in turn, its redirections.
+# branches, loops, functions, substitutions. Whether it runs is not asked. Each is taken apart in
+# the order of the text (`Analyser.read_node`): the variables set for it, itself, what it runs in
+# turn, its redirections.
 #
 # What a command runs comes back to the beginning, one level deeper: a text (`bash -c`, `eval`) to
-# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) to `Analyser.read_command`. Levels, characters and
-# words are bounded, so that no command is worth more work than its length; beyond a bound it is unknown.
+# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) to `Analyser.read_command`. Levels,
+# characters and words are bounded, so that no command is worth more work than its length; beyond a
+# bound it is unknown.
 #
-# Two things change on the way. The place: behind `cd src` a path may begin in src, and since the `cd` may
-# have failed, also where it began before; all of these are meant (`Place.moved`), or none can be told.
-# And the trust in words: a variable is set, so what computes with it may run what it holds.
+# Two things change on the way. The place: behind `cd src` a path may begin in src, and since the
+# `cd` may have failed, also where it began before; all of these are meant (`Place.moved`), or none
+# can be told. And the trust in words: a variable is set, so what computes with it may run what it
+# holds.
 #
-# Nothing that is not understood is left out. It is an `Unknown`, which is never allowed without a person:
-# so a mistake in here costs a question, and never lets something run unasked.
+# Nothing that is not understood is left out. It is an `Unknown`, which is never allowed without a
+# person: so a mistake in here costs a question, and never lets something run unasked.
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # that one command in a loop stands for
@@ -107,7 +110,8 @@ def list_program_effects(
     """Say what a program with these words would do; no shell reads them.
 
     Example:
-        >>> facts = list_program_effects(["timeout", "5", "ls"], [("DEBUG", "1")], Place("/w", "/w"))
+        >>> place = Place("/w", "/w")
+        >>> facts = list_program_effects(["timeout", "5", "ls"], [("DEBUG", "1")], place)
         >>> [str(fact) for fact in facts]
         ['sets the variable DEBUG', 'timeout 5 ls', 'ls']
     """

@@ -1,8 +1,8 @@
 """Cautions: words, and variables, that make a harmless program write files or run others.
 
 A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so. And so does
-`sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and `declare`,
-`read` and arithmetic may change what later words mean.
+`sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and
+`declare`, `read` and arithmetic may change what later words mean.
 """
 
 import re
@@ -21,8 +21,10 @@ _INFLUENCE = re.compile(
     r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
     r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
     r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
-    r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
-    r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*|CORECLR_.*|OPENSSL_.*"
+    r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)"
+    r"|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
+    r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*"
+    r"|CORECLR_.*|OPENSSL_.*"
 )
 # They say where something is found, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
@@ -219,8 +221,8 @@ _AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|
 def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why.
 
-    What a program writes depends on every word that it is given, so each has to be known, unless the
-    program only reads or prints.
+    What a program writes depends on every word that it is given, so each has to be known, unless
+    the program only reads or prints.
 
     Example:
         >>> from greenroom.shell.words import Word

@@ -1,8 +1,8 @@
-"""Effects: what a command does, each small enough to be judged by itself; and the place it does it in.
+"""Effects: what a command does, each small enough to be judged by itself; and its place.
 
-`Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a function,
-and `Unknown` is what can't be told. A `Place` says which files a path means: where the paths of a command
-may begin, and where symbolic links lead on this disk.
+`Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a
+function, and `Unknown` is what can't be told. A `Place` says which files a path means: where the
+paths of a command may begin, and where symbolic links lead on this disk.
 """
 
 import os
@@ -252,7 +252,7 @@ class Place:
         )
 
     def _resolve(self, name: str, stars: Stars) -> tuple[list[str], list[str], list[str]]:
-        """Find what a name may mean: as it is written, with links followed, and what stays a pattern.
+        """Find what a name may mean: as written, with links followed, and what stays a pattern.
 
         Raises:
             OSError, ValueError: no disk can hold it.

@@ -47,7 +47,7 @@ class Glob:
         return literal and self._expression.match(name) is not None
 
     def meets(self, other: "Glob") -> bool:
-        """Tell whether a name may fit both: at least what stands before and behind their stars agrees."""
+        """Tell whether a name may fit both: what precedes and follows their stars agrees."""
         if self.plain or other.plain:
             return self.fits(other.head) if other.plain else other.fits(self.head)
         begins = self.head.startswith(other.head) or other.head.startswith(self.head)
@@ -76,7 +76,7 @@ _ANYTHING = Glob("*")
 
 @lru_cache(maxsize=1024)
 def read_names(names: tuple[str, ...]) -> Steps:
-    """Read the names of a pattern: join each `**` with the name behind it; a final one is any name at any depth."""
+    """Read the names of a pattern, each `**` with the next; a final one is any at any depth."""
     steps = [
         (read_glob(name), before == "**") for before, name in pairwise(("", *names)) if name != "**"
     ]
@@ -126,7 +126,7 @@ def match_names(
 
 
 def expand_braces(text: str, *, most: int) -> list[str]:
-    """Write out `{a,b}`, nested ones as well; braces without a comma or a partner stand for themselves.
+    """Write out `{a,b}`, also nested; braces without a comma or a partner are left alone.
 
     Raises:
         ValueError: there are more than so many.

@@ -20,7 +20,7 @@ from greenroom.shell.words import (
 )
 
 _RESERVED = re.compile(
-    r"(?:if|then|elif|else|fi|for|select|while|until|do|done|case|esac|function|coproc|\[\[|\{|\}|!)"
+    r"(?:if|then|elif|else|fi|for|select|while|until|do|done|case|esac|function|coproc|\[\[|[{}!])"
 )
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
 _OPERATOR = re.compile(

@@ -1,7 +1,7 @@
 """A command as its program understands it: its options, its operands, and the command inside it.
 
-What is known of each program is a table, `programs.txt`. Of a program that is not in it nothing is known,
-so it may run whatever its words say.
+What is known of each program is a table, `programs.txt`. Of a program that is not in it nothing is
+known, so it may run whatever its words say.
 """
 
 import re
@@ -208,7 +208,7 @@ def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
 
 
 def is_known(usage: Usage) -> bool:
-    """Tell whether it is known what the program does with its words, so that they are only words."""
+    """Tell whether it is known what the program does with its words."""
     known, has_verb = usage.program, usage.start < len(usage.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
     return basename(usage.argv[0].text) in SHELLS or (is_listed and not known.is_("runs"))

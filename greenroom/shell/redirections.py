@@ -1,8 +1,8 @@
 """Redirections: which of them reads a file, which writes one, and which file that is.
 
 `ls > out` writes out, `sort < names` reads names, `> out` alone empties it. Copies of descriptors
-(`2>&1`), here-documents and /dev/null open nothing that matters. What the shell opens is opened by the
-shell, so it is judged apart from the command: no rule about `ls` covers what `ls > out` writes.
+(`2>&1`), here-documents and /dev/null open nothing that matters. What the shell opens is opened by
+the shell, so it is judged apart from the command: no rule about `ls` covers what `ls > out` writes.
 """
 
 import re

@@ -1,12 +1,12 @@
 """What commands are made of: words, with what is known of them beforehand, and simple commands.
 
-A word is read as pieces (`Piece`), of which some are known and some are not: literals, globs, loops over
-literals, `$HOME`, `$PWD` and `$(pwd)` are; every other expansion is `dynamic`. `join` makes a `Word` of them,
-`expand` several where braces say so.
+A word is read as pieces (`Piece`), of which some are known and some are not: literals, globs, loops
+over literals, `$HOME`, `$PWD` and `$(pwd)` are; every other expansion is `dynamic`. `join` makes a
+`Word` of them, `expand` several where braces say so.
 
-The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is every
-`SimpleCommand` that could run, in the order of the text; with them stand the variables of loops
-(`Assignment`) and what was not understood (`Unclear`).
+The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
+every `SimpleCommand` that could run, in the order of the text; with them stand the variables of
+loops (`Assignment`) and what was not understood (`Unclear`).
 """
 
 import os
@@ -245,7 +245,7 @@ def _write_out_folder(pieces: Sequence[Piece]) -> Sequence[Piece]:
 
 
 def _is_pattern(pieces: Sequence[Piece]) -> bool:
-    """Tell whether the shell would look for file names; a bracket alone, as in `[ -f a ]`, is not."""
+    """Tell whether the shell would look for file names; not for a bracket alone, as a test."""
     shown = "".join([p.text if _is_plain(p) else _SPECIAL.sub("", p.text) for p in pieces])
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
@@ -267,7 +267,7 @@ class Assignment(NamedTuple):
 
 
 class Redirection(NamedTuple):
-    """A descriptor opened on a file; of a here-document, `target` is its end or, later, its text."""
+    """A descriptor opened on a file; `target` of a here-document is its end, then its text."""
 
     operator: str
     target: Word

@@ -13,17 +13,20 @@ DepsT = TypeVar("DepsT")
 class HandoffTeam(Runnable[DepsT, object]):
     """Agents that pass one conversation among them, as one; made by `handoff_team`."""
 
-    def __init__(self, team: Team[DepsT], name: str, description: str) -> None:
+    def __init__(
+        self, start: Agent[DepsT, object], team: Team[DepsT], name: str, description: str
+    ) -> None:
         """Take the agents; the first has the conversation first."""
-        self.name = name or team.first.name
-        self.description = description or team.first.description
-        self.deps_type = team.first.deps_type
+        self.name = name or start.name
+        self.description = description or start.description
+        self.deps_type = start.deps_type
+        self._start = start
         self._team = team
 
     @property
     def speaker(self) -> object:
         """Its first agent, which is asked for all of them."""
-        return self._team.first
+        return self._start
 
     def __repr__(self) -> str:
         return f"<handoff team {', '.join(self._team.members)}>"
@@ -35,7 +38,7 @@ class HandoffTeam(Runnable[DepsT, object]):
         report: RunReport | None = None,
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, team, deps)`."""
-        await self._team.first(internals, deps, report, self._team)
+        await self._start(internals, deps, report, self._team)
 
 
 def handoff_team(
@@ -86,7 +89,7 @@ def handoff_team(
             f"nobody hands off to {', '.join(lonely)}",
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
-    return HandoffTeam(team, name, description)
+    return HandoffTeam(start, team, name, description)
 
 
 def _as_agent(

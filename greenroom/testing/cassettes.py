@@ -6,8 +6,6 @@ at all, since keys stand there.
 """
 
 import difflib
-import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -25,8 +23,10 @@ from greenroom.core import (
     InvalidJSONError,
     ModelRequest,
     NetworkError,
+    new_id,
     serde,
 )
+from greenroom.fs import durable
 from greenroom.llm import FORBID_VARIABLE, forbids_calls, read_anthropic_request, read_chat_request
 from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
@@ -118,17 +118,8 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
         raise CassetteError(f"{path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A temporary file is made with mode 0600.
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        beside = path.with_name(f".{path.name}.{new_id('cassette')}")
+        durable.replace(str(path), data, beside=str(beside))
     except OSError as error:
         raise CassetteError(f"{path} can't be written: {error}") from error
 

@@ -546,7 +546,7 @@ def test_one_agent_runs_in_one_loop_after_the_other():
         ({"tools": get_weather}, ConfigurationError, "write tools=.get_weather"),
         ({"tools": [get_weather, get_weather]}, ToolError, "already registered"),
         ({"tools": [lambda x: x]}, ToolError, "lambda"),
-        ({"tools": ["x"]}, ToolError, "no tool"),
+        ({"tools": ["x"]}, ToolError, "not a tool"),
         ({"instructions": 7}, ConfigurationError, "instructions"),
         ({"budget": 100}, ConfigurationError, "not a budget"),
         ({"permissions": []}, ConfigurationError, "PermissionManager"),

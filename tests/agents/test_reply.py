@@ -340,4 +340,4 @@ async def test_a_list_of_tools_is_no_registry():
 
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("talker"), talker).ask("hello")
-        assert "tools stand in a ToolRegistry, not in a list" in result.error
+        assert "tools belong in a ToolRegistry, not in a list" in result.error

@@ -179,7 +179,9 @@ async def test_a_rule_that_was_tampered_with_allows_nothing_and_is_told_of(tmp_p
     day = Day(store, await AgentSession.load(session.session_id, store=store))
     assert len(await day.ask(call("deploy"), "done")) == 1
     assert len(day.notes) == 1
-    assert day.notes[0].startswith("a remembered answer does not hold: 'all' is nothing")
+    assert day.notes[0].startswith(
+        "a remembered answer does not hold: an answer does not say 'all'"
+    )
 
 
 async def test_a_budget_goes_on_from_what_the_session_has_used(tmp_path):

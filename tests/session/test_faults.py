@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionStorageError
-from greenroom.fs import durable, folder_lock
+from greenroom.fs import durable
 from greenroom.session import AgentSession, session_folder
 
 CALLS = (
@@ -62,7 +62,7 @@ class Disk:
 def disk(monkeypatch):
     """A disk between the store and the real one; call it with a rule."""
     disk = Disk()
-    for module in (durable, folder_lock, session_folder):
+    for module in (durable, session_folder):
         monkeypatch.setattr(module, "os", disk)
     yield disk
     disk.kill()

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
-from greenroom.fs.folder_lock import HeldError, check_held, lock, unlock
+from greenroom.fs.durable import HeldError, check_held, lock, unlock
 from greenroom.session import AgentSession, FileStore, SQLiteStore
 
 WRITER = """

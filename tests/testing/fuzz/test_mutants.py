@@ -24,7 +24,7 @@ from greenroom.runtime import (
     turn,
 )
 from greenroom.session import AgentSession, Conversation
-from greenroom.session.pairing import Pairs
+from greenroom.session.transcript import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 from tests.testing.fuzz.careless_tools import CARELESS

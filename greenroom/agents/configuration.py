@@ -1,0 +1,181 @@
+"""What an `Agent` is made of, as the parts of a run see it: its fields, and its tools.
+
+`AgentConfiguration` has the fields of an `Agent` without the way to run it. `Toolbox` is its tools, and
+which of them run by consent of the program that passed them.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+from greenroom.agents.caller import under_caller
+from greenroom.agents.guards import Guard
+from greenroom.agents.resilient_tool import find_original
+from greenroom.agents.run_context import RunContext, check_deps
+from greenroom.core import AgentContext
+from greenroom.llm import LLMProvider, OutputType
+from greenroom.memory import Memory
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.resilience import Budget
+from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
+
+DepsT = TypeVar("DepsT")
+OutputT_co = TypeVar("OutputT_co", covariant=True)
+
+Tools: TypeAlias = Sequence[object]
+"""Functions, tools, and what `as_tool` makes tools of."""
+
+# -- the tools --------------------------------------------------------------------------------------
+
+_BUILTIN = "greenroom.tools.builtin."
+_READING = ("Read", "Grep", "Glob")
+"""The built-in tools that look at the workspace, and change nothing."""
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """Tools, and what may be done with them where no rule says more.
+
+    Attributes:
+        registry: the tools, by name.
+        consents: the names of the functions among them. A program that passes a function says by that
+            that it may be called; one that passes someone else's tool does not.
+        policy: allows these functions, and to read; every other call is asked about.
+    """
+
+    registry: ToolRegistry
+    consents: frozenset[str]
+    policy: PermissionManager
+
+    @classmethod
+    def of(cls, things: Iterable[object]) -> "Toolbox":
+        """Make one of functions and tools.
+
+        Raises:
+            ToolError: one of them can't be a tool, or two have one name.
+        """
+        tools = [as_tool(thing) for thing in things]
+        registry = ToolRegistry(tools)
+        consents = frozenset(
+            tool.name for tool in tools if isinstance(find_original(tool), FunctionTool)
+        )
+        foreign = {tool.name for tool in tools if not _is_builtin(tool)}
+        reading = [name for name in _READING if name not in foreign]
+        rules = [
+            PermissionRule.allow_tool(*names, id=id_, description=why)
+            for names, id_, why in (
+                (sorted(consents), "own functions", "the program has passed them"),
+                (reading, "reading", "they change nothing"),
+            )
+            if names
+        ]
+        return cls(registry, consents, PermissionManager(rules, read_only=False))
+
+    def permissions(
+        self, own: PermissionManager | None, context: AgentContext
+    ) -> PermissionManager:
+        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
+        return under_caller(own or self.policy, context, self.consents)
+
+
+def _is_builtin(tool: Tool) -> bool:
+    return type(find_original(tool)).__module__.startswith(_BUILTIN)
+
+
+def tool_name(thing: object) -> str:
+    """Return what a function or tool is called, for an error."""
+    name: object = getattr(thing, "name", None) or getattr(thing, "__name__", None)
+    return name if isinstance(name, str) else type(thing).__name__
+
+
+def check_tools(tools: Iterable[object], deps_type: object) -> None:
+    """Refuse a function that wants other `deps` than a run will give it.
+
+    Raises:
+        TypeError: it does; the message says what it wants.
+    """
+    for tool in map(find_original, tools):
+        if callable(tool):
+            check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
+
+
+# -- the fields -------------------------------------------------------------------------------------
+
+
+class AgentConfiguration(Protocol[DepsT, OutputT_co]):
+    """The fields of an `Agent`; its documentation says what each means."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for people, logs and models."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is good for."""
+        ...
+
+    @property
+    def llm(self) -> LLMProvider | str:
+        """The model, or its name."""
+        ...
+
+    @property
+    def instructions(self) -> str | Callable[[RunContext[DepsT]], str | Awaitable[str]]:
+        """The system prompt, or the function that makes it."""
+        ...
+
+    @property
+    def tools(self) -> Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]:
+        """The tools, or the function that says which there are."""
+        ...
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools, ready to be called."""
+        ...
+
+    @property
+    def deps_type(self) -> type[DepsT] | None:
+        """The type of the `deps`."""
+        ...
+
+    @property
+    def output(self) -> OutputType[OutputT_co] | None:
+        """How a model is asked for a value; None for a text."""
+        ...
+
+    @property
+    def output_retries(self) -> int:
+        """How often an answer that does not fit is asked for again."""
+        ...
+
+    @property
+    def permissions(self) -> PermissionManager | None:
+        """The rules for its calls."""
+        ...
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it keeps across conversations."""
+        ...
+
+    @property
+    def budget(self) -> Budget | None:
+        """The limits of each turn."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """How many model calls a turn has."""
+        ...
+
+    @property
+    def guards(self) -> Sequence[Guard[DepsT]]:
+        """What checks inputs, texts and outputs."""
+        ...
+
+    @property
+    def handoffs(self) -> "Sequence[AgentConfiguration[DepsT, object] | str]":
+        """The agents to which it may pass the conversation, or their names."""
+        ...
