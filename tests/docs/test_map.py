@@ -44,6 +44,17 @@ def test_links_lead_somewhere(page):
     assert lost == []
 
 
+def test_files_of_the_package_that_pages_name_exist():
+    packages = "|".join(path.parent.name for path in (ROOT / "greenroom").glob("*/__init__.py"))
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(rf"`(?:greenroom/)?((?:{packages})/[\w/]+\.\w+)`", page.read_text())
+    }
+    assert len(named) > 20
+    assert [each for each in sorted(named) if not (ROOT / "greenroom" / each[1]).exists()] == []
+
+
 def test_the_glossary_says_each_word_once():
     words = re.findall(
         r"^\| (?!word|---)(.*?) \|", (DOCS / "glossary.md").read_text(), re.MULTILINE
