@@ -33,9 +33,7 @@ def test_the_map_lists_every_page_with_a_line_about_it():
     )
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     lost = []
     for link in links(page):
@@ -44,6 +42,17 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             lost.append(link)
     assert lost == []
+
+
+def test_files_of_the_package_that_pages_name_exist():
+    packages = "|".join(path.parent.name for path in (ROOT / "greenroom").glob("*/__init__.py"))
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(rf"`(?:greenroom/)?((?:{packages})/[\w/]+\.\w+)`", page.read_text())
+    }
+    assert len(named) > 20
+    assert [each for each in sorted(named) if not (ROOT / "greenroom" / each[1]).exists()] == []
 
 
 def test_the_glossary_says_each_word_once():
