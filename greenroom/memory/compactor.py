@@ -127,7 +127,9 @@ class Compactor:
         system: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
     ) -> bool:
-        """Compact the conversation now, however long it is; say whether there was anything to leave out.
+        """Compact the conversation now, before it is time; say whether there was anything to leave out.
+
+        A conversation of at most 64 tokens stays as it is.
 
         Raises:
             BudgetExceededError: as `prepare`.
@@ -138,7 +140,8 @@ class Compactor:
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
-        await self._compact(agent, used, budget, self._at * min(used, budget.room))
+        if used > MIN_ROOM:  # else what would stand for it is longer
+            await self._compact(agent, used, budget, self._at * min(used, budget.room))
         self._asked = _request(agent, system, tools)
         is_shorter = agent.session.history != before
         if not is_shorter:

@@ -69,6 +69,16 @@ def test_calls_keep_their_results_and_the_newest_message_stays(
         assert all(text in said or "left out" in text or "\\u{" in text for text in summary.said)
 
 
+@pytest.mark.parametrize("counter", [EstimatedCounter, Steps, Nothing])
+def test_a_conversation_of_a_few_words_stays_as_it_is(counter: type[EstimatedCounter]) -> None:
+    session = AgentSession.new("agent", store=InMemoryStore())
+    session.add_message(Message.user("Begin."))
+    session.add_message(Message.assistant("."))
+    before = session.history
+    trio.run(compact, session, ContextBudget(300, reply=100), counter())
+    assert session.history == before
+
+
 class Poor(Internals):
     """An agent whose budget is spent."""
 
