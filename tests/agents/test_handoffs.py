@@ -510,7 +510,7 @@ def transfer_to_b() -> str:
         ({"handoffs": ["a"]}, "a can't hand off to 'a': 'transfer_to_a' is taken"),
         ({"handoffs": ["b", "b"]}, "'transfer_to_b' is taken"),
         ({"handoffs": ["the shop"]}, "'transfer_to_the shop' is not a name for a tool"),
-        ({"handoffs": [""]}, "'transfer_to_' is no name"),
+        ({"handoffs": [""]}, "'transfer_to_' is not a name"),
         ({"handoffs": ["b" * 53]}, "is not a name for a tool"),
         ({"handoffs": [Agent("offline:", name="a")]}, "two agents .* are named 'a'"),
         ({"handoffs": ["b"], "tools": [transfer_to_b]}, "'transfer_to_b' is taken"),
