@@ -375,6 +375,11 @@ def _add_sessions(commands: _Parsers) -> None:
     _add_id(fork)
     fork.add_argument("--at", metavar="N", type=_natural, help="with its first N messages (all)")
     _add_branch(fork)
+    _add_changes(add)
+
+
+def _add_changes(add: _AddVerb) -> None:
+    """Add the verbs that change a session, or carry it away."""
     rewind = add("rewind", "go back to an earlier message of a session")
     _add_id(rewind)
     first = "keep the first N messages"

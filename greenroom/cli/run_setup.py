@@ -91,29 +91,20 @@ async def open_setup(
         SessionError: the session to continue is unknown or can't be read.
     """
     workspace = working_folder()
+    modes = (options.mode, options.read_only, options.sandboxed)
     rules = await trio.to_thread.run_sync(
-        load_rules,
-        workspace,
-        options.allow,
-        options.deny,
-        options.mode,
-        options.read_only,
-        options.sandboxed,
+        load_rules, workspace, options.allow, options.deny, *modes
     )
     store = open_store(options)
     session = await _open_session(options, store, workspace)
-    instructions = await trio.to_thread.run_sync(read_instructions, workspace)
-    if options.memory:
-        instructions = _add_memory(instructions, workspace)
+    instructions = await trio.to_thread.run_sync(read_instructions, workspace, options.memory)
     notes = [*rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_settings)
     model, about_model = open_model_of_run(options.model, session, env, settings)
-    sandbox = None
-    if options.sandbox != "off":
-        sandbox = Sandbox(options.sandbox, options.sandbox_network)
+    sandbox = _make_sandbox(options)
     notes += [*about_model, *await _describe_gaps(sandbox)]
     # A person who has left the terminal may answer when they are back.
     tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
@@ -134,6 +125,12 @@ async def open_setup(
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await model.aclose()
+
+
+def _make_sandbox(options: "Options") -> Sandbox | None:
+    if options.sandbox == "off":
+        return None
+    return Sandbox(options.sandbox, options.sandbox_network)
 
 
 async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
@@ -266,18 +263,19 @@ class Instructions:
         return (*(_FOREIGN.format(path=path) for path in foreign), *self.faults)
 
 
-def read_instructions(workspace: Path) -> Instructions:
-    """Put together what the agent of a run in this folder reads; it blocks."""
+def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
+    """Put together what the agent of a run in this folder reads, with a memory or not; it blocks."""
     notes = read_notes(workspace)
     users = user_rules_path().with_name("skills")
     skills = Skills(*([users] if users.is_dir() else []), workspace=workspace)
     texts = (*notes.texts, *(each.text for each in skills))
-    return Instructions(
+    found = Instructions(
         "\n\n".join(filter(None, (skills.instructions, str(notes)))),
         skills.tools,
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *skills.faults),
     )
+    return _add_memory(found, workspace) if memory else found
 
 
 def _add_memory(instructions: Instructions, workspace: Path) -> Instructions:

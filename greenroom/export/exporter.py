@@ -47,7 +47,7 @@ async def export_session(
         format: "markdown", "html" or "json".
 
     Raises:
-        ValueError: the format is none.
+        ValueError: the format is not known.
         OSError: whatever `write` raises.
 
     Example:
@@ -62,7 +62,7 @@ async def export_session(
         '## User\n\n> hello\n'
     """
     if format not in _WRITERS:
-        raise ValueError(f"{format!r} is no format; use one of {tuple(_WRITERS)}")
+        raise ValueError(f"{format!r} is not a format; use one of {tuple(_WRITERS)}")
     depth = 0 if format == "json" else _DEEPEST
     content = await _content(session, depth, {session.session_id})
     await trio.to_thread.run_sync(_write, _WRITERS[format](content), write)

@@ -44,7 +44,7 @@ DEEPEST_PROSE = 60
 """So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
 
 LONGEST_PROSE = 50_000
-"""So many characters are parsed as Markdown; what is longer is no prose, and would take seconds."""
+"""So many characters are parsed as Markdown; what is longer is not prose, and would take seconds."""
 
 _SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")

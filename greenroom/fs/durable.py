@@ -2,7 +2,7 @@
 
 **Durability.** What has returned survives a crash of the process and a loss of power, as far as the disk
 honours a flush: data is synced before it is acknowledged, and so is every folder in which a name appeared
-or changed. No file is opened through a link, which may lead to somebody else's.
+or changed. No file is opened through a link, which may lead to another user's.
 
 **One writer.** A folder has a lock file, held with `flock`. The kernel drops the lock when its holder dies,
 however it dies, so a lock can't go stale; the file's content (the holder's process id) is only for people.
@@ -46,7 +46,7 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
     """
     status = os.fstat(fd)
     if status.st_size != at or status.st_nlink == 0:
-        raise OSError("the file was changed or removed by somebody else")
+        raise OSError("the file was changed or removed by another program")
     if at + len(data) > _MOST:  # it could not be read again
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     try:
@@ -98,7 +98,7 @@ def rewrite(path: str, start: int, stop: int) -> None:
         while start < stop:
             piece = os.pread(fd, min(stop - start, _PIECE), start)
             if not piece:
-                raise OSError("the file was changed by somebody else")
+                raise OSError("the file was changed by another program")
             start += os.pwrite(fd, piece, start)
         os.ftruncate(fd, os.fstat(fd).st_size)
         sync(fd)
@@ -139,7 +139,7 @@ def sync_folder(path: str) -> None:
 def sync_folders_above(path: str) -> None:
     """Flush all the folders that lead to this one, so that its name is on the disk with theirs.
 
-    Whoever made one of them may have crashed, or failed, before its name was safe. One that can't be
+    The process that made one of them may have crashed, or failed, before its name was safe. One that can't be
     read or flushed at all, as it is of another user or another kind, is not one that we made.
 
     Raises:
@@ -168,7 +168,7 @@ def make_folder(path: str) -> None:
         return
     except FileNotFoundError:
         make_folder(os.path.dirname(path))
-        with contextlib.suppress(FileExistsError):  # somebody else was faster
+        with contextlib.suppress(FileExistsError):  # another process was faster
             os.mkdir(path, 0o700)
     sync_folder(os.path.dirname(path))
 
@@ -192,7 +192,7 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
     """Read a file from an offset on; None where there is no such file.
 
     Raises:
-        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
+        OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
     """
     try:
         with opened(path, start) as (fd, _):
@@ -207,9 +207,9 @@ def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
 
     Raises:
         FileNotFoundError: there is none.
-        OSError: it can't be read, is no file, or is longer than any memory should be asked for.
+        OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
     """
-    # A pipe would wait for somebody to write.
+    # A pipe would wait for a writer.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     try:
         status = os.fstat(fd)
@@ -232,19 +232,19 @@ def read_between(fd: int, start: int, stop: int) -> bytes:
     while start < stop:
         part = os.pread(fd, stop - start, start)
         if not part:
-            raise OSError("the file was changed by somebody else")
+            raise OSError("the file was changed by another program")
         parts.append(part)
         start += len(part)
     return b"".join(parts)
 
 
 def _open_new(path: str) -> int:
-    """Make a file in the place of what a crash left there, or somebody else put there."""
+    """Make a file in the place of what a crash left there, or another program put there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o600)
     except FileExistsError:
-        os.unlink(path)  # it may be a pipe, or a link to somebody else's file
+        os.unlink(path)  # it may be a pipe, or a link to another user's file
     return os.open(path, flags, 0o600)
 
 
@@ -334,7 +334,7 @@ _held: dict[int, int] = {}
 
 
 class HeldError(Exception):
-    """Somebody else holds the lock; `pid` says who, or is None where that can't be told."""
+    """Another writer holds the lock; `pid` says who, or is None where that can't be told."""
 
     def __init__(self, pid: int | None) -> None:
         """Keep the holder's process id."""
@@ -346,7 +346,7 @@ def lock(folder: str) -> int:
     """Lock a folder, making it where needed; return the file descriptor that holds the lock.
 
     Raises:
-        HeldError: somebody else holds it.
+        HeldError: another writer holds it.
         OSError: the lock file can't be made.
     """
     for _ in range(_ATTEMPTS):
@@ -361,7 +361,7 @@ def lock(folder: str) -> int:
 
 
 def check_held(fd: int, folder: str) -> None:
-    """See that the lock is still ours: that nobody removed its file, or put another in its place.
+    """See that the lock is still ours: that its file was not removed, nor another put in its place.
 
     Raises:
         HeldError: it is not, and who has it now where that is known.
@@ -387,7 +387,7 @@ def unlock(fd: int, folder: str) -> None:
 def _let_go_in_child() -> None:
     """Give up the share in the parent's locks that a fork has given to this process.
 
-    Each descriptor leads to nothing from then on, but its number stays taken: whoever closes it later
+    Each descriptor leads to nothing from then on, but its number stays taken: closing it later
     closes no other file.
     """
     for fd, inode in _held.items():
@@ -449,7 +449,7 @@ def is_held(folder: str) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether this machine has such a process; whoever owns it."""
+    """Whether this machine has such a process, of whichever user."""
     try:
         kill(pid, 0)
     except ProcessLookupError:
@@ -474,6 +474,6 @@ def _successor(folder: str) -> int | None:
 def _holder(fd: int) -> int | None:
     try:
         text = os.pread(fd, 32, 0).strip()
-    except OSError:  # it is no file
+    except OSError:  # it is not a file
         return None
     return int(text) if text.isdigit() else None

@@ -46,7 +46,7 @@ class AgentSession:
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
 
     Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
-    agent that runs holds the session open, so that nobody else writes it; a short program need
+    agent that runs holds the session open, so that no other writer does; a short program need
     not, since `save` takes the lock for itself.
 
     It has three parts, for code that works on sessions as the runtime does: its `description` (who
@@ -74,7 +74,7 @@ class AgentSession:
         """Make an empty session in memory; nothing is read or written.
 
         Raises:
-            InvalidSessionIdError: the id given is none.
+            InvalidSessionIdError: the id is not valid.
         """
         id_ = new_id("s") if session_id is None else check_session_id(session_id)
         at = wall_clock.now()
@@ -94,7 +94,7 @@ class AgentSession:
         """Make an empty session that another session's tool call started.
 
         Raises:
-            InvalidSessionIdError: an id given is none.
+            InvalidSessionIdError: an id is not valid.
         """
         session = cls.new(agent_type, session_id=session_id, store=store)
         session.description.set_parent(parent_session_id, parent_tool_use_id)

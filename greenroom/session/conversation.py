@@ -106,7 +106,7 @@ class Conversation:
     def copy_messages(self, messages: Iterable[Message]) -> None:
         """Add messages that were said elsewhere, as they are, and note that they were paid for there.
 
-        Their calls without a result are answered as if they had started, since nobody can tell.
+        Their calls without a result are answered as if they had started, since that can't be told.
 
         Raises:
             InvalidJSONError: one holds something that can't be stored.

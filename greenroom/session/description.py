@@ -64,7 +64,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forked_from(self) -> Origin | None:
-        """Where this session was forked from another; None where it was not, or nobody can tell."""
+        """Where this session was forked from another; None where it was not, or that can't be told."""
         try:
             return msgspec.convert(self.metadata.get(FORKED_FROM), Origin | None)
         except msgspec.ValidationError:  # the values are the user's
@@ -176,7 +176,7 @@ def in_utc(metadata: SessionMetadata) -> SessionMetadata:
     times = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
     for name, moment in times.items():
         if not MINYEAR < moment.year < MAXYEAR:
-            raise InvalidJSONError(f"{name} is no time that every zone could tell: {moment}")
+            raise InvalidJSONError(f"{name} is not a time that every zone could tell: {moment}")
     utc = {name: moment.astimezone(UTC) for name, moment in times.items()}
     return msgspec.structs.replace(metadata, **utc)
 

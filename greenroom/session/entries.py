@@ -122,7 +122,7 @@ class RevokeEntry(Wire, frozen=True, tag_field="kind", tag="revoke"):
 class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
     """What was decided about a tool call, as a `PermissionRecord`; written before it starts.
 
-    It is left as it is until somebody asks: neither a long conversation nor what a newer version
+    It is left as it is until it is asked for: neither a long conversation nor what a newer version
     adds to it is to keep a session from being loaded.
     """
 
@@ -130,7 +130,7 @@ class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
 
 
 class RecordEntry(Wire, frozen=True, tag_field="kind", tag="record"):
-    """A program kept a value of its own, of the kind `name`; it is no part of the conversation."""
+    """A program kept a value of its own, of the kind `name`; it is not a part of the conversation."""
 
     name: str
     value: msgspec.Raw
@@ -292,7 +292,7 @@ def record_entry(name: str, value: object) -> RecordEntry:
     return RecordEntry(name, msgspec.Raw(encoded))
 
 
-# -- What was decided about tool calls: kept as bytes, and read when somebody asks.
+# -- What was decided about tool calls: kept as bytes, and read when they are asked for.
 
 
 def decision_entry(record: PermissionRecord) -> DecisionEntry:

@@ -114,7 +114,7 @@ class FileStore:
         """Become the one writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: somebody else is; it carries the process id.
+            SessionLockedError: another writer is; it carries the process id.
             SessionStorageError: the folder can't be written.
         """
         folder = self.folder(session_id)

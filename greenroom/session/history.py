@@ -74,7 +74,7 @@ class History(msgspec.Struct, frozen=True):
     Attributes:
         entries: the entries of all sound lines, in order.
         end: the place behind the last sound line.
-        torn: the bytes after it, which are no sound line; empty where all is well.
+        torn: the bytes after it, which are not a sound line; empty where all is well.
         missing: how many lines are gone from the end, as far as a store can tell.
     """
 
@@ -91,7 +91,7 @@ class Lines(msgspec.Struct, frozen=True):
         first: the number of the first line, from 1.
         entries: the entries of each sound line, in order.
         end: the place behind the last sound line.
-        torn: the bytes after it, which are no sound line; empty where all is well.
+        torn: the bytes after it, which are not a sound line; empty where all is well.
     """
 
     first: int
@@ -193,7 +193,7 @@ def _is_sound(line: bytes, at: Position) -> bool:
 
 
 def _is_followed(torn: bytes, at: Position) -> bool:
-    """Whether a later line shows that the one here had been synced, and so is no torn write.
+    """Whether a later line shows that the one here had been synced, and so is not a torn write.
 
     A record holds no raw newline, so one before the beginning of a record is a border. Where it is
     the newline itself that is damaged, a sound record ends before more than that one byte.
@@ -256,8 +256,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     was written again, and the report says what else was lost.
 
     Damage inside the very last line can't be told from a write that never finished. So what was
-    set aside may hold a commit that had been acknowledged; it is kept, never deleted. Whoever reads
-    while somebody writes looks twice: a commit that is under way is no torn end, unless it stays so.
+    set aside may hold a commit that had been acknowledged; it is kept, never deleted. A reader
+    looks twice while a writer writes: a commit that is under way is not a torn end, unless it stays so.
 
     Attributes:
         path: the history.

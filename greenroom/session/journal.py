@@ -195,7 +195,7 @@ class Journal:
 
     @property
     def _has_news(self) -> bool:
-        """Whether the stored description is out of date, or due: nobody finds entries without one."""
+        """Whether the stored description is out of date, or due: entries without one are not found."""
         record = self._description.record
         known = self._tail.metadata or record.metadata or record.child_session_ids
         return bool(known or self._conversation.stored) and self._tail.lacks(record)
@@ -289,7 +289,7 @@ class _Tail:
 
     @property
     def is_loose(self) -> bool:
-        """Whether a power cut could still take some of what is stored, whoever stored it."""
+        """Whether a power cut could still take some of what is stored, by whichever writer."""
         return self._end.loose > 0
 
     def start_from(self, stored: StoredSession) -> None:
@@ -461,7 +461,7 @@ class _Tail:
         try:
             return await store.acquire(self._session_id)
         except SessionLockedError:
-            # Whoever holds it may have made it: then it is the id that is wrong, not the moment.
+            # Its holder may have made it: then it is the id that is wrong, not the moment.
             if self.metadata is None and await store.exists(self._session_id):
                 raise self._taken() from None
             raise
@@ -476,7 +476,7 @@ class _Tail:
             self.repair = report_on(self._end, rest, stored.path, side)
 
     def _is_foreign(self, metadata: SessionMetadata) -> bool:
-        """Whether somebody else stored this description."""
+        """Whether another writer stored this description."""
         return metadata.differs(self.metadata) and metadata.differs(self._offered)
 
     def _usable_writer(self) -> SessionWriter:

@@ -64,7 +64,7 @@ def answer_calls(
 
 
 def is_stand_in(result: ToolResultBlock) -> bool:
-    """Whether this is no result of a tool, but what `answer_calls` gave in its place."""
+    """Whether this is not a result of a tool, but what `answer_calls` gave in its place."""
     return _tells(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
 
 
@@ -110,11 +110,11 @@ def check_summary(summary: Message) -> Message:
     """See that a conversation may begin with this message.
 
     Raises:
-        TypeError: it is no message.
-        SessionError: it is no user's, says nothing, or holds a call or a result.
+        TypeError: it is not a message.
+        SessionError: it is not a user's, says nothing, or holds a call or a result.
     """
     if not isinstance(summary, Message):
-        raise TypeError(f"{summary!r} is no summary: write a text or Message.user(…)")
+        raise TypeError(f"{summary!r} is not a summary: write a text or Message.user(…)")
     stray = any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in summary.content)
     is_blank = not any(not isinstance(b, TextBlock) or b.text.strip() for b in summary.content)
     if summary.role != "user" or stray or is_blank:

@@ -243,7 +243,7 @@ class SearchHit(msgspec.Struct, frozen=True):
         session: the session's description.
         at: the place in its history of the first message that holds the text; None where only the
             title does.
-        branch: None where that is the conversation in hand. What only stands before a compaction is
+        branch: None where that is the conversation as it stands. What only stands before a compaction is
             found too: then it is the number of the branch to whose history `at` belongs.
         snippet: the text with some words around it, in one line; control characters are as they
             were stored.

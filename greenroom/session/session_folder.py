@@ -43,7 +43,7 @@ from greenroom.session.store import StoredPage, StoredSession, fenced_error, unk
 Looked = TypeVar("Looked", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
-_LOOKS = 20  # at a history that somebody is writing
+_LOOKS = 20  # at a history that is being written
 _HINT = "see to the disk and the folder; what is unsaved is kept in memory"
 _FULL = "free space there, or raise the quota; what is unsaved is kept in memory"
 _CLOSED = "see to the permissions there; what is unsaved is kept in memory"
@@ -352,7 +352,7 @@ class FileWriter:
         path = history_path(self._folder)
         fd = os.open(path, _HISTORY, 0o600)
         try:
-            # Its name, its end and what stands loose in it may come from somebody who crashed
+            # Its name, its end and what stands loose in it may come from a writer that crashed
             # before a sync, or whose sync failed.
             if at.loose or os.fstat(fd).st_size == 0:
                 durable.sync_folder(self._folder)
@@ -369,7 +369,7 @@ class FileWriter:
             durable.sync_folder(os.path.dirname(self._folder))
             history = history_path(self._folder)
             if self._history < 0 and os.path.exists(history):
-                durable.rewrite(history, 0, 0)  # emptied by somebody who crashed before the sync
+                durable.rewrite(history, 0, 0)  # emptied by a writer that crashed before the sync
         else:
             decode_metadata(previous, session_id=self._session_id, path=path)  # it is ours
         durable.replace(path, encode_metadata(metadata, previous or b"", lines=self._lines or None))

@@ -148,7 +148,7 @@ _HINT = "see to the file and its folder: SQLite writes there, also to read; noth
 
 
 class Database:
-    """Opens the database when it is first needed, and closes it when nobody needs it any more.
+    """Opens the database when it is first needed, and closes it when it is not needed any more.
 
     One transaction at a time goes through the connection; loops in several threads may share it.
     """
@@ -293,7 +293,7 @@ class Database:
                 session_id=session_id,
                 path=self.path,
                 hint="restore it from a backup, or salvage it with the command sqlite3 "
-                f"{self.path} .recover; if it is no database of sessions, name another file",
+                f"{self.path} .recover; if it is not a database of sessions, name another file",
             )
         return SessionStorageError(
             f"{self.path}: {error}",
@@ -304,7 +304,7 @@ class Database:
 
 
 def is_uncertain(error: SessionError) -> bool:
-    """Whether a sync failed, so that nobody can tell what the disk holds.
+    """Whether a sync failed, so that what the disk holds is not known.
 
     A write that fails is another matter: SQLite takes the whole transaction back.
     """
@@ -328,7 +328,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _set_up(connection: sqlite3.Connection) -> None:
-    # Damaged text is no reason to refuse: whoever compares it will find it wrong.
+    # Damaged text is no reason to refuse: a comparison will find it wrong.
     connection.text_factory = lambda data: data.decode(errors="replace")
     # A commit is durable when it returns; on macOS only a full sync is one.
     for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
@@ -379,7 +379,7 @@ class Row(NamedTuple):
         try:
             return found.touched(datetime.fromtimestamp(self.changed, UTC))
         except (TypeError, ValueError, OverflowError, OSError) as error:
-            text = f"{path}: {self.changed!r} is no time"
+            text = f"{path}: {self.changed!r} is not a time"
             raise SessionCorruptError(text, session_id=self.session_id, path=path) from error
 
 

@@ -310,7 +310,7 @@ class SQLiteWriter:
         row, path = self._row(connection), f"{self._database.path}#{self._session_id}"
         if row.size != at.size:
             raise SessionStorageError(
-                f"{path}: it was changed by somebody else", session_id=self._session_id
+                f"{path}: it was changed by another writer", session_id=self._session_id
             )
         check_length(at.size + len(line), self._session_id, path)
         add_line(connection, row, line, at)
@@ -335,7 +335,7 @@ class SQLiteWriter:
                 end_epoch(connection, self._session_id, self._epoch)
         finally:
             unlock(self._lock, self._folder)
-            with contextlib.suppress(OSError):  # somebody else holds it already
+            with contextlib.suppress(OSError):  # another writer holds it already
                 os.rmdir(self._folder)
 
 
@@ -349,7 +349,7 @@ class SQLiteStore:
 
     Beside the file lie, while it is open, two of SQLite's own (`-wal`, `-shm`), and a folder of locks
     (`-locks`). Everything runs in threads on one connection, which is opened when it is first
-    needed. `aclose` closes it and leaves the one file; where nobody calls that, the end of the
+    needed. `aclose` closes it and leaves the one file; where that is not called, the end of the
     program does. It is usable from several runs of trio, also at the same time.
 
     Example:
@@ -394,7 +394,7 @@ class SQLiteStore:
         """Whether a session of this id is stored.
 
         Raises:
-            SessionCorruptError: the file is no database, or damaged.
+            SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
         check_session_id(session_id)
@@ -404,7 +404,7 @@ class SQLiteStore:
         """Read a session as it stands, changing nothing.
 
         Raises:
-            SessionCorruptError: the session is damaged, or the file is no database, or damaged.
+            SessionCorruptError: the session is damaged, or the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
         check_session_id(session_id)
@@ -418,7 +418,7 @@ class SQLiteStore:
         Raises:
             ValueError: `count` is less than 1.
             SessionCorruptError: the description is damaged, or the end of the history but for its
-                last line; or the file is no database, or damaged.
+                last line; or the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
         check_count(count)
@@ -433,7 +433,7 @@ class SQLiteStore:
         A session that can't be listed is logged; `survey` says which they are.
 
         Raises:
-            SessionCorruptError: the file is no database, or damaged.
+            SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
         return (await self.survey()).logged()
@@ -442,7 +442,7 @@ class SQLiteStore:
         """Describe every stored session, and say which are damaged; histories are not read.
 
         Raises:
-            SessionCorruptError: the file is no database, or damaged.
+            SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
         return await self._database.run("", self._survey)
@@ -451,8 +451,8 @@ class SQLiteStore:
         """Become the one writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: somebody else is; it carries the process id.
-            SessionCorruptError: the file is no database, or damaged.
+            SessionLockedError: another writer is; it carries the process id.
+            SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be written.
         """
         folder = os.path.join(f"{self._path}-locks", check_session_id(session_id))
@@ -499,7 +499,7 @@ class SQLiteStore:
         """Return "": there are no files.
 
         Raises:
-            InvalidSessionIdError: the id is none.
+            InvalidSessionIdError: the id is not valid.
         """
         check_session_id(session_id)
         return ""

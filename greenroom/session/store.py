@@ -198,7 +198,7 @@ class SessionStore(Protocol):
         """Become the one writer of this session, which need not exist yet.
 
         Raises:
-            SessionLockedError: somebody else is; it carries the process id where that is known. A
+            SessionLockedError: another writer is; it carries the process id where that is known. A
                 holder that died, however it died, does not count.
             SessionStorageError: the store can't be written.
         """
@@ -299,7 +299,7 @@ class InMemoryStoreStatistics:
 
     Attributes:
         sessions: sessions that are stored.
-        locked: sessions that somebody writes.
+        locked: sessions that are being written.
         bytes: the size of all histories.
     """
 
@@ -393,7 +393,7 @@ class InMemoryStore:
         """Become the one writer of this session.
 
         Raises:
-            SessionLockedError: somebody else is.
+            SessionLockedError: another writer is.
         """
         await trio.lowlevel.checkpoint()
         kept = self._kept(session_id)

@@ -302,7 +302,7 @@ def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
 class Records:
     """The records in order, and how many messages the conversation had before each.
 
-    Values stay encoded until somebody asks for them, so each reader gets a copy.
+    Values stay encoded until they are asked for, so each reader gets a copy.
     """
 
     def __init__(self) -> None:
@@ -381,7 +381,7 @@ class Expenses:
     def __init__(self) -> None:
         """Begin with nothing used."""
         self._used = Used()
-        # Added up when somebody asks: loading a long conversation is to stay quick.
+        # Added up when it is asked for: loading a long conversation is to stay quick.
         self._usages: list[Usage] = []
         self._model_calls = 0
         self._tool_calls = 0
@@ -414,7 +414,7 @@ class Branch:
     """A conversation as it stood when it was left, or as it stands.
 
     A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
-    from which nothing was said is none.
+    from which nothing was said is not one.
 
     Attributes:
         number: its place among the branches, from 0, in the order in which they were left. It never
@@ -426,7 +426,7 @@ class Branch:
             compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
             after what it wrote.
         kept: how many messages a compaction repeats.
-        is_current: whether it is the conversation in hand.
+        is_current: whether it is the conversation as it stands.
     """
 
     number: int

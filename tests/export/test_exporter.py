@@ -117,7 +117,7 @@ async def test_an_error_of_whoever_takes_the_pieces_comes_back():
 
 
 async def test_an_unknown_format_is_refused():
-    with pytest.raises(ValueError, match="'pdf' is no format; use one of"):
+    with pytest.raises(ValueError, match="'pdf' is not a format; use one of"):
         await export_session(AgentSession.new("coder"), print, "pdf")
 
 

@@ -144,7 +144,7 @@ def broken(**changes):
         ),
         (
             broken(session={**plain()["session"], "created_at": "0001-01-01T00:00:00+10:00"}),
-            "created_at is no time",
+            "created_at is not a time",
         ),
         (broken(session={**plain()["session"], "metadata": 3}), r"\$\.session\.metadata: "),
         (broken(messages={}), r"\$\.messages: Expected `array`"),

@@ -154,7 +154,7 @@ async def test_what_makes_no_sense_is_refused_and_changes_nothing(
 
 async def test_what_is_no_message_is_no_summary(store, conversation):
     session = await saved(store, conversation)
-    with pytest.raises(TypeError, match="7 is no summary"):
+    with pytest.raises(TypeError, match="7 is not a summary"):
         await session.compact(7, keep=1)
 
 

@@ -379,11 +379,11 @@ async def test_what_another_hand_adds_while_it_is_open_is_noticed(files, convers
     with path.open("ab") as file:
         file.write(b"by another hand\n")
     session.add_message(Message.user("and more"))
-    with pytest.raises(SessionStorageError, match="somebody else") as caught:
+    with pytest.raises(SessionStorageError, match="another") as caught:
         await session.save()
     assert "load the session again" in caught.value.hint
     path.unlink()
-    with pytest.raises(SessionStorageError, match="somebody else"):
+    with pytest.raises(SessionStorageError, match="another"):
         await session.save()
     await session.close()
 

@@ -74,7 +74,7 @@ HARMS = {
         SessionStorageError,
         "history.jsonl: File too large",
         SessionStorageError,
-        "mine: the file was changed or removed by somebody else",
+        "mine: the file was changed or removed by another",
     ),
     "a long description": (
         grow_to_four_gigabytes("metadata.json"),
@@ -88,7 +88,7 @@ HARMS = {
         SessionStorageError,
         "history.jsonl: not a regular file",
         SessionStorageError,
-        "mine: the file was changed or removed by somebody else",
+        "mine: the file was changed or removed by another",
     ),
     "a folder for a description": (
         put_a_folder_in_place_of("metadata.json"),
@@ -102,7 +102,7 @@ HARMS = {
         SessionStorageError,
         "history.jsonl: not a regular file",
         SessionStorageError,
-        "mine: the file was changed or removed by somebody else",
+        "mine: the file was changed or removed by another",
     ),
     "a pipe for a description": (
         put_a_pipe_in_place_of("metadata.json"),
@@ -303,7 +303,7 @@ async def test_a_description_with_a_time_beyond_the_calendar_takes_no_other_from
     about = json.loads((mine / "metadata.json").read_text())
     (mine / "metadata.json").write_text(json.dumps({**about, "created_at": moment}))
     assert [each.session_id for each in await files.list_all()] == ["other"]
-    with pytest.raises(SessionCorruptError, match="created_at is no time"):
+    with pytest.raises(SessionCorruptError, match="created_at is not a time"):
         await AgentSession.load("mine", store=files)
 
 

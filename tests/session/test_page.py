@@ -319,7 +319,7 @@ async def test_a_file_that_shrinks_meanwhile_is_an_error_and_not_half_a_page(fil
         return real(fd, start, stop)
 
     monkeypatch.setattr(durable, "read_between", shrinking)
-    with pytest.raises(SessionStorageError, match="changed by somebody else"):
+    with pytest.raises(SessionStorageError, match="changed by another"):
         await read_last("mine", 1, store=files)
 
 

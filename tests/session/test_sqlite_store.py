@@ -312,7 +312,7 @@ async def test_any_flipped_bit_in_the_file_is_noticed_or_does_no_harm(store, pat
         ("DELETE FROM lines", "bytes were stored"),
         ("UPDATE lines SET number = 3 - number WHERE number > 0", "others follow"),
         ("UPDATE lines SET line = CAST(line AS TEXT) || 'x' WHERE number = 1", "bytes were stored"),
-        ("UPDATE sessions SET changed = 1 << 60", "is no time"),
+        ("UPDATE sessions SET changed = 1 << 60", "is not a time"),
         ("UPDATE sessions SET metadata = '{' || metadata", "sessions.db#mine"),
         ("DROP TABLE lines", "no such table"),
     ],
