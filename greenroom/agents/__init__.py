@@ -27,10 +27,10 @@ from greenroom.agents.agent_run import (
 )
 from greenroom.agents.caller import (
     caller_of as caller_of,
-    calling as calling,
     check_depth as check_depth,
     find_circle as find_circle,
-    noting as noting,
+    note_turn as note_turn,
+    pass_permissions as pass_permissions,
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox

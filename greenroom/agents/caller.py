@@ -44,22 +44,22 @@ _NOBODY = Caller()
 _caller: ContextVar[Caller] = ContextVar("greenroom_caller", default=_NOBODY)
 
 
-def calling(
+def pass_permissions(
     agent: "AgentInternals", permissions: PermissionManager
 ) -> AbstractContextManager[None]:
     """Let these permissions hold for the agents that the block runs."""
     store = agent.session.store
     caller = replace(current_caller(), permissions=permissions, context=agent.context, store=store)
-    return _passing_down(caller)
+    return _pass_down(caller)
 
 
-def reporting_to(report: RunReport) -> AbstractContextManager[None]:
+def report_to(report: RunReport) -> AbstractContextManager[None]:
     """Let the agents that the block runs tell this report of their denials."""
-    return _passing_down(replace(current_caller(), report=report))
+    return _pass_down(replace(current_caller(), report=report))
 
 
 @contextmanager
-def _passing_down(caller: Caller) -> Iterator[None]:
+def _pass_down(caller: Caller) -> Iterator[None]:
     token = _caller.set(caller)
     try:
         yield
@@ -97,14 +97,14 @@ def under_caller(
 
 
 @contextmanager
-def noting(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
+def note_turn(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
     """Let the block be a turn of an agent: write down who waits, what is denied to whom, and what ends it."""
     caller = caller_of(
         context
     )  # a root that another agent's tool has started is held to none of its rules
     report.above, report.agent = caller.report, agent
     try:
-        with _passing_down(replace(caller, report=report)):
+        with _pass_down(replace(caller, report=report)):
             yield
     except BaseException as error:
         report.fail(error)

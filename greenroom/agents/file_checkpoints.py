@@ -69,7 +69,7 @@ class FileCheckpoints:
         Raises:
             SessionStorageError: something can't be kept, and that is required.
         """
-        ids, paths, compares = _touched(calls)
+        ids, paths, compares = _find_touched(calls)
         if not ids:
             yield
             return
@@ -93,7 +93,7 @@ class FileCheckpoints:
     def _absolute(self, paths: Iterable[str]) -> list[str]:
         found = []
         for path in paths:
-            # What is no path, such as one of a user who does not exist, is the tool's to tell.
+            # What is not a path, such as one of a user who does not exist, is the tool's to tell.
             with suppress(OSError, ValueError, RuntimeError):
                 found.append(str(self._agent.context.workspace.absolute(path)))
         return found
@@ -147,7 +147,7 @@ def packs_folder(session: AgentSession) -> str:
     return os.path.join(folder, "checkpoints") if folder else ""
 
 
-def _touched(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
+def _find_touched(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
     """Return the calls that may change files, the files they name, and whether some name none."""
     ids, paths, compares = [], [], False
     for id_, tool, effects in calls:

@@ -298,7 +298,7 @@ class GuardedStream(ModelStream):
             case BlockDelta(index, "text", text):
                 self._run.setdefault(index, None)
                 self._fed.append(text)
-                return self._seen(await self._pipeline.feed(text))
+                return self._release(await self._pipeline.feed(text))
             case BlockEnd(index, TextBlock() as block):
                 self._run[index] = block
                 return ()
@@ -318,7 +318,7 @@ class GuardedStream(ModelStream):
             case _:
                 return (event,)
 
-    def _seen(self, text: str) -> Iterable[StreamEvent]:
+    def _release(self, text: str) -> Iterable[StreamEvent]:
         index = next(iter(self._run))
         return (BlockDelta(index, "text", text),) if text and not self._holds_back else ()
 
@@ -334,7 +334,7 @@ class GuardedStream(ModelStream):
         if is_mixed:  # what counts are the blocks, whatever their pieces were
             pipeline, fed = self._new_pipeline(), ""
         text = await pipeline.feed(whole[len(fed) :]) + await pipeline.end()
-        rest = () if is_mixed else self._seen(text)
+        rest = () if is_mixed else self._release(text)
         if pipeline.text != whole:  # and what it said of places in it goes with that
             blocks = [TextBlock(pipeline.text), *[TextBlock("")] * (len(blocks) - 1)]
         ended = dict(zip(order, blocks, strict=True))

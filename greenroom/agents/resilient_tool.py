@@ -148,7 +148,7 @@ class _ResilientTool:
                 if not self._may_repeat or (seconds := attempts.plan(failure)) is None:
                     raise
             else:
-                late = _timed_out(result) if self._may_repeat else None
+                late = _find_timeout(result) if self._may_repeat else None
                 if late is None or (seconds := attempts.plan(late)) is None:
                     return result
                 error = late
@@ -165,7 +165,7 @@ class _ResilientTool:
                 circuit.end(error)
             raise
         if circuit is not None:
-            circuit.end(_timed_out(result))
+            circuit.end(_find_timeout(result))
         return result
 
     async def _in_turn(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -191,7 +191,7 @@ class _ResilientTool:
         )
 
 
-def _timed_out(result: ToolResult) -> ToolError | None:
+def _find_timeout(result: ToolResult) -> ToolError | None:
     """Return a time-out as the error that policies judge; None for any other result."""
     if not isinstance(result, ToolResult) or result.status is not ToolStatus.TIMEOUT:
         return None

@@ -31,7 +31,7 @@ class FileRestore:
 
     Attributes:
         path: relative to the workspace's root.
-        action: it is written back, or deleted as tools made it; it is left, since somebody else
+        action: it is written back, or deleted as tools made it; it is left, since someone else
             has changed it; or what it was is lost.
         reason: why it is left or lost; else empty.
         present: how it is now.
@@ -110,10 +110,10 @@ def _why_left(chain: list[FileChange], present: FileState) -> str:
     if after.problem and after.kind == "file":
         return after.problem
     if not present.same(after):
-        return "somebody else has changed it since"
+        return "someone else has changed it since"
     for first, second in pairwise(chain):
         if first.after is None or not first.after.same(second.before):
-            return "somebody else has changed it between two calls"
+            return "someone else has changed it between two calls"
     return ""
 
 
@@ -180,7 +180,7 @@ class RestorePlan:
         Cancelled, it stops at the next file, and records what was done until then.
 
         Raises:
-            SessionLockedError: somebody else writes the session; nothing was done.
+            SessionLockedError: someone else writes the session; nothing was done.
             SessionStorageError: the disk refused; before anything was done, or to record it.
         """
         if not self.steps:
@@ -219,7 +219,7 @@ async def plan_restore(
 ) -> RestorePlan:
     """Plan how files become what they were when the conversation had its first `to` messages.
 
-    Only files below the workspace that tools of this session changed since then; what somebody
+    Only files below the workspace that tools of this session changed since then; what someone
     else has changed too, meanwhile or between two calls, is listed and left. Nothing is changed
     yet. The session is saved first where something of it is not.
 
@@ -276,7 +276,7 @@ class _Execution:
             trio.from_thread.check_cancelled()
             try:
                 self._do(step)
-            # A record that somebody wrote by hand may ask for what no system can do.
+            # A record that someone wrote by hand may ask for what no system can do.
             except (OSError, ToolError, ValueError, OverflowError) as error:
                 self.failed[step.path] = (
                     error.message if isinstance(error, ToolError) else str(error)

@@ -94,7 +94,7 @@ def takes_run_context(function: Callable[P, object]) -> bool:
     hints = _hints(function)
     parameters = [*inspect.signature(function).parameters.values()]
     untyped = len(parameters) == 1 and parameters[0].name not in hints
-    return untyped or any(True for hint in hints.values() for _ in _wanted(hint))
+    return untyped or any(True for hint in hints.values() for _ in _find_wanted(hint))
 
 
 def check_deps(what: str, function: Callable[P, object], deps_type: object) -> None:
@@ -104,7 +104,7 @@ def check_deps(what: str, function: Callable[P, object], deps_type: object) -> N
         TypeError: it does; the message says what it wants.
     """
     for name, hint in _hints(function).items():
-        for wanted in _wanted(hint):
+        for wanted in _find_wanted(hint):
             if name != "return" and not fits(deps_type, wanted):
                 given = "has no deps_type" if deps_type is None else f"gives {name_of(deps_type)}"
                 raise TypeError(
@@ -124,7 +124,7 @@ def _hints(function: Callable[P, object]) -> dict[str, object]:
         return {}
 
 
-def _wanted(hint: object) -> Iterator[object]:
+def _find_wanted(hint: object) -> Iterator[object]:
     """Go through the types of deps that a hint asks for."""
     origin = get_origin(hint)
     if hint is RunContext:
@@ -132,10 +132,10 @@ def _wanted(hint: object) -> Iterator[object]:
     elif origin is RunContext:
         yield get_args(hint)[0]
     elif origin is Annotated:
-        yield from _wanted(get_args(hint)[0])
+        yield from _find_wanted(get_args(hint)[0])
     elif origin in (Union, types.UnionType):
         for each in get_args(hint):
-            yield from _wanted(each)
+            yield from _find_wanted(each)
 
 
 def fits(given: object, wanted: object) -> bool:

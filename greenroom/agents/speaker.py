@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from msgspec import UNSET, to_builtins
 
-from greenroom.agents.caller import calling
+from greenroom.agents.caller import pass_permissions
 from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
 from greenroom.agents.guards import GuardedStream, Guards, note_unseen, rejected
 from greenroom.agents.handoff import Handoff
@@ -244,7 +244,7 @@ class Speaker(Generic[DepsT, OutputT]):
         said, sender = tuple[ContentBlock, ...](message.content), message.sender
         session, is_seen = self._internals.session, False
         try:
-            with self._calling():
+            with self._pass_permissions():
                 await self._guards.judge_unseen(session)
                 said, is_seen = await self._guards.judge_input(message), True
         except GuardError as error:
@@ -292,7 +292,7 @@ class Speaker(Generic[DepsT, OutputT]):
 
     async def reply(self, system: str, *, is_last: bool) -> Message:
         """Ask the model for its next reply; at the last step it can call no more tools."""
-        with self._calling():
+        with self._pass_permissions():
             return await stream_reply(
                 self._internals,
                 self._llm,
@@ -318,10 +318,10 @@ class Speaker(Generic[DepsT, OutputT]):
         """Return a value of the configuration, or what its function says of it now."""
         if not callable(given):
             return given
-        with self._calling():
+        with self._pass_permissions():
             value = given(self._context())
             return await value if inspect.isawaitable(value) else value
 
-    def _calling(self) -> AbstractContextManager[None]:
+    def _pass_permissions(self) -> AbstractContextManager[None]:
         """Hold agents that its functions run to its permissions."""
-        return calling(self._internals, self.permissions)
+        return pass_permissions(self._internals, self.permissions)

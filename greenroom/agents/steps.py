@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.caller import caller_of, check_depth, reporting_to
+from greenroom.agents.caller import caller_of, check_depth, report_to
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.run_context import RunContext, RunState
 from greenroom.agents.speaker import Speaker
@@ -173,7 +173,7 @@ class Steps(Generic[DepsT]):
         try:
             limits = budget.statistics().limits if budget else {}
             own = self._internals.budget(**limits) if limits else nullcontext()  # type: ignore[arg-type]
-            with reporting_to(report), own as self._budget:
+            with report_to(report), own as self._budget:
                 yield
         except BaseException as error:
             report.fail(error)

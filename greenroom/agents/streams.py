@@ -172,22 +172,22 @@ def stream_events(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[StreamEve
 def _event(chunk: OutputChunk) -> StreamEvent | None:
     match chunk:
         case TextDelta():
-            return _made(StreamEventType.TOKEN, text=chunk.text)
+            return _make_event(StreamEventType.TOKEN, text=chunk.text)
         case ToolStart():
             start = StreamEventType.TOOL_START
-            return _made(start, id=chunk.id, name=chunk.name, input=chunk.input)
+            return _make_event(start, id=chunk.id, name=chunk.name, input=chunk.input)
         case ToolEnd():
             end = StreamEventType.TOOL_END
-            return _made(end, id=chunk.id, text=chunk.result.text, is_error=chunk.is_error)
+            return _make_event(end, id=chunk.id, text=chunk.result.text, is_error=chunk.is_error)
         case Custom(kind="handoff"):
             names = {end: chunk.data.get(end, "") for end in ("from", "to")}
-            return _made(StreamEventType.AGENT_SWITCH, **names)
+            return _make_event(StreamEventType.AGENT_SWITCH, **names)
         case Error():
             error = StreamEventType.ERROR
-            return _made(error, message=chunk.message, kind=chunk.kind, hint=chunk.hint)
+            return _make_event(error, message=chunk.message, kind=chunk.kind, hint=chunk.hint)
         case _:
             return None
 
 
-def _made(kind: StreamEventType, /, **data: object) -> StreamEvent:
+def _make_event(kind: StreamEventType, /, **data: object) -> StreamEvent:
     return StreamEvent(kind, data, clock.now())

@@ -6,7 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from greenroom.agents.caller import calling
+from greenroom.agents.caller import pass_permissions
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Verdict, judge, restore_answers
 from greenroom.core import (
@@ -68,7 +68,7 @@ async def run_tools(
     await restore_answers(agent, permissions)
     phase = agent.state.phase
     with ExitStack() as calls:
-        calls.enter_context(calling(agent, permissions))
+        calls.enter_context(pass_permissions(agent, permissions))
         gate = _Gate(agent, tools, permissions, on_result)
         for call in tool_uses:
             await gate.judge(calls.enter_context(agent.tool_call(call)))
@@ -144,7 +144,7 @@ class _Gate:
 
     def _context(self, verdict: Verdict) -> AgentContext:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
-        # Of this call's own context: what a tool does to it is no allowance for the next call.
+        # Of this call's own context: what a tool does to it is not an allowance for the next call.
         context.allowed_paths = (*context.allowed_paths, *verdict.paths)
         return context
 

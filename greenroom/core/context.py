@@ -143,7 +143,7 @@ class AgentContext:
         allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file tools
             may touch; a folder stands for all that lies in it. Each call's context has its own.
         metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
-            them, and what got in unchecked and is no JSON is logged and not saved.
+            them, and what got in unchecked and is not JSON is logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies. What is not
             here is looked up among those of the runtime (`resources.shared`).
         spill_folder: where results too long for the model are kept, or empty for a temporary file
@@ -220,7 +220,7 @@ class AgentContext:
         """Keep a JSON value under a key; it is copied, and saved with the session.
 
         Raises:
-            InvalidJSONError: it is no JSON value; the message names the key.
+            InvalidJSONError: it is not a JSON value; the message names the key.
         """
         self.metadata[key] = serde.plain(value, f"metadata {key!r}")
 

@@ -61,7 +61,7 @@
         └── ModelOutputError           the reply does not fit the type that was asked for
 
 `model_errors` has those of models. An error that ends a turn ends that turn only: the agent takes the next input. Anything outside this
-tree is a bug in somebody's code and crashes the agent that raised it, never its siblings.
+tree is a bug in someone's code and crashes the agent that raised it, never its siblings.
 """
 
 
@@ -207,7 +207,7 @@ class BudgetExceededError(GreenroomError):
 
 
 class InvalidJSONError(GreenroomError):
-    """A text that is no JSON, of another shape or ambiguous; or a value that JSON can't express."""
+    """A text that is not JSON, of another shape or ambiguous; or a value that JSON can't express."""
 
     remedy = "correct the text or the value at the place that the message names"
 

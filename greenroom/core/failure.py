@@ -189,7 +189,7 @@ def _is_printable(error: BaseException) -> bool:
 def _is_large(error: BaseException) -> bool:
     """Whether a group is too large to be logged as a whole.
 
-    So deep that somebody's log handler, which recurses, may fail, or so wide that to format it
+    So deep that someone's log handler, which recurses, may fail, or so wide that to format it
     would block the event loop.
     """
     level, count = [error], 1

@@ -43,7 +43,7 @@ def check_session_id(session_id: str) -> str:
     """
     if not _SESSION_ID.fullmatch(session_id):
         raise InvalidSessionIdError(
-            f"{session_id[:140]!r} is no session id",
+            f"{session_id[:140]!r} is not a session id",
             session_id=session_id,
             hint="use letters, digits, '-' and '_', at most 128 of them",
         )

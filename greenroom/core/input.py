@@ -149,7 +149,7 @@ class ToolResultInput(Wire, frozen=True, tag="tool_result_input"):
 
 
 class Interrupt(Wire, frozen=True, tag="interrupt"):
-    """Somebody interrupted while no turn was open; only `receive()` shows it."""
+    """Someone interrupted while no turn was open; only `receive()` shows it."""
 
 
 class Shutdown(Wire, frozen=True, tag="shutdown"):

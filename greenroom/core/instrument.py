@@ -91,7 +91,7 @@ class Instrument:
         """The call has its result, be it a refusal; or it has none, for this reason."""
 
     def before_permission(self, agent: AgentContext, request: PermissionRequest) -> None:
-        """Somebody is about to be asked."""
+        """Someone is about to be asked."""
 
     def after_permission(
         self, agent: AgentContext, request: PermissionRequest, answer: Answer
@@ -201,7 +201,7 @@ class Instruments:
             try:
                 method(agent, *details)
             except Exception as error:  # noqa: BLE001 (a hook never changes what it watches)
-                self._failed(method, hook, agent, error)
+                self._log_failure(method, hook, agent, error)
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> ToolUseBlock:
         """Call that hook, and return the call with the input that it is left with."""
@@ -210,7 +210,7 @@ class Instruments:
                 copy = msgspec.structs.replace(call, input=_copy(call.input))
                 call = _rewritten(call, method(agent, copy))
             except Exception as error:  # noqa: BLE001 (as above; the input stays as it was)
-                self._failed(method, "before_tool_call", agent, error)
+                self._log_failure(method, "before_tool_call", agent, error)
         return call
 
     def _attach(self, instruments: tuple[object, ...]) -> None:
@@ -219,7 +219,9 @@ class Instruments:
             having = (each for each in instruments if _has(each, hook))
             self._methods[hook] = tuple(getattr(each, hook) for each in having)
 
-    def _failed(self, method: _Method, hook: Hook, agent: AgentContext, error: Exception) -> None:
+    def _log_failure(
+        self, method: _Method, hook: Hook, agent: AgentContext, error: Exception
+    ) -> None:
         """Log it, the first time with its traceback, so that one that always fails can't flood."""
         name = f"{_name(getattr(method, '__self__', method))}.{hook}"
         self._failures[name] += 1
@@ -274,7 +276,7 @@ def _rewritten(call: ToolUseBlock, found: object) -> ToolUseBlock:
     if found is None:
         return call
     if not isinstance(found, dict):
-        raise ConfigurationError(f"it returned {type(found).__name__}, which is no input")
+        raise ConfigurationError(f"it returned {type(found).__name__}, which is not an input")
     # By their text, since True == 1 in Python.
     if serde.dumps(found) == serde.dumps(call.input) and not call.invalid:
         return call

@@ -206,12 +206,12 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
             TypeError: the content is neither a text nor blocks.
             ValueError: the sender can't be called so.
         """
-        return cls("user", as_blocks(content), id=id, sender=sender).stamped()
+        return cls("user", as_blocks(content), id=id, sender=sender).stamp()
 
     @classmethod
     def assistant(cls, content: str | Iterable[ContentBlock]) -> "Message":
         """Make an assistant's message of a text or of blocks."""
-        return cls("assistant", as_blocks(content)).stamped()
+        return cls("assistant", as_blocks(content)).stamp()
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is a message that says the same."""
@@ -219,14 +219,14 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
             return NotImplemented
         return all(getattr(self, field) == getattr(other, field) for field in _SAID)
 
-    def stamped(self) -> "Message":
+    def stamp(self) -> "Message":
         """Return the same message with an id and a time, where it has none yet."""
         if self.id and self.created_at:
             return self
         return replace(self, id=self.id or new_id("m"), created_at=self.created_at or now())
 
     def copy(self) -> "Message":
-        """Return the same message with dicts of its own, for somebody who may change them."""
+        """Return the same message with dicts of its own, for someone who may change them."""
         if not self.extra and all(map(_is_fixed, self.content)):
             return self
         return serde.decode(serde.encode(self), Message)

@@ -108,7 +108,7 @@ class PermissionRecord(Wire, frozen=True):
         at: when it was decided.
         decision: allow or deny: what came of it.
         by: who decided: "rules" (a rule, the mode, or that there is no rule); "user", or the name
-            under which somebody answered; "time-out", "unattended" or "shutdown" where nobody did;
+            under which someone answered; "time-out", "unattended" or "shutdown" where nobody did;
             "withdrawn" where the turn ended first; "recheck" where it had changed since.
         asked: whether the rules left it to a person.
         reason: why the rules allowed it, denied it, or asked.
@@ -269,9 +269,9 @@ def usual_effects(
 # ---- Protected names: files that make programs run later, or change what an agent may do.
 #
 # What a program does by itself when it starts, such as a shell, git or an editor, is decided by files
-# like these. Whoever may write one runs a program without being asked. Sources, build files and
+# like these. Anyone who may write one runs a program without being asked. Sources, build files and
 # workflows of a forge are not among them: to change those is an agent's work, and they run when
-# somebody builds, commits or publishes, which is asked about. Nothing here touches the disk.
+# someone builds, commits or publishes, which is asked about. Nothing here touches the disk.
 
 Names: TypeAlias = tuple[str, ...]
 
@@ -363,9 +363,11 @@ def protected_names(path: str, root: str, home: str) -> tuple[Names, ...]:
         >>> protected_names("/w/src/hooks/a.py", "/w", "/home/me")
         ()
     """
-    names, above = _folded(path), _folded(root)
+    names, above = _fold(path), _fold(root)
     below = len(above) if names[: len(above)] == above else 0
-    found = dict.fromkeys(each for end, each in _found(names, _folded(home)) if end > below)
+    found = dict.fromkeys(
+        each for end, each in _find_protections(names, _fold(home)) if end > below
+    )
     return tuple(found)
 
 
@@ -374,7 +376,7 @@ def own_rules(names: Names) -> bool:
     return names[-1] in _OWN
 
 
-def _found(names: Names, home: Names) -> Iterator[tuple[int, Names]]:
+def _find_protections(names: Names, home: Names) -> Iterator[tuple[int, Names]]:
     """Find every protection in a path, with the number of names up to its end."""
     for at, name in enumerate(names):
         is_last = at + 1 == len(names)
@@ -390,6 +392,6 @@ def _found(names: Names, home: Names) -> Iterator[tuple[int, Names]]:
 
 
 @lru_cache(maxsize=1024)
-def _folded(path: str) -> Names:
+def _fold(path: str) -> Names:
     folded = unicodedata.normalize("NFC", without_hidden(path)).casefold()
     return tuple(name for name in folded.split("/") if name not in ("", "."))

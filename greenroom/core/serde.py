@@ -39,7 +39,7 @@ def encode(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_mended(msgspec.to_builtins(value)))
+        return msgspec.json.encode(_mend(msgspec.to_builtins(value)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
 
@@ -48,7 +48,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """Decode JSON into the type `kind`, checking every field.
 
     Raises:
-        InvalidJSONError: the text is no JSON, or does not fit the type; it says where.
+        InvalidJSONError: the text is not JSON, or does not fit the type; it says where.
     """
     try:
         return _decoder(kind).decode(data)
@@ -67,7 +67,7 @@ def dumps(value: object, *, pretty: bool = False) -> bytes:
         return orjson.dumps(value, option=options)
     except TypeError as error:
         try:
-            mended = _mended(value)
+            mended = _mend(value)
             if mended != value:
                 return orjson.dumps(mended, option=options)
         except (TypeError, RecursionError):
@@ -79,7 +79,7 @@ def loads(data: bytes | str) -> JSON:
     """Decode JSON into plain values.
 
     Raises:
-        InvalidJSONError: the text is no JSON.
+        InvalidJSONError: the text is not JSON.
     """
     try:
         value: JSON = orjson.loads(data)
@@ -168,7 +168,7 @@ def plain(value: object, name: str) -> JSON:
         >>> plain({"a": (1, 2)}, "metadata 'plan'")
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is no JSON \
+        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is not JSON \
 type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
     """
     return loads(dump_plain(value, name))
@@ -178,7 +178,7 @@ def dump_plain(value: object, name: str) -> bytes:
     """Encode a value that is JSON already; raises what `plain` raises."""
     try:
         check_json(value)
-        return dumps(_checked(value))
+        return dumps(_check_value(value))
     except (InvalidJSONError, TypeError, RecursionError) as error:
         raise InvalidJSONError(
             f"{name} can't be stored: {error}",
@@ -186,20 +186,20 @@ def dump_plain(value: object, name: str) -> bytes:
         ) from error
 
 
-def _checked(value: object) -> object:
+def _check_value(value: object) -> object:
     """Refuse what a JSON encoder would turn into something else, such as a tuple or a NaN."""
     if isinstance(value, dict):
         for key in value:
             if type(key) is not str:
-                raise TypeError(f"the key {key!r} is no string")
-        return {key: _checked(item) for key, item in value.items()}
+                raise TypeError(f"the key {key!r} is not a string")
+        return {key: _check_value(item) for key, item in value.items()}
     if type(value) is list:
-        return [_checked(item) for item in value]
+        return [_check_value(item) for item in value]
     if type(value) is float and value - value != 0:
         raise TypeError(f"{value} is not a JSON number")
     if value is None or type(value) in (bool, int, float, str):
         return value
-    raise TypeError(f"{type(value).__name__} is no JSON type")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -215,13 +215,13 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def _mended(value: object) -> object:
+def _mend(value: object) -> object:
     if isinstance(value, str):
         return valid_unicode(value)
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {_mend(key): _mend(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_mended(item) for item in value]
+        return [_mend(item) for item in value]
     return value
 
 

@@ -63,13 +63,13 @@ def clip(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    room = max(limit - len(_left_out(len(text))), 2)
+    room = max(limit - len(_describe_rest(len(text))), 2)
     tail = room // 2
     head = room - tail
-    return f"{text[:head]}{_left_out(len(text) - room)}{text[-tail:]}"
+    return f"{text[:head]}{_describe_rest(len(text) - room)}{text[-tail:]}"
 
 
-def _left_out(count: int) -> str:
+def _describe_rest(count: int) -> str:
     return f"\n… {count} characters left out …\n"
 
 
@@ -144,7 +144,7 @@ def disguises(*texts: str) -> tuple[str, ...]:
         found.append(_PADS)
     posing = dict[str, None]()
     for text in texts:
-        posing |= dict.fromkeys(islice(_posing(text), _NAMED + 1))
+        posing |= dict.fromkeys(islice(_find_lookalikes(text), _NAMED + 1))
     if posing:
         more = " and others" if len(posing) > _NAMED else ""
         found.append(_POSES + ", ".join(islice(posing, _NAMED)) + more)
@@ -192,7 +192,7 @@ def texts_in(value: object) -> Iterator[str]:
             waiting += each
 
 
-def _posing(text: str) -> Iterator[str]:
+def _find_lookalikes(text: str) -> Iterator[str]:
     """Find words that look like others in ASCII; in a text of another language only mixed ones."""
     if text.isascii():
         return

@@ -155,10 +155,10 @@ class Price:
     cache_write: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no price."""
+        """Refuse what is not a price."""
         for price in (self.input, self.output, self.cache_read, self.cache_write):
             if price is not None and not 0 <= price < math.inf:
-                raise ConfigurationError(f"{price!r} is no price", hint="give 0 or more")
+                raise ConfigurationError(f"{price!r} is not a price", hint="give 0 or more")
 
     @property
     def is_free(self) -> bool:
@@ -190,7 +190,7 @@ class Price:
         plain = Usage(usage.sent, usage.output_tokens)
         return self.cost(plain) - self.cost(usage)
 
-    def charged(self, usage: Usage) -> Usage:
+    def charge(self, usage: Usage) -> Usage:
         """Return the usage with its cost, and with what the cache has saved."""
         cost, saved = self.cost(usage), self.saved(usage)
         return msgspec.structs.replace(usage, cost=cost, saved=saved)

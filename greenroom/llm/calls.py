@@ -24,7 +24,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.llm.conversation import Turn
-from greenroom.llm.fields import DEPTH, extended, mapping, text
+from greenroom.llm.fields import DEPTH, extend, mapping, text
 from greenroom.llm.stream import BlockEnd, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ class PortableCalls:
         """Return the next turn as it may be sent."""
         if turn.role == "assistant":
             self._unanswered.clear()
-        return dataclasses.replace(turn, blocks=tuple(map(self._renamed, turn.blocks)))
+        return dataclasses.replace(turn, blocks=tuple(map(self._rename_block, turn.blocks)))
 
-    def _renamed(self, block: ContentBlock) -> ContentBlock:
+    def _rename_block(self, block: ContentBlock) -> ContentBlock:
         match block:
             case ToolUseBlock():
                 name = (
@@ -266,7 +266,7 @@ def _restore(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock:
 # ---- The tools of a request: those that we run, and what its options say of tools.
 
 
-def merged_tools(
+def merge_tools(
     typed: Sequence[dict[str, object]], options: Mapping[str, object]
 ) -> dict[str, object]:
     """Return the field `tools` of a request, or nothing where it has none.
@@ -295,7 +295,7 @@ def merged_tools(
 def _merge(typed: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
     if "function" in typed and "function" not in given:
         given = {"function": given}
-    return extended(typed, given)
+    return extend(typed, given)
 
 
 def _name(tool: Mapping[str, object]) -> str:

@@ -152,7 +152,7 @@ _EMPTY = (TextBlock("(empty)"),)
 _CLAIM = re.compile("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
 
 
-def unsigned(text: str) -> str:
+def escape_speaker(text: str) -> str:
     r"""Put a backslash before each line that would say who speaks.
 
     Example:
@@ -166,9 +166,9 @@ def unsigned(text: str) -> str:
 def _unsign(block: ContentBlock) -> ContentBlock:
     match block:
         case TextBlock(text):
-            return _with(block, text=unsigned(text))
+            return _with(block, text=escape_speaker(text))
         case DocumentBlock():
-            return _with(block, title=unsigned(block.title))
+            return _with(block, title=escape_speaker(block.title))
         case ToolResultBlock(content=content):
             return _with(block, content=tuple(map(_unsign, content)))
         case _:

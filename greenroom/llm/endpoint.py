@@ -34,11 +34,11 @@ class Endpoint:
         """Check what was configured.
 
         Raises:
-            ConfigurationError: the address is none, or a key holds what no header can carry.
+            ConfigurationError: the address is not valid, or a key holds what no header can carry.
         """
         if not self.url.startswith(("http://", "https://")) or not _names_a_host(self.url):
             raise ConfigurationError(
-                f"the base URL of {self.provider} is no address: it must begin with https://",
+                f"the base URL of {self.provider} is not an address: it must begin with https://",
                 hint="correct the base URL in the environment or in the call",
             )
         if not all(secret.isascii() and secret.isprintable() for secret in self.secrets):

@@ -97,12 +97,12 @@ def no_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> Model
 
 async def refusal(endpoint: Endpoint, response: "HttpResponse") -> ModelError:
     """Return the error of an answer whose status is not a success."""
-    body = endpoint.conceal(await _beginning(response))
+    body = endpoint.conceal(await _read_beginning(response))
     headers = {name: endpoint.conceal_text(said) for name, said in response.headers.items()}
     return error_of_response(endpoint.provider, response.status, headers, body, hint=endpoint.hint)
 
 
-async def _beginning(response: "HttpResponse") -> bytes:
+async def _read_beginning(response: "HttpResponse") -> bytes:
     """Read what explains an error, as far as it comes; the status holds without it."""
     body = bytearray()
     with trio.move_on_after(_ERROR_SECONDS):
@@ -262,7 +262,7 @@ class _HttpStream(ModelStream):
                     self._is_closed = True
                     return list(self._decoder.close())
                 await self._receive_events()
-            return self._translated(self._events.popleft())
+            return self._translate(self._events.popleft())
         except ModelError as error:
             error.provider = self._endpoint.provider
             error.request_id = error.request_id or self._request_id
@@ -293,7 +293,7 @@ class _HttpStream(ModelStream):
         body = await self._read(_PAGE_LIMIT, body)
         raise no_stream(self._endpoint, self._content_type, body)
 
-    def _translated(self, event: SSEEvent) -> Iterable[StreamEvent]:
+    def _translate(self, event: SSEEvent) -> Iterable[StreamEvent]:
         """Translate an event; only an error that it reports is kept from quoting the key."""
         try:
             return list(self._decoder.feed(event))

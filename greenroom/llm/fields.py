@@ -106,13 +106,13 @@ def not_a_reply(provider: str) -> ModelStreamError:
     return error
 
 
-def extended(made: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
+def extend(made: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
     """Add fields to an object, and to the objects in it; `msgspec.UNSET` removes one.
 
     An object that says its own `type` replaces what was there.
 
     Example:
-        >>> extended({"type": "file", "file": {"name": "a"}}, {"file": {"id": 1}, "type": UNSET})
+        >>> extend({"type": "file", "file": {"name": "a"}}, {"file": {"id": 1}, "type": UNSET})
         {'file': {'name': 'a', 'id': 1}}
     """
     whole = {**made, **extra}
@@ -121,5 +121,5 @@ def extended(made: Mapping[str, object], extra: Mapping[str, object]) -> dict[st
         if value is UNSET:
             del whole[name]
         elif isinstance(older, dict) and isinstance(value, dict) and "type" not in value:
-            whole[name] = extended(older, value)
+            whole[name] = extend(older, value)
     return whole

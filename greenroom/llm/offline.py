@@ -81,7 +81,7 @@ def _list(found: re.Match[str]) -> Order:
 
 
 def _search(found: re.Match[str]) -> Order:
-    arguments: dict[str, object] = {"pattern": _unquoted(found["pattern"])}
+    arguments: dict[str, object] = {"pattern": _unquote(found["pattern"])}
     if found["path"]:
         arguments["path"] = _path(found["path"])
     wishes: dict[str, object] = {"output_mode": "content"}
@@ -89,7 +89,7 @@ def _search(found: re.Match[str]) -> Order:
 
 
 def _run(found: re.Match[str]) -> Order:
-    command = _unquoted(found["command"])
+    command = _unquote(found["command"])
     return Order(f"run {command}", "Bash", {"command": command})
 
 
@@ -102,8 +102,8 @@ def _edit(found: re.Match[str]) -> Order:
     path = _path(found["path"])
     arguments: dict[str, object] = {
         "file_path": path,
-        "old_string": _unquoted(found["old"]),
-        "new_string": _unquoted(found["new"]),
+        "old_string": _unquote(found["old"]),
+        "new_string": _unquote(found["new"]),
     }
     return Order(f"edit {path}", "Edit", arguments)
 
@@ -140,11 +140,11 @@ _RULES = (
 
 def _path(text: str) -> str:
     """Take quotes and the sentence's punctuation off a path."""
-    plain = _unquoted(text)
+    plain = _unquote(text)
     return plain.rstrip(",;!?").removesuffix(".") or plain
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     plain = text.strip()
     if len(plain) > 2 and plain[0] == plain[-1] and plain[0] in "\"'`":
         return plain[1:-1]

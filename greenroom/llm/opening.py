@@ -122,7 +122,7 @@ def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = No
         ConfigurationError: a name that can't be used; it says where the name was found.
     """
     if named := env.get(MODEL_VARIABLE, "").strip():
-        return ModelChoice(_named_in_variable(named, env), f"since {MODEL_VARIABLE} says so")
+        return ModelChoice(_find_in_variable(named, env), f"since {MODEL_VARIABLE} says so")
     if preferred:
         return ModelChoice(full_name(preferred, env), "since your settings say so")
     for vendor in VENDORS.values():
@@ -168,7 +168,7 @@ def _unknown(name: str) -> ConfigurationError:
     return ConfigurationError(f"{name!r} names no model that I know", hint=hint)
 
 
-def _named_in_variable(name: str, env: Mapping[str, str]) -> str:
+def _find_in_variable(name: str, env: Mapping[str, str]) -> str:
     try:
         return full_name(name, env)
     except ConfigurationError as error:

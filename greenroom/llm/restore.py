@@ -72,7 +72,7 @@ Block = TypeVar("Block", bound=ContentBlock | ToolDefinition)
 
 
 def difference(made: Mapping[str, object], raw: Mapping[str, object]) -> dict[str, object]:
-    """Return what `extended` has to add to one object to make it the other.
+    """Return what `extend` has to add to one object to make it the other.
 
     Example:
         >>> difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 1, "d": 2}})

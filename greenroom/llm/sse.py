@@ -118,5 +118,5 @@ class SSEDecoder:
 
 
 def _text(data: bytes) -> str:
-    """Decode as the standard says: what is no UTF-8 becomes U+FFFD."""
+    """Decode as the standard says: what is not UTF-8 becomes U+FFFD."""
     return data.decode(errors="replace")

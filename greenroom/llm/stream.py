@@ -201,23 +201,23 @@ class Draft:
                 self._texts.pop((index, "text"), None)
                 self._texts.pop((index, "thinking"), None)
             case UsageUpdate(usage):
-                self._usage = usage if self._price is None else self._price.charged(usage)
+                self._usage = usage if self._price is None else self._price.charge(usage)
             case StreamRestart():
                 self._start, self._usage, self._size = StreamStart(), None, 0
                 self._texts.clear()
                 self._blocks.clear()
             case StreamEnd(message):
-                self._message = self._priced(message).stamped()
+                self._message = self._add_price(message).stamp()
             case _:
                 pass
 
     def _too_long(self) -> ModelStreamError:
         return too_large(f"the reply is longer than {TEXT_LIMIT} characters", self._provider)
 
-    def _priced(self, message: Message) -> Message:
+    def _add_price(self, message: Message) -> Message:
         if self._price is None or message.usage is None:
             return message
-        return msgspec.structs.replace(message, usage=self._price.charged(message.usage))
+        return msgspec.structs.replace(message, usage=self._price.charge(message.usage))
 
     @property
     def ended(self) -> bool:
@@ -246,7 +246,7 @@ class Draft:
             return self._message
         return Message(
             "assistant",
-            _paired([block for _, block in sorted(self._blocks_so_far().items())]),
+            _drop_unanswered([block for _, block in sorted(self._blocks_so_far().items())]),
             model=self._start.model,
             provider=self._provider,
             stop_reason=StopReason.INTERRUPTED,
@@ -270,7 +270,7 @@ class Draft:
         return unfinished | self._blocks
 
 
-def _paired(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
+def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
     """Leave out calls of tools that the provider runs itself and whose result has not come."""
     results = (block.raw for block in blocks if isinstance(block, UnknownBlock))
     answered = {text(raw.get("tool_use_id")) for raw in results} - {""}

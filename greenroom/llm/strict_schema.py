@@ -149,7 +149,7 @@ class _Adaptation:
         return {name: parts[name] for name in self.definitions if name in parts}
 
     def _reference(self, schema: dict[str, object]) -> dict[str, object]:
-        """Keep a reference; what stands beside it is not allowed there, so that one is written out."""
+        """Keep a reference; what is beside it is not allowed there, so that one is written out."""
         name = text(schema["$ref"])
         rest = {key: value for key, value in schema.items() if key not in _DROPPED | {"$ref"}}
         rest = {key: value for key, value in rest.items() if (key, value) != ("default", None)}

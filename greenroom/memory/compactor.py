@@ -256,7 +256,7 @@ class Compactor:
 
 @dataclass(frozen=True)
 class _OneModel:
-    """Counts for the model that is asked, whoever counts."""
+    """Counts for the model that is asked, whatever counts."""
 
     counter: TokenCounter
     llm: LLMProvider

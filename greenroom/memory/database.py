@@ -191,12 +191,12 @@ class Database:
         return os.getpid(), status.st_dev, status.st_ino
 
 
-def stored_keys(connection: sqlite3.Connection, query: str, *values: object) -> list[int]:
+def read_keys(connection: sqlite3.Connection, query: str, *values: object) -> list[int]:
     """Return the first column of what a query finds."""
     return [key for (key, *_) in connection.execute(query, values)]
 
 
-def stored_rows(
+def read_rows(
     connection: sqlite3.Connection, columns: str, keys: Iterable[int]
 ) -> list[tuple[int, str]]:
     """Return two columns of the entries of these keys; those that are gone are left out."""
@@ -223,7 +223,7 @@ def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         address, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
     )
-    # Damaged text is no reason to refuse: its checksum is wrong.
+    # Damaged text is not a reason to refuse: its checksum is wrong.
     connection.text_factory = lambda data: data.decode(errors="replace")
     # A commit is durable when it returns; on macOS only a full sync is one.
     for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):

@@ -54,7 +54,7 @@ class EpisodicMemory:
         Raises:
             InvalidJSONError: the metadata can't be stored.
         """
-        message = Message(role, Message.user(content).content).stamped()
+        message = Message(role, Message.user(content).content).stamp()
         if metadata:
             self._session.add_record(_METADATA, {"id": message.id, "metadata": metadata})
         self._session.add_message(message)
@@ -70,7 +70,7 @@ class EpisodicMemory:
 
         They never count more tokens; for fewer than 64 it is none.
         """
-        return self._fitting(self._session.history, max_tokens)
+        return self._fit(self._session.history, max_tokens)
 
     async def get_context(self, query: str, max_tokens: int) -> tuple[Message, ...]:
         """Return what a model should see for a question: what is recalled, then the recent messages.
@@ -85,7 +85,7 @@ class EpisodicMemory:
         told = [
             Message.user(describe_recalled([each]), sender=RECALLED) for each in reversed(found)
         ]
-        return self._fitting([*told, *self._session.history], max_tokens)
+        return self._fit([*told, *self._session.history], max_tokens)
 
     async def summarize_recent(self, llm: LLMProvider, limit: int = 100) -> str:
         """Let a model summarise the last messages, for `memory.add(summary, origin="agent")`.
@@ -113,7 +113,7 @@ class EpisodicMemory:
         """
         await self._session.rewrite(())
 
-    def _fitting(self, messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
+    def _fit(self, messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
         if max_tokens < MIN_ROOM or not messages:
             return ()
         kept = fit(messages, ContextBudget(max_tokens, reply=0), self._counter)

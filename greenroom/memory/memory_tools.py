@@ -80,7 +80,7 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
 
 
 class _Forget:
-    """Removes what was remembered. It is no function, which in an `Agent` would run without a question."""
+    """Removes what was remembered. It is not a function, which in an `Agent` would run without a question."""
 
     name = "Forget"
     category = "memory"

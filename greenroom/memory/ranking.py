@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from greenroom.memory.database import stored_keys, stored_rows
+from greenroom.memory.database import read_keys, read_rows
 from greenroom.memory.protocol import Recalled
 from greenroom.memory.rows import FITS, Totals, read, read_totals
 from greenroom.memory.vectors import find_by_meaning
@@ -78,8 +78,8 @@ def recall(connection: sqlite3.Connection, question: Question) -> Answer:
         newest = _newest(connection, question.only, question.limit)
         _read(connection, answer, ((0.0, key) for key in newest), question.limit)
         return answer
-    scores = _fused([each for each in (by_words, by_meaning) if each])
-    times = stored_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
+    scores = _fuse([each for each in (by_words, by_meaning) if each])
+    times = read_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
     final = [(scores[key] * _freshness(int(made), question), key) for key, made in times]
     final.sort(reverse=True)
     wanted = ((score, key) for score, key in final if score >= question.threshold)
@@ -106,7 +106,7 @@ def _by_meaning(
     return [each for each in found if each.relevance > 0]
 
 
-def _fused(rankings: Sequence[Sequence[Ranked]]) -> dict[int, float]:
+def _fuse(rankings: Sequence[Sequence[Ranked]]) -> dict[int, float]:
     """Give each entry its share of reciprocal rank fusion, 1 for the first of all, times its relevance."""
     shares: dict[int, float] = {}
     relevance: dict[int, float] = {}
@@ -127,7 +127,7 @@ def _freshness(created: int, question: Question) -> float:
 
 
 def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[int]:
-    return stored_keys(
+    return read_keys(
         connection,
         f"SELECT key FROM entries WHERE created >= ? AND (? = '' OR {FITS})"  # noqa: S608
         " ORDER BY key DESC LIMIT ?",

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from greenroom.core import new_id, serde, valid_unicode
-from greenroom.memory.database import WORD_INDEX, stored_keys
+from greenroom.memory.database import WORD_INDEX, read_keys
 from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
 from greenroom.memory.words import words
 
@@ -34,7 +34,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 FITS = "fits(CAST(about AS BLOB), ?)"
 WORDS = "ifnull(CAST(words AS TEXT), '')"
-"""How SQL reads these columns, so that damage to a row is no error before the row is read as a whole."""
+"""How SQL reads these columns, so that damage to a row is not an error before the row is read as a whole."""
 
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
@@ -50,7 +50,7 @@ def about_of(metadata: Mapping[str, MetadataValue]) -> About:
     Raises:
         ValueError: it can't be said of an entry, or is too much.
     """
-    values = _checked(metadata)
+    values = _check_metadata(metadata)
     fields: dict[str, object] = {name: values.pop(name) for name in FIELDS & values.keys()}
     try:
         about = msgspec.convert(fields | {"metadata": values}, About)
@@ -61,7 +61,7 @@ def about_of(metadata: Mapping[str, MetadataValue]) -> About:
     return about
 
 
-def _checked(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
+def _check_metadata(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
     """Return them with valid Unicode, and enums as the words that they are."""
     checked: dict[str, MetadataValue] = {}
     for name, value in values.items():
@@ -83,7 +83,7 @@ def wanted(where: Mapping[str, MetadataValue]) -> str:
     Raises:
         ValueError: it holds what metadata can't.
     """
-    return serde.encode(_checked(where)).decode() if where else ""
+    return serde.encode(_check_metadata(where)).decode() if where else ""
 
 
 def fits(about: bytes | None, where: str) -> bool:
@@ -113,7 +113,7 @@ def add(connection: sqlite3.Connection, text: str, about: About, moment: datetim
     """Write an entry and index its words; return its id."""
     entry_id, created = new_id("e"), int(moment.timestamp())
     split = words(text)
-    row = (entry_id, text, serde.encode(about).decode(), _spaced(split), created)
+    row = (entry_id, text, serde.encode(about).decode(), _add_blanks(split), created)
     cursor = connection.execute(
         "INSERT INTO entries (id, text, about, words, created, checksum, used)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -176,7 +176,7 @@ def set_aside(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
     """Remove what was neither added nor recalled for the longest time, until the rest fits."""
-    stored = _stored_totals(connection)
+    stored = _read_totals(connection)
     if stored is None or stored.entries > most + 1 or stored.bytes > most_bytes + _LARGEST:
         # More is too much than one entry explains: a damaged number must not cost them all.
         _recount(connection)
@@ -187,7 +187,7 @@ def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
             return removed
         excess = max(totals.entries - most, 1)
         oldest = "SELECT key FROM entries ORDER BY used, key LIMIT ?"
-        removed += (gone := remove(connection, stored_keys(connection, oldest, excess)))
+        removed += (gone := remove(connection, read_keys(connection, oldest, excess)))
         if not gone:
             return removed
 
@@ -200,10 +200,10 @@ def mark_used(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 def read_totals(connection: sqlite3.Connection) -> Totals:
     """Read how much there is, which costs the same however much it is."""
-    return _stored_totals(connection) or _counted(connection)
+    return _read_totals(connection) or _count_rows(connection)
 
 
-def _stored_totals(connection: sqlite3.Connection) -> Totals | None:
+def _read_totals(connection: sqlite3.Connection) -> Totals | None:
     found = dict(connection.execute("SELECT name, value FROM totals").fetchall())
     try:
         return msgspec.convert(found, Totals)
@@ -211,7 +211,7 @@ def _stored_totals(connection: sqlite3.Connection) -> Totals | None:
         return None
 
 
-def _counted(connection: sqlite3.Connection) -> Totals:
+def _count_rows(connection: sqlite3.Connection) -> Totals:
     sums = (
         f"count(*), total({_SIZE}), total(length({WORDS}) - length(replace({WORDS}, ' ', ''))) / 2"
     )
@@ -219,7 +219,7 @@ def _counted(connection: sqlite3.Connection) -> Totals:
 
 
 def _recount(connection: sqlite3.Connection) -> None:
-    totals = msgspec.to_builtins(_counted(connection))
+    totals = msgspec.to_builtins(_count_rows(connection))
     connection.executemany("INSERT OR REPLACE INTO totals VALUES (?, ?)", totals.items())
 
 
@@ -240,7 +240,7 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
     connection.execute(WORD_INDEX)
     connection.execute("DELETE FROM counts")
     _recount(connection)
-    keys = stored_keys(connection, "SELECT key FROM entries ORDER BY key DESC")
+    keys = read_keys(connection, "SELECT key FROM entries ORDER BY key DESC")
     for key in keys:
         query = f"SELECT {WORDS} FROM entries WHERE key = ?"  # noqa: S608
         (text,) = connection.execute(query, (key,)).fetchone()
@@ -299,7 +299,7 @@ def _count(connection: sqlite3.Connection, entries: int, size: int, length: int)
     )
 
 
-def _spaced(split: list[str]) -> str:
+def _add_blanks(split: list[str]) -> str:
     """Write words so that each has blanks of its own on both sides: they are counted as `" word "`."""
     return "".join(f" {word} " for word in split)
 

@@ -1,4 +1,4 @@
-"""Who speaks in a message: a person, or somebody whose words no one may take for a person's."""
+"""Who speaks in a message: a person, or someone whose words no one may take for a person's."""
 
 from greenroom.core import RECALLED, SUMMARY, Message
 

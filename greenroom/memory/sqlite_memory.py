@@ -20,7 +20,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.memory import rows, vectors
-from greenroom.memory.database import Database, stored_keys
+from greenroom.memory.database import Database, read_keys
 from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
 from greenroom.memory.ranking import Answer, Question, recall, recent
 from greenroom.memory.word_search import Filter
@@ -376,14 +376,14 @@ def _add(
     rows.mark_used(connection, used, moment)
     entry_id = rows.add(connection, text, about, moment)
     old = "SELECT key FROM entries WHERE created < ? LIMIT 1000"
-    expired = rows.remove(connection, stored_keys(connection, old, oldest))
+    expired = rows.remove(connection, read_keys(connection, old, oldest))
     evicted = rows.evict(connection, *bounds)
     return _Added(entry_id, expired, evicted, rows.read_totals(connection))
 
 
 def _forget(connection: Connection, entry_id: str) -> bool:
     aside = connection.execute("DELETE FROM damaged WHERE id = ?", (entry_id,)).rowcount
-    found = stored_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
+    found = read_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
     removed = rows.remove(connection, found)
     if removed or aside:
         rows.scrub_index(connection)
@@ -394,6 +394,6 @@ def _clear(connection: Connection, where: str) -> int:
     if not where:
         return rows.clear(connection)
     query = f"SELECT key FROM entries WHERE {rows.FITS}"  # noqa: S608
-    removed = rows.remove(connection, stored_keys(connection, query, where))
+    removed = rows.remove(connection, read_keys(connection, query, where))
     rows.scrub_index(connection)
     return removed

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from greenroom.memory.database import stored_keys, stored_rows
+from greenroom.memory.database import read_keys, read_rows
 from greenroom.memory.rows import FITS, WORDS, Totals
 from greenroom.memory.words import content_words
 
@@ -60,7 +60,7 @@ def find_by_words(
     best = heapq.nlargest(_CANDIDATES, ((score, key) for key, score in candidates.items()))
     average = max(totals.words / max(totals.entries, 1), 1.0)
     top = sum(weights.values()) or 1.0
-    rows = stored_rows(connection, f"key, {WORDS}", [key for _, key in best])
+    rows = read_rows(connection, f"key, {WORDS}", [key for _, key in best])
     found = [(_bm25(row, known, weights, average) / top, key) for key, row in rows]
     found.sort(reverse=True)
     return [Ranked(key, min(score, 1.0)) for score, key in found]
@@ -139,14 +139,14 @@ def _keys(connection: sqlite3.Connection, expression: str, only: Filter, limit: 
     """Return the newest entries that match; the words are letters and digits, so none is syntax."""
     if only.is_open:
         query = "SELECT -rowid FROM word_index WHERE word_index MATCH ? ORDER BY rowid LIMIT ?"
-        return stored_keys(connection, query, expression, limit)
+        return read_keys(connection, query, expression, limit)
     query = (
         "SELECT entries.key FROM word_index"  # noqa: S608  # ours
         " CROSS JOIN entries ON entries.key = -word_index.rowid"
         " WHERE word_index MATCH ? AND created >= ?"
         f" AND (? = '' OR {FITS}) ORDER BY word_index.rowid LIMIT ?"
     )
-    return stored_keys(connection, query, expression, only.since, only.where, only.where, limit)
+    return read_keys(connection, query, expression, only.since, only.where, only.where, limit)
 
 
 def _bm25(entry: str, known: Sequence[str], weights: Mapping[str, float], average: float) -> float:

@@ -13,7 +13,7 @@ from greenroom.net.client import (
 from greenroom.net.connection import ChunkIterator as ChunkIterator, Timeouts as Timeouts
 from greenroom.net.pool import HttpStatistics as HttpStatistics
 from greenroom.net.urls import (
-    checked_url as checked_url,
+    check_url as check_url,
     is_public as is_public,
     port_of as port_of,
     proxy_for as proxy_for,

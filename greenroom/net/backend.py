@@ -52,7 +52,7 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
 
 
 @contextmanager
-def mapped_errors(host: str) -> Iterator[None]:
+def map_errors(host: str) -> Iterator[None]:
     """Turn what the HTTP library and its sockets raise inside the block into our errors."""
     try:
         yield

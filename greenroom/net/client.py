@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import trio
 
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.net.backend import httpx, mapped_errors
+from greenroom.net.backend import httpx, map_errors
 from greenroom.net.connection import ChunkIterator, Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
 from greenroom.net.urls import proxy_for
@@ -159,7 +159,7 @@ class HttpClient:
                 header's value.
         """
         target = _parse(url)
-        fields = _checked(headers or {})
+        fields = _check_headers(headers or {})
         proxy = proxy_for(target.scheme, target.host)
         pinned = None if proxy else address
         route = Route(proxy, target.scheme, target.host, target.port, pinned)
@@ -175,7 +175,7 @@ class HttpClient:
                 finally:
                     await chunks.aclose()
             finally:
-                with mapped_errors(target.host):
+                with map_errors(target.host):
                     await answer.aclose()
 
 
@@ -186,12 +186,12 @@ def _parse(url: str) -> httpx.URL:
         target = httpx.URL("")
     if target.scheme not in ("http", "https") or not target.host:
         raise NetworkError(
-            "this is no URL that can be fetched", hint="write http://host/… or https://host/…"
+            "this is not a URL that can be fetched", hint="write http://host/… or https://host/…"
         )
     return target
 
 
-def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+def _check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise ConfigurationError(

@@ -12,7 +12,7 @@ import trio
 
 from greenroom._version import __version__
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net.backend import httpx, mapped_errors, network_error, too_slow_in_total
+from greenroom.net.backend import httpx, map_errors, network_error, too_slow_in_total
 
 # ---- How long we wait for the other side, in each phase of an exchange.
 
@@ -102,11 +102,11 @@ class ChunkIterator:
             # A few bytes may expand to any number of pieces, none of which waits for anything.
             if self._inflater or self._reads % _BREATH == 0:
                 await trio.lowlevel.checkpoint()
-            piece = self._inflated(b"") if self._inflater else b""
+            piece = self._inflate(b"") if self._inflater else b""
             if piece:
                 return piece
             data = await self._next_raw()
-            piece = self._inflated(data) if self._inflater else data
+            piece = self._inflate(data) if self._inflater else data
             if piece:
                 return piece
 
@@ -148,7 +148,7 @@ class ChunkIterator:
             hint="the other side stalls; try again",
         )
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _inflate(self, data: bytes) -> bytes:
         assert self._inflater is not None
         try:
             return self._inflater.feed(data)
@@ -292,7 +292,7 @@ class Connection:
             _pin(request, self.route.address)
         self._is_new = self._has_heard = False
         began = trio.current_time()
-        with mapped_errors(url.host):
+        with map_errors(url.host):
             try:
                 return await self._attempt(request, url.host, timeout, deadline)
             except (httpx.ReadError, httpx.RemoteProtocolError):

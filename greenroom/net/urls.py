@@ -18,7 +18,7 @@ _MAX_LENGTH = 8_192
 _AMBIGUOUS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
-def checked_url(url: str) -> SplitResult:
+def check_url(url: str) -> SplitResult:
     """Take an absolute web URL apart that every parser reads in the same way.
 
     Raises:
@@ -41,7 +41,7 @@ def checked_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise AddressRefusedError(f"this is no URL: {error}") from None
+        raise AddressRefusedError(f"this is not a URL: {error}") from None
     if parts.scheme not in _PORTS:
         raise AddressRefusedError(
             f"the scheme {parts.scheme!r} is not fetched", hint="use http or https"
@@ -70,7 +70,7 @@ def redirect_target(url: str, status: int, location: str) -> str | None:
     try:
         return urljoin(url, location)
     except ValueError as error:
-        raise AddressRefusedError(f"it redirects to what is no URL: {error}") from None
+        raise AddressRefusedError(f"it redirects to what is not a URL: {error}") from None
 
 
 def same_host(one: str, other: str) -> bool:
@@ -80,7 +80,7 @@ def same_host(one: str, other: str) -> bool:
         >>> same_host("http://a/x", "https://a/y"), same_host("https://a/", "https://b/")
         (True, False)
     """
-    first, second = checked_url(one), checked_url(other)
+    first, second = check_url(one), check_url(other)
     if first.hostname != second.hostname:
         return False
     upgrade = (port_of(first), port_of(second)) == (80, 443)
@@ -121,7 +121,7 @@ def is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return all(map(_reachable, (parsed, *_carried(parsed))))
+    return all(map(_reachable, (parsed, *_find_embedded(parsed))))
 
 
 def _reachable(address: _Address) -> bool:
@@ -135,7 +135,7 @@ def _is_carrier(address: _Address) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and any(address in net for net in _CARRIERS)
 
 
-def _carried(address: _Address) -> list[_Address]:
+def _find_embedded(address: _Address) -> list[_Address]:
     """Return the IPv4 addresses inside an IPv6 one: mapped, translated, 6to4 and Teredo."""
     if not isinstance(address, ipaddress.IPv6Address):
         return []

@@ -4,7 +4,7 @@ What is put right is punctuation, never words: other quotes, quotes that are not
 without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one bracket
 that is missing at the end; an object whose quotes are all escaped is read as the text that it is in. An object whose reading is not plain is broken.
 
-Each character is passed once: what stands behind a quote says whether it ends its text, and that is
+Each character is passed once: what follows a quote says whether it ends its text, and that is
 looked at for a bounded number of characters.
 """
 
@@ -69,7 +69,7 @@ _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
 _COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
 _LITERAL = _compile(r"(?:true|false|null|none)\b|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = _compile(r"(?!(?:nan|infinity|undefined)\b)[^\W\d][\w.-]{0,100}+(?=[ \t]*+[,，}\])\r\n])")
-# What may stand behind a text in an object, or in a list, besides the bracket that closes it.
+# What may follow a text in an object, or in a list, besides the bracket that closes it.
 _COMMAS = rf"{_BLANK}(?:[,，]{_BLANK})++"
 _QUOTED_KEY = rf"(?=[\"'`“„‘])(?:{_KEY}){_SEPARATOR}"
 _NEXT_MEMBER = _compile(rf"{_COMMAS}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
@@ -163,7 +163,7 @@ class _Reader:
     # -- what may come ---------------------------------------------------------------------------
 
     def _members(self, bracket: str, closer: str) -> None:
-        """Read what stands behind a bracket, and the one that closes it."""
+        """Read what follows a bracket, and the one that closes it."""
         if len(self._open) == DEPTH:
             raise _BrokenError(f"it has more than {DEPTH} levels")
         self._skip()
@@ -268,7 +268,7 @@ class _Reader:
             if place == begin or self._is_structure(place):
                 raise _BrokenError(_UNPLAIN)
             loose += 1
-            # An apostrophe in a word is no quote, others come in pairs.
+            # An apostrophe in a word is not a quote, others come in pairs.
             self._loose_quotes += not _APOSTROPHE.match(text, place - 1)
             found = _UNTIL[quote].match(text, found.end())
         if not found:

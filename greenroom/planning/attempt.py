@@ -36,7 +36,7 @@ from greenroom.planning.error_context import ErrorClass, classify
 from greenroom.planning.plan import Subtask
 from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
 from greenroom.planning.progress import Progress
-from greenroom.planning.references import fill, structured
+from greenroom.planning.references import fill, read_value
 from greenroom.planning.silence import unless_silent
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
@@ -74,19 +74,19 @@ class Attempts:
 
         Args:
             subtask: one that is pending.
-            is_again: whether it has failed just now, and somebody has said that it is to be tried again.
+            is_again: whether it has failed just now, and someone has said that it is to be tried again.
         """
         trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
         if left_in := before.session_id:
             trace = await self._look_back(left_in, subtask)
-            # The last word of an agent that has failed behind it is no result.
+            # The last word of an agent that has failed behind it is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
                 self._start(subtask, left_in)
-                return _known(trace, subtask)
+                return _find_end(trace, subtask)
         try:
             filled = fill(subtask, self.progress.run, self._types(subtask.tool))
         except PlanError as error:
-            return _failed(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
+            return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
         is_known = is_again or bool(left_in)
         if (refused := await self._ask(filled, trace, left_in, is_known=is_known)) is not None:
             return refused
@@ -99,7 +99,7 @@ class Attempts:
             text = _words(filled, session, before.error)
             return await self._result(self.spawn(session, subtask.id), text, subtask)
         except BaseException:
-            self._cut_off(subtask, session, call)
+            self._record_cut(subtask, session, call)
             raise
 
     async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
@@ -146,11 +146,11 @@ class Attempts:
             return None
         error += answer.message or "it is not to be run again"
         if not left_in:
-            return _failed(subtask, error, kind=ErrorClass.DENIED)
-        if answer.by in DECIDED_BY_ITSELF:  # somebody else may be asked another time
+            return _make_failure(subtask, error, kind=ErrorClass.DENIED)
+        if answer.by in DECIDED_BY_ITSELF:  # someone else may be asked another time
             pending = SubtaskStatus.PENDING
             return End(SubtaskMove(subtask.id, pending, error=error, session_id=left_in))
-        return _failed(subtask, error, FailureReason.CUT_OFF)
+        return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
     def _twin(self, subtask: Subtask) -> str:
         if not self.progress.run.revisions or not (call := self._hash(subtask)):
@@ -211,19 +211,21 @@ class Attempts:
     def _end(self, result: TurnResult | None, subtask: Subtask) -> End:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
-            return _failed(subtask, error, kind=ErrorClass.TIMEOUT)
+            return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
         if result.status is not TurnStatus.COMPLETED:
             is_stopped = result.status is TurnStatus.INTERRUPTED
             kind = ErrorClass.DENIED if is_stopped else classify(result.kind)
-            return _failed(subtask, result.error or f"its turn was {result.status}", kind=kind)
+            return _make_failure(
+                subtask, result.error or f"its turn was {result.status}", kind=kind
+            )
         value = result.text if result.value is msgspec.UNSET else result.value
         return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
 
-    def _cut_off(self, subtask: Subtask, session: AgentSession, call: str) -> None:
+    def _record_cut(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            self.progress.write(replace(_known(trace, subtask).move, call=call))
+            self.progress.write(replace(_find_end(trace, subtask).move, call=call))
         else:
             left = session.session_id if session.history else ""
             pending = SubtaskStatus.PENDING
@@ -261,7 +263,7 @@ class SubtaskCall:
                 )
                 if block.is_error:
                     raise ToolError(block.text)
-                turn.set_result(structured(block.text))
+                turn.set_result(read_value(block.text))
 
     def _classify(self, call: ToolUseBlock, result: ToolResult) -> ErrorClass:
         if result.status is ToolStatus.DENIED:
@@ -293,7 +295,7 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
                 if last[one] == call:
                     made[one] = None
             case {"type": "move", "id": str(one), "status": "failed" | "pending", **more}:
-                # The tool has said that it failed, or somebody that it is to be tried again.
+                # The tool has said that it failed, or someone that it is to be tried again.
                 if last.get(one) == call and not (more.get("call") or more.get("session_id")):
                     made.pop(one, None)
             case _:
@@ -310,7 +312,7 @@ def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
     return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
-def _failed(
+def _make_failure(
     subtask: Subtask,
     error: str,
     reason: FailureReason | None = None,
@@ -320,7 +322,7 @@ def _failed(
     return End(SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind)
 
 
-def _known(trace: Trace, subtask: Subtask) -> End:
+def _find_end(trace: Trace, subtask: Subtask) -> End:
     if trace.error:
-        return _failed(subtask, trace.error)
+        return _make_failure(subtask, trace.error)
     return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))

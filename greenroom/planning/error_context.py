@@ -55,7 +55,7 @@ class ErrorClass(StrEnum):
     `TRANSIENT`: it may go away by itself. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`:
     the conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`,
     `REPETITION`, `ENDLESS`: what a model does. `TIMEOUT`, `FAILED` (the tool says so itself), `CRASH` and
-    `DENIED` (or somebody has interrupted it): how a call ends. `MISSING`: a result that a subtask names is
+    `DENIED` (or someone has interrupted it): how a call ends. `MISSING`: a result that a subtask names is
     not there. `SPENT`: a budget is.
     """
 

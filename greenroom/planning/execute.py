@@ -18,7 +18,7 @@ from typing import TypeVarTuple, Unpack
 import msgspec
 import trio
 
-from greenroom.agents import Toolbox, calling
+from greenroom.agents import Toolbox, pass_permissions
 from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
 from greenroom.permissions import PermissionManager
 from greenroom.planning.attempt import Attempts, End
@@ -139,7 +139,7 @@ async def execute_plan(
         recovery=recovery,
         check=check,
     )
-    with nullcontext() if permissions is None else calling(agent, held):
+    with nullcontext() if permissions is None else pass_permissions(agent, held):
         await execution.run_all()
     agent.set_state(AgentState.processing())
     return progress.run
@@ -291,7 +291,9 @@ class _Execution:
             pending = SubtaskMove(
                 id_,
                 SubtaskStatus.PENDING,
-                error=failure.error if decision == "go_on" else "",  # so its last word is no result
+                error=failure.error
+                if decision == "go_on"
+                else "",  # so its last word is not a result
                 session_id=failure.session_id if decision == "go_on" else "",
                 failures=failure.failures - 1 if context else None,
             )

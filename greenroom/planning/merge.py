@@ -32,7 +32,7 @@ def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
         at = min(pairs, key=lambda n: _price(groups[n], groups[n + 1]))
         groups[at : at + 2] = [groups[at] + groups[at + 1]]
     names = {each.id: group[0].id for group in (*kept, *groups) for each in group}
-    return Plan(plan.goal, tuple(_merged(group, names) for group in (*kept, *groups)))
+    return Plan(plan.goal, tuple(_merge_group(group, names) for group in (*kept, *groups)))
 
 
 def _may_merge(first: Subtask, second: Subtask) -> bool:
@@ -46,7 +46,7 @@ def _price(first: Sequence[Subtask], second: Sequence[Subtask]) -> tuple[bool, i
     return not is_chain, len(first) + len(second)
 
 
-def _merged(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
+def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
     """Return the one subtask that a group becomes, with the ids that hold in the new plan."""
     steps = {subtask.id: number for number, subtask in enumerate(group, 1)}
     sizes = [*names.values()]

@@ -26,7 +26,7 @@ _INSTRUCTIONS = """\
 You turn a goal into a plan: subtasks, and for each the ids of those that have to be completed before it.
 
 - Each subtask is one call of one tool, or one piece of work that an agent does in one go. Leave steps out
-  that are too small to be given to somebody. Plan {limit} subtasks at the most.
+  that are too small to be given to someone. Plan {limit} subtasks at the most.
 - Let subtasks wait for each other only where one needs what the other gives: what does not wait runs
   side by side. No subtask may wait for itself over others.
 - Use `tool` and `arguments` where one call of a tool is all there is to do. Otherwise leave both out, and
@@ -187,16 +187,16 @@ def describe_results(run: PlanRun) -> str:
     """Write down what subtasks came to, each cut to a readable length; together some 60,000 characters."""
     results = run.results
     longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
-    return _listed({id_: _text(result, longest) for id_, result in results.items()})
+    return _list_texts({id_: _text(result, longest) for id_, result in results.items()})
 
 
 def describe_errors(run: PlanRun) -> str:
     """Write down what has failed, what is blocked by it, and what is uncertain."""
     open_ = {id_: run.state(id_).error or "not done" for id_ in run.ids(SubtaskStatus.PENDING)}
-    return _listed(run.errors | open_)
+    return _list_texts(run.errors | open_)
 
 
-def _listed(texts: dict[str, str]) -> str:
+def _list_texts(texts: dict[str, str]) -> str:
     """Put a text behind each id; its other lines are indented, so that none looks like the next entry."""
     lines = ("\n  ".join(f"- {id_}: {text}".splitlines()) for id_, text in texts.items())
     return "\n".join(lines) or "nothing"

@@ -29,7 +29,7 @@ class Action(Wire, frozen=True, tag="action"):
 
 
 class FinalAnswer(Wire, frozen=True, tag="final_answer"):
-    """The model answers: all that stands behind "Final Answer:", and what it said before."""
+    """The model answers: all that follows "Final Answer:", and what it said before."""
 
     text: str
     thought: str = ""
@@ -46,7 +46,7 @@ Outcome: TypeAlias = Action | FinalAnswer | Fault
 """What a reply comes to."""
 
 
-NO_ANSWER = "nothing stands behind its Final Answer"
+NO_ANSWER = "nothing follows its Final Answer"
 NO_ARGUMENTS = 'its action needs "arguments", one object'
 NO_TOOL = 'its action names no "tool"'
 _CUT = "a text does not end: its closing quote is missing"
@@ -79,7 +79,7 @@ def find_meaning(
         inner = fields.get(around)
         inner = inner[0] if isinstance(inner, list) and inner else inner
         if isinstance(inner, dict) and given:
-            fields[around] = inner.get("name")  # of which the arguments stand beside it
+            fields[around] = inner.get("name")  # of which the arguments are beside it
         elif isinstance(inner, dict):
             found = find_meaning(inner, is_labelled=is_labelled, levels=levels - 1)
             return found and replace(found, thought=found.thought or said)
@@ -112,7 +112,7 @@ def _final(answer: object, thought: str) -> FinalAnswer | Fault:
 
 
 def is_call_of(value: Mapping[str, object], tool: str) -> bool:
-    """Whether an object that stands behind a tool's name is the whole call, not only its arguments."""
+    """Whether an object that follows a tool's name is the whole call, not only its arguments."""
     names = {_plain(key) for key in value} - _BESIDE
     return len(names & _CERTAIN) == 2 == len(names) or tool in map(value.get, _TOOLS)
 

@@ -183,7 +183,7 @@ class _Scan:
                 self._mentioned = self._reading(self._answer(event), event.start())
                 self._at = event.end()
             case "action":
-                return self._labelled(event)
+                return self._read_label(event)
             case "object" if self._mentioned is None:
                 outcome = self._object(event)
                 if not isinstance(outcome, Action) or not self._is_in_sentence(event):
@@ -192,7 +192,7 @@ class _Scan:
         return None
 
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
-        """Whether an object stands behind words, which may only speak of an earlier action."""
+        """Whether an object follows words, which may only speak of an earlier action."""
         line = self._text.rfind("\n", 0, event.start()) + 1
         return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
@@ -235,8 +235,8 @@ class _Scan:
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
-    def _labelled(self, event: re.Match[str]) -> Outcome | None:
-        """Read what stands behind a label: an object, or a name and its arguments."""
+    def _read_label(self, event: re.Match[str]) -> Outcome | None:
+        """Read what follows a label: an object, or a name and its arguments."""
         if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
             return None  # a list in code
         is_tag = not event[0].rstrip().endswith((":", "："))
@@ -250,11 +250,11 @@ class _Scan:
         if final := _FINAL_NAME.match(text, at):
             return self._answer(final)
         name = _NAME.match(text, at)
-        outcome = self._named(name["name"], name.end(), event[0], is_tag) if name else None
+        outcome = self._read_call(name["name"], name.end(), event[0], is_tag) if name else None
         # A label may begin a sentence, a tag does not.
         return outcome or (Fault(_UNREAD) if is_tag else None)
 
-    def _named(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
+    def _read_call(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
         """Read the arguments of a tool whose name was read."""
         text = self._text
         is_empty = text.startswith("()", at)
@@ -284,7 +284,7 @@ class _Scan:
         return found if isinstance(found, Object) else Fault(found.reason)
 
     def _plain_input(self, tool: str, at: int) -> Action | Fault:
-        """Take a text that is no object as the input."""
+        """Take a text that is not an object as the input."""
         end = _NEXT_LABEL.search(self._text, at)
         self._at = end.start() if end else len(self._text)
         return action_of(tool, self._text[at : self._at].strip().strip("`"))

@@ -94,7 +94,7 @@ for less)
     def __post_init__(self) -> None:
         """Check the graph."""
         msgspec.structs.force_setattr(self, "subtasks", tuple(self.subtasks))
-        faults = [*_duplicates(self.subtasks), *self._dangling()]
+        faults = [*_duplicates(self.subtasks), *self._find_dangling()]
         if faults:
             left = f"; and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
             raise PlanError("; ".join(faults[:_MAX_FAULTS]) + left)
@@ -107,7 +107,7 @@ for less)
             PlanError: there is none.
         """
         if id not in self._by_id:
-            raise PlanError(f"the plan has no subtask {id!r}", hint=_meant(id, self._by_id))
+            raise PlanError(f"the plan has no subtask {id!r}", hint=_suggest_id(id, self._by_id))
         return self._by_id[id]
 
     def __contains__(self, id: object) -> bool:  # noqa: A002 (as above)
@@ -213,11 +213,11 @@ for less)
             hint = "let one of them wait for less"
             raise PlanError(f"the subtasks wait for each other: {path}", hint=hint) from None
 
-    def _dangling(self) -> Iterator[str]:
+    def _find_dangling(self) -> Iterator[str]:
         for subtask in self.subtasks:
             for before in subtask.after:
                 if before not in self._by_id:
-                    meant = _meant(before, self._by_id)
+                    meant = _suggest_id(before, self._by_id)
                     yield f"{subtask.id} waits for {before!r}, which is not in the plan" + (
                         f" ({meant})" if meant else ""
                     )
@@ -228,7 +228,7 @@ def _duplicates(subtasks: Iterable[Subtask]) -> Iterator[str]:
     return (f"{count} subtasks are called {id_!r}" for id_, count in counts.items() if count > 1)
 
 
-def _meant(id_: str, known: Collection[str]) -> str:
+def _suggest_id(id_: str, known: Collection[str]) -> str:
     """Say which id was probably meant; of a large plan nothing, since that would take long."""
     close = difflib.get_close_matches(id_, known, 1) if len(known) <= 200 else ()
     return f"did you mean {close[0]!r}?" if close else ""

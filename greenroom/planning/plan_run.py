@@ -2,7 +2,7 @@
 
 Each change makes a new `PlanRun`. What changed is a `PlanStep`: it goes into the session as a record, and
 to the subscribers as a chunk, and a run is read back by replaying the records. So the session is the one
-place where the state lives, and whoever has the session sees the state at any moment.
+place where the state lives, and anyone with the session sees the state at any moment.
 """
 
 from collections.abc import Iterator
@@ -346,7 +346,9 @@ class PlanRun(Wire, frozen=True):
             id_: state if id_ in stays else SubtaskState(failures=state.failures)
             for id_, state in self.states.items()
         }
-        return replace(self, plan=merged, states=states, revisions=self.revisions + 1)._blocked()
+        return replace(
+            self, plan=merged, states=states, revisions=self.revisions + 1
+        )._block_waiting()
 
     def apply(self, step: PlanStep) -> "PlanRun":
         """Return the run after a change.
@@ -386,16 +388,16 @@ class PlanRun(Wire, frozen=True):
         counted = before.failures + (after is _F)
         state = SubtaskState(
             status=after,
-            result=_bounded(move.result) if after is _C else None,
+            result=_copy_bounded(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after is _F else None,
             failures=counted if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )
         run = replace(self, states={**self.states, move.id: state})
-        return run._blocked() if _F in (before.status, after) else run
+        return run._block_waiting() if _F in (before.status, after) else run
 
-    def _blocked(self) -> "PlanRun":
+    def _block_waiting(self) -> "PlanRun":
         """Block what waits for something that has failed, and nothing else."""
         states = dict(self.states)
         for id_ in self.plan.order():
@@ -426,7 +428,7 @@ def last_records(session: AgentSession) -> tuple[JSON, ...]:
     return found[max(begins, default=0) :]
 
 
-def _bounded(result: object) -> JSON:
+def _copy_bounded(result: object) -> JSON:
     """Return a copy of a result, as much of it as is kept."""
     plain = serde.plain(result, "a subtask's result")
     encoded = serde.dumps(plain)

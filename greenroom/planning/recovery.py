@@ -136,9 +136,7 @@ class RecoveryPolicy:
         for (component, error), answers in self._rows.items():
             wrong = set(answers) - _FEASIBLE[component]
             if wrong or not answers:
-                text = (
-                    f"{', '.join(sorted(wrong)) or 'nothing'} is no answer to {component} {error}"
-                )
+                text = f"{', '.join(sorted(wrong)) or 'nothing'} is not an answer to {component} {error}"
                 raise ConfigurationError(
                     text, hint=f"give {', '.join(sorted(_FEASIBLE[component]))}"
                 )

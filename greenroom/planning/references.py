@@ -15,7 +15,7 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _NUMBERS = ("integer", "number", "boolean")
 
 
-def structured(text: str) -> object:
+def read_value(text: str) -> object:
     """Return the object or the list that a text is as JSON; any other text as it is."""
     if text.lstrip()[:1] not in ("{", "["):
         return text
@@ -136,7 +136,7 @@ def _before(subtask: Subtask, plan: Plan) -> set[str]:
 
 def _field(value: object, field: str, reference: str, name: str) -> object:
     if isinstance(value, str):
-        value = structured(value)
+        value = read_value(value)
     if isinstance(value, dict) and field in value:
         return value[field]
     if isinstance(value, list) and _INDEX.fullmatch(field) and int(field) < len(value):

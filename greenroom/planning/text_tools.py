@@ -69,7 +69,7 @@ class TextTools:
     any loop, session and permission works as with native tool calls, and a conversation may change
     between both. Put it around `resilient(…)`, not inside of it.
 
-    What the model says before its action streams on; the action itself is no text of the reply. Of a
+    What the model says before its action streams on; the action itself is not a text of the reply. Of a
     final answer, what was said before is thinking. Four announcements tell of each step, which an agent
     publishes as `Custom` chunks: `react.thought`, `react.action`, `react.observation` and
     `react.reformat`.
@@ -261,13 +261,13 @@ class _TextToolsStream(ModelStream):
             if message.text:
                 events.append(BlockEnd(self._place("said"), TextBlock(message.text)))
             return [*events, StreamEnd(message)]
-        reading = self._judged(message)
+        reading = self._read_reply(message)
         outcome = reading.outcome
         if isinstance(outcome, Fault):
             return self._ask_again(message, outcome)
         others = [block for block in message.content if not isinstance(block, TextBlock)]
-        said = _said(reading)
-        made = self._made(outcome)
+        said = _keep_text(reading)
+        made = self._make_block(outcome)
         if said is not None:
             events.append(BlockEnd(self._place("said"), said))
         is_new = said is not None or "answer" in self._places
@@ -278,7 +278,7 @@ class _TextToolsStream(ModelStream):
         end = StreamEnd(replace(message, content=content, stop_reason=stop))
         return [*events, *_about_step(outcome, made), end]
 
-    def _judged(self, message: Message) -> Reading:
+    def _read_reply(self, message: Message) -> Reading:
         """Read a reply, knowing why it ended and what it was to be."""
         text = valid_unicode(message.text)
         reading = read_reply(text)
@@ -290,7 +290,7 @@ class _TextToolsStream(ModelStream):
             return Reading(FinalAnswer(text.strip()), "", 0, len(text))
         return reading
 
-    def _made(self, outcome: Action | FinalAnswer) -> ContentBlock:
+    def _make_block(self, outcome: Action | FinalAnswer) -> ContentBlock:
         """Make the block of an action or answer; a plain input is that of a tool's only parameter."""
         if isinstance(outcome, FinalAnswer):
             return TextBlock(outcome.text)
@@ -329,7 +329,7 @@ class _TextToolsStream(ModelStream):
         return [StreamRestart(message), begins, _tell("react.reformat", text, **data)]
 
 
-def _said(reading: Reading) -> ContentBlock | None:
+def _keep_text(reading: Reading) -> ContentBlock | None:
     """Return what was said before an action as text, and before an answer as a thought."""
     if not reading.before:
         return None

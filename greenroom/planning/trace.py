@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from greenroom.core import Message, SessionCorruptError, SessionNotFoundError, StopReason
-from greenroom.planning.references import structured
+from greenroom.planning.references import read_value
 from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_run
 
 
@@ -89,7 +89,7 @@ def trace_call(session: AgentSession) -> Trace:
         return Trace("nothing")
     if result.is_error:
         return Trace("result", error=result.text)
-    return Trace("result", result=structured(result.text))
+    return Trace("result", result=read_value(result.text))
 
 
 def trace_worker(session: AgentSession) -> Trace:

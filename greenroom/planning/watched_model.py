@@ -218,7 +218,7 @@ class _WatchedStream(ModelStream):
             self._tell(context, is_told=True)
 
     def _give_up(self, error: GreenroomError) -> None:
-        """Tell of an error that goes on to whoever has asked the model."""
+        """Tell of an error that goes on to the one who has asked the model."""
         self._failure = error
         conversation, attempt = self._request.conversation, self._retries + 1
         kind, possible = classify(error), frozenset[Decision]()

@@ -19,7 +19,7 @@ from greenroom.resilience.budget import (
     Meter as Meter,
     TokenBudget as TokenBudget,
     current_meter as current_meter,
-    metered as metered,
+    use_meter as use_meter,
 )
 from greenroom.resilience.limits import (
     ConcurrencyLimit as ConcurrencyLimit,

@@ -83,7 +83,7 @@ class Budget:
             default. It counts once, here; time always begins anew.
 
     Raises:
-        ConfigurationError: a limit is no number, is negative, or lets nothing run at all.
+        ConfigurationError: a limit is not a number, is negative, or lets nothing run at all.
 
     Example:
         >>> budget = Budget(model_calls=2)
@@ -109,7 +109,7 @@ class Budget:
         concurrency: int | None = None,
         used: Used | None = None,
     ) -> None:
-        """Set the limits; None is no limit."""
+        """Set the limits; None means no limit."""
         given: dict[Limit, float | None] = {
             "seconds": seconds,
             "tokens": tokens,
@@ -135,7 +135,7 @@ class Budget:
         self._deadline = math.inf
         self._slots = None if concurrency is None else ConcurrencyLimit(concurrency)
         self.number = next(_numbers)
-        """Which budget of this process it is. Whoever takes slots of several takes them newest
+        """Which budget of this process it is. An agent that takes slots of several takes them newest
         first, so that no two callers can wait for each other."""
 
     def __repr__(self) -> str:
@@ -166,7 +166,7 @@ class Budget:
         self._used["cost"] += cost
 
     def start(self) -> None:
-        """Let the time run, unless it runs already. Whoever binds the budget to a scope calls it."""
+        """Let the time run, unless it runs already. The code that binds the budget to a scope calls it."""
         if self._deadline == math.inf and "seconds" in self._limits:
             self._deadline = trio.current_time() + self._limits["seconds"]
 
@@ -364,7 +364,7 @@ def current_meter() -> Meter:
 
 
 @contextmanager
-def metered(meter: Meter) -> Iterator[None]:
+def use_meter(meter: Meter) -> Iterator[None]:
     """Let waits and further attempts in the block be asked of this meter."""
     outer = _meter.get()
     _meter.set(meter)

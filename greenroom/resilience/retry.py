@@ -111,7 +111,7 @@ class Backoff:
     random: Callable[[], float] = _random.random
 
     def __post_init__(self) -> None:
-        """Refuse what is no back-off."""
+        """Refuse what is not a back-off."""
         # Written so that a NaN, which no comparison holds for, is refused too.
         if not 0 <= self.first <= self.limit < float("inf"):
             raise ConfigurationError(

@@ -28,7 +28,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnError,
 )
-from greenroom.resilience import Budget, metered
+from greenroom.resilience import Budget, use_meter
 from greenroom.runtime.actor import Actor, OpenWait
 from greenroom.runtime.limits import Budgets
 from greenroom.runtime.outcome import TurnResult, is_cancelled
@@ -72,7 +72,7 @@ class ModelCallScope:
     def __enter__(self) -> Self:
         if self._price is None:
             self._actor.budgets.refuse_unpriced(self._name)
-        self._metered.enter_context(metered(self._further))
+        self._metered.enter_context(use_meter(self._further))
         self._actor.notify("before_model_call", self._call)
         return self
 

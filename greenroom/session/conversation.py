@@ -101,7 +101,7 @@ class Conversation:
             TypeError: it is not a `Message`.
             InvalidJSONError: it holds something that can't be stored.
         """
-        self._add(MessageEntry(_check_message(message).stamped()))
+        self._add(MessageEntry(_check_message(message).stamp()))
 
     def copy_messages(self, messages: Iterable[Message]) -> None:
         """Add messages that were said elsewhere, as they are, and note that they were paid for there.
@@ -248,7 +248,7 @@ class Conversation:
             SessionError: nothing would be left out, or no conversation can begin with that summary.
             InvalidJSONError: the summary holds something that can't be stored.
         """
-        first = check_summary(summary).stamped()
+        first = check_summary(summary).stamp()
         self._add(CompactionEntry(first, count_kept(self.transcript.messages, keep)))
 
     def rewrite(self, messages: Sequence[Message]) -> None:
@@ -261,9 +261,7 @@ class Conversation:
         known = {id(each) for each in self.transcript.messages}
         stayed = [each if id(each) in known else None for each in messages]
         new = (_check_message(each) for each in messages)
-        self._add(
-            RewriteEntry(tuple(each if id(each) in known else each.stamped() for each in new))
-        )
+        self._add(RewriteEntry(tuple(each if id(each) in known else each.stamp() for each in new)))
         self.transcript.keep_identity(stayed)
 
     # -- commits

@@ -53,7 +53,7 @@ from greenroom.teams.members import (
     ask_member as ask_member,
     name_members as name_members,
     name_of as name_of,
-    working as working,
+    start_member as start_member,
 )
 from greenroom.teams.orchestrator import Orchestrator as Orchestrator, orchestrator as orchestrator
 from greenroom.teams.orchestrator_report import (

@@ -10,7 +10,7 @@ from greenroom.core import InputMessage, UserInput, Wire, check_sender, clock, s
 
 
 class TaskRequest(Wire, frozen=True):
-    """The payload of a `task_request`: what somebody is to do.
+    """The payload of a `task_request`: what someone is to do.
 
     Attributes:
         task_id: names the task; its response repeats it.
@@ -150,7 +150,7 @@ class AgentMessage(Wire, frozen=True):
         """Return the message that came as this input; None where it came from no topic.
 
         Raises:
-            InvalidJSONError: whoever sent the input has written something else in its place.
+            InvalidJSONError: the sender of the input has written something else in its place.
         """
         found = message.metadata.get("message") if isinstance(message, UserInput) else None
         return None if found is None else serde.decode(serde.encode(found), AgentMessage)

@@ -80,7 +80,7 @@ class Blackboard:
         self._name = name
         self._limit = limit
         self._entries: dict[str, BlackboardEntry] = {}
-        # The tasks that wait for a key; a lot is there only while somebody waits in it.
+        # The tasks that wait for a key; a lot is there only while someone waits in it.
         self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
         self._refused = 0
         for record in session.records(_KIND) if session else ():

@@ -160,7 +160,7 @@ def composite(
         if box.registry.get(step.tool) is None:
             known = ", ".join(box.registry.list_tools()) or "none"
             raise PlanError(f"{step.id}: there is no tool {step.tool!r}", hint=f"tools: {known}")
-    plan = Plan(name, (Subtask(_INPUT, ""), *(_linked(step, ids, properties) for step in given)))
+    plan = Plan(name, (Subtask(_INPUT, ""), *(_link(step, ids, properties) for step in given)))
     _names_in(output, "the output", ids, properties)
     schema: dict[str, object] = {
         "type": "object",
@@ -171,7 +171,7 @@ def composite(
     return Composite(name, description, schema, plan, output, box)
 
 
-def _linked(step: Subtask, ids: set[str], properties: Mapping[str, object]) -> Subtask:
+def _link(step: Subtask, ids: set[str], properties: Mapping[str, object]) -> Subtask:
     """Let a step wait for those whose results it names."""
     names = _names_in((step.goal, step.arguments), step.id, ids, properties)
     return replace(step, after=(*step.after, *names))

@@ -1,6 +1,6 @@
 """The members of a team at work: the one place where they are started, wait for room, and are ended.
 
-Whatever starts several agents for one piece of work does it here: patterns, and whoever else has more to
+Whatever starts several agents for one piece of work does it here: patterns, and all else that has more to
 start than an agent may have subagents. A member waits for room, and for nothing else, so it must never
 wait for another one that is not started yet.
 """
@@ -22,13 +22,13 @@ Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 
 
 @asynccontextmanager
-async def working(
+async def start_member(
     agent: AgentInternals, member: Member, *, name: str, session: AgentSession | None = None
 ) -> AsyncIterator[AgentHandle]:
     """Start a member of a team as a subagent, and end it with the block.
 
     Where the agent has no room for one more (`RuntimeLimits.subagents`), it waits until another member has
-    ended; whoever waits longest is next, and nobody who comes later is before it. Room that is taken by other subagents is not waited for, since
+    ended; the one who waits longest is next, and nobody who comes later is before it. Room that is taken by other subagents is not waited for, since
     nobody knows whether they end: without a member that works, it is refused.
 
     Args:
@@ -43,7 +43,7 @@ async def working(
 
     Example:
         ```python
-        async with working(agent, researcher, name="researcher") as handle:
+        async with start_member(agent, researcher, name="researcher") as handle:
             print((await handle.ask("How long do cats sleep?")).text)
         ```
     """
@@ -73,7 +73,7 @@ async def ask_member(
     metadata: Mapping[str, object] | None = None,
     timeout: float | None = None,
 ) -> TurnResult:
-    """Start a member as `working` does, ask it this, and return what it answers.
+    """Start a member as `start_member` does, ask it this, and return what it answers.
 
     A failure is a value: a member that crashes or ends without an answer has a result with the status
     failed, and the reason in `error`.
@@ -89,14 +89,14 @@ async def ask_member(
         timeout: seconds until its turn is interrupted; the wait for room does not count.
 
     Raises:
-        TurnError: as `working`.
+        TurnError: as `start_member`.
     """
-    async with working(agent, member, name=name, session=session) as handle:
+    async with start_member(agent, member, name=name, session=session) as handle:
         return await try_ask(handle, content, timeout, sender=sender, metadata=metadata)
 
 
 def has_room(agent: AgentInternals) -> bool:
-    """Whether `working` would start a member now, without a wait."""
+    """Whether `start_member` would start a member now, without a wait."""
     return _Queue.of(agent).is_open
 
 

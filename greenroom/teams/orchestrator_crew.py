@@ -2,7 +2,7 @@
 
 A crew is a planner, since it has to know each plan; a recovery, since a failed subtask goes to the next
 worker; and the agent function of all subtasks, in whose place a worker runs. So a subtask has one agent and
-one session, as in any plan, and whoever takes it over goes on in that conversation.
+one session, as in any plan, and the one who takes it over goes on in that conversation.
 """
 
 from collections import Counter
@@ -131,7 +131,7 @@ class Crew:
                 able.append(each)
         if not able:
             raise ToolError(
-                f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._listed()
+                f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._describe()
             )
         with trio.move_on_after(self._help_wait) as wait:
             async with self._assign(able, question) as worker:
@@ -169,9 +169,9 @@ class Crew:
     async def _refuse(self, agent: AgentInternals, why: str) -> None:
         async for message in agent.inputs():
             async with agent.turn(message):
-                raise PlanError(why, hint=self._listed())
+                raise PlanError(why, hint=self._describe())
 
-    def _listed(self) -> str:
+    def _describe(self) -> str:
         return describe_workers(self._workers)
 
     # -- who is free ----------------------------------------------------------------------------

@@ -8,7 +8,15 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from greenroom.agents import Runnable, RunReport, caller_of, check_depth, find_circle, noting, plain
+from greenroom.agents import (
+    Runnable,
+    RunReport,
+    caller_of,
+    check_depth,
+    find_circle,
+    note_turn,
+    plain,
+)
 from greenroom.core import (
     ConfigurationError,
     ContentBlock,
@@ -21,7 +29,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.runtime import AgentHandle, AgentInternals, try_ask
-from greenroom.teams.members import Member, working
+from greenroom.teams.members import Member, start_member
 
 Said: TypeAlias = str | Iterable[ContentBlock]
 """What a member is asked: a text, or content blocks."""
@@ -49,8 +57,8 @@ class TeamTurn:
         return self.message.sender if isinstance(self.message, UserInput) else ""
 
     @asynccontextmanager
-    async def working(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
-        """Start a member, and end it with the block; `greenroom.teams.working` says how.
+    async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
+        """Start a member, and end it with the block; `greenroom.teams.start_member` says how.
 
         Raises:
             TeamError: it is one of the agents that wait for the result of this very turn.
@@ -58,7 +66,7 @@ class TeamTurn:
         if way := find_circle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({way})")
         function = partial(member, deps=self.deps) if isinstance(member, Runnable) else member
-        async with working(self.agent, function, name=name) as handle:
+        async with start_member(self.agent, function, name=name) as handle:
             yield handle
 
     async def ask(self, member: Member, content: Said, *, name: str, sender: str = "") -> object:
@@ -67,7 +75,7 @@ class TeamTurn:
         Raises:
             TeamError: its turn did not complete, or it can't be asked.
         """
-        async with self.working(member, name) as handle:
+        async with self.start_member(member, name) as handle:
             return await output_of(handle, content, name=name, sender=sender)
 
 
@@ -158,7 +166,7 @@ class Pattern(Runnable[object, object]):
         report = report or RunReport()
         async for message in internals.inputs():
             async with internals.turn(message) as turn:
-                with noting(report, self, internals.context):
+                with note_turn(report, self, internals.context):
                     output = plain(await self._work(TeamTurn(internals, message, deps, report)))
                     text = as_text(output)
                     internals.session.add_message(Message.assistant(text))

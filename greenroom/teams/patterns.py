@@ -172,7 +172,7 @@ def loop(
         output: object = UNSET
         said: Said = team.message.content
         sender = team.sender
-        async with team.working(member, each) as handle:
+        async with team.start_member(member, each) as handle:
             for number in range(1, limit + 1):
                 output = await output_of(handle, said, name=each, sender=sender)
                 verdict = output == before if until is None else await _value(until(output))

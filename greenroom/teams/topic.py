@@ -240,7 +240,7 @@ class Topic(Generic[T]):
         return status
 
     def _remove(self, member: "_Member") -> None:
-        """It is no member any more; what still comes of it counts among the former ones."""
+        """It is not a member any more; what still comes of it counts among the former ones."""
         if self._members.get(member.handle.session_id) is member:
             del self._members[member.handle.session_id]
             self._former += member.counts

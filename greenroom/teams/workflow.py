@@ -293,7 +293,9 @@ class Workflow(Generic[StateT]):
             answers: as above.
         """
         if mode not in ("values", "updates", "debug"):
-            raise WorkflowError(f"mode={mode!r} is none", hint="write values, updates or debug")
+            raise WorkflowError(
+                f"mode={mode!r} is not a mode", hint="write values, updates or debug"
+            )
         self.build()
         given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
         if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
@@ -328,7 +330,7 @@ class Workflow(Generic[StateT]):
         self.build()
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
-                state = self._schema.begin(self._given(message.text))
+                state = self._schema.begin(self._is_given(message.text))
                 progress, execution = self._open(agent, state, resume=self._is_open(agent, state))
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
@@ -336,7 +338,7 @@ class Workflow(Generic[StateT]):
                     agent.session.add_message(Message.assistant(result))
                     await agent.send(TextComplete(result))
 
-    def _given(self, text: str) -> object:
+    def _is_given(self, text: str) -> object:
         return {self._input: text} if self._input else serde.loads(text)
 
     def _result(self, progress: Progress[StateT]) -> JSON:

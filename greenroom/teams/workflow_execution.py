@@ -29,7 +29,7 @@ from greenroom.core import (
 from greenroom.planning import Trace, find_trace, reopen
 from greenroom.runtime import AgentInternals, try_ask
 from greenroom.session import AgentSession
-from greenroom.teams.members import has_room, working
+from greenroom.teams.members import has_room, start_member
 from greenroom.teams.workflow_graph import Graph, Node
 from greenroom.teams.workflow_run import (
     WORKFLOW_NODE,
@@ -52,7 +52,7 @@ _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroo
 async def request_approval(action: str, details: str = "") -> Answer:
     """Ask a person, from a function of a workflow, and wait for the answer.
 
-    The request reaches whoever answers for the workflow's agent; its `input` names the node. Let a node
+    The request reaches the one who answers for the workflow's agent; its `input` names the node. Let a node
     that asks do nothing else, and add it with `repeatable=True`: then a workflow that has ended while the
     question was open asks it again when it is resumed. With `approve="later"` it ends at the question.
 
@@ -92,8 +92,8 @@ class Execution(Generic[StateT]):
         self._progress = progress
         self._answers = dict(answers)
         self._failures: dict[Unit, Exception] = {}
-        self._items: dict[Unit, object] = {}  # of the step in hand; each goes to one unit alone
-        self._left = 0  # units of the step in hand that have not ended
+        self._items: dict[Unit, object] = {}  # of the current step; each goes to one unit alone
+        self._left = 0  # units of the current step that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
         """Write down that the run begins."""
@@ -155,7 +155,7 @@ class Execution(Generic[StateT]):
         if node.over:
             items = self._progress.schema.read(self._progress.now, node.over)
             if not isinstance(items, list | tuple):
-                message = f"{node.name} runs for each item of {node.over}, which is no list"
+                message = f"{node.name} runs for each item of {node.over}, which is not a list"
                 raise WorkflowError(message)
             units = [Unit(node.name, place) for place in range(len(items))]
             self._items |= zip(units, items, strict=True)
@@ -257,7 +257,7 @@ class Execution(Generic[StateT]):
             await node.run(internals)
 
         facts = {"node": str(unit)}
-        async with working(self._agent, member, name=node.name, session=session) as handle:
+        async with start_member(self._agent, member, name=node.name, session=session) as handle:
             await self._start(node, unit, scope, session.session_id)  # while its agent comes up
             may_begin.set()
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
@@ -299,7 +299,7 @@ class Execution(Generic[StateT]):
         if answer.by in DECIDED_BY_ITSELF:
             raise WorkflowError(
                 f"{unit} was cut off, and {doubt}; {answer.message}",
-                hint="resume where somebody can say whether to run it again, such as with approve=",
+                hint="resume where someone can say whether to run it again, such as with approve=",
             )
         return None if answer.allowed else answer.input or {}
 

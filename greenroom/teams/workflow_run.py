@@ -128,7 +128,7 @@ def _reading(session: AgentSession) -> Iterator[None]:
 
 
 class Progress(Generic[StateT]):
-    """The state of a run, and what of the step in hand has begun and ended."""
+    """The state of a run, and what of the current step has begun and ended."""
 
     def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
         """Begin a run."""
@@ -141,7 +141,7 @@ class Progress(Generic[StateT]):
         self.keeps_values = False
         self.steps: list[WorkflowStep] = []
         self.begun: dict[Unit, str] = {}
-        """The sessions of what has begun in the step in hand; empty where it is no agent."""
+        """The sessions of what has begun in the current step; empty where it is not an agent."""
         self.ended: dict[Unit, Changes] = {}
 
     @classmethod
@@ -167,13 +167,13 @@ class Progress(Generic[StateT]):
         return progress
 
     def _take(self, nodes: deque[NodeRecord]) -> None:
-        """Take the records of the step in hand out of those of the run, which are in order."""
+        """Take the records of the current step out of those of the run, which are in order."""
         while nodes and nodes[0].step == self.number:
             self.note(nodes.popleft())
 
     @property
     def number(self) -> int:
-        """The number of the step in hand."""
+        """The number of the current step."""
         return len(self.steps) + 1
 
     @property
@@ -186,14 +186,14 @@ class Progress(Generic[StateT]):
         return self.schema.make(self.now)
 
     def note(self, record: NodeRecord) -> None:
-        """Note what became of a node of the step in hand."""
+        """Note what became of a node of the current step."""
         if record.changes is None:
             self.begun[record.unit] = record.session_id
         else:
             self.ended[record.unit] = record.changes
 
     def merged(self) -> Values:
-        """Return the state behind the step in hand, whose nodes have all ended.
+        """Return the state behind the current step, whose nodes have all ended.
 
         Raises:
             WorkflowError: two of them set a field that has no reducer.
@@ -201,7 +201,7 @@ class Progress(Generic[StateT]):
         return self.schema.merge(self.now, ((str(unit), each) for unit, each in self._in_order()))
 
     def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
-        """Note that the step in hand is taken, and return it."""
+        """Note that the current step is taken, and return it."""
         updates: Changes = {}
         for unit, changes in self._in_order():
             if unit.item is None:

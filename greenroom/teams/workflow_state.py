@@ -194,7 +194,7 @@ class StateSchema(Generic[StateT]):
         return merged
 
     def make(self, values: Values) -> StateT:
-        """Return a state of its own for somebody who may change it.
+        """Return a state of its own for someone who may change it.
 
         Raises:
             WorkflowError: a field without a default has no value.

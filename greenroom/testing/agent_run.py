@@ -72,12 +72,12 @@ class ScriptedApprover:
         """Take the answers in order.
 
         Raises:
-            ConfigurationError: something is no answer.
+            ConfigurationError: something is not an answer.
         """
         for answer in answers:
             if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
                 raise ConfigurationError(
-                    f"{answer!r} is no answer",
+                    f"{answer!r} is not an answer",
                     hint="write 'allow', 'deny', an Answer, or a function of the request",
                 )
         self.requests: list[PermissionRequest] = []
@@ -108,7 +108,7 @@ class ScriptedApprover:
             task_status.started()
             await self._answer_all(handle)
             async for chunk in chunks:
-                if isinstance(_unwrapped(chunk), (PermissionRequest, Lagged)):
+                if isinstance(_unwrap(chunk), (PermissionRequest, Lagged)):
                     await self._answer_all(handle)
 
     def check(self) -> None:
@@ -156,7 +156,7 @@ class ScriptedApprover:
         return answer if isinstance(answer, Answer) else Answer(RuleDecision(answer))
 
 
-def _unwrapped(chunk: OutputChunk) -> OutputChunk:
+def _unwrap(chunk: OutputChunk) -> OutputChunk:
     while isinstance(chunk, SubAgentOutput):
         chunk = chunk.chunk
     return chunk

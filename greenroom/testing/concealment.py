@@ -25,7 +25,7 @@ _SENSITIVE = re.compile(
 )
 _LOOKS_SECRET = re.compile(r"(?=.*\d)[\w.+/=~-]{16,}")
 _SCHEMES = frozenset({"basic", "bearer", "digest", "token"})
-_NAMES_SOMEBODY = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
+_NAMES_SOMEONE = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
 _SHORTEST = 8  # of a key; a shorter one is made up, such as "test", and is part of many a word
 _SHORTEST_NAMED = 4  # of what the caller names
 
@@ -51,7 +51,7 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
     """Find what the headers of an answer say of who has asked: cookies, organisations, projects."""
-    named = {name: value for name, value in headers.items() if _NAMES_SOMEBODY.search(name)}
+    named = {name: value for name, value in headers.items() if _NAMES_SOMEONE.search(name)}
     yield from (each for each in _secrets_of_headers(named) if len(each) >= _SHORTEST)
 
 

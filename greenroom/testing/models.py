@@ -105,12 +105,12 @@ class ScriptedProvider:
         """Take the steps in order, and what their tokens cost.
 
         Raises:
-            ConfigurationError: something is no step of a script.
+            ConfigurationError: something is not a step of a script.
         """
         for step in script:
             if not isinstance(step, str | Reply | ToolUseBlock | list) and not callable(step):
                 raise ConfigurationError(
-                    f"{step!r} is no step of a script",
+                    f"{step!r} is not a step of a script",
                     hint="write a text, a Reply, call(…), a list of blocks, or a function",
                 )
         self.name = name

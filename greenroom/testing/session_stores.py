@@ -180,7 +180,7 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
 
 
 async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
-    """An id is taken while somebody holds it, and free again if nothing was stored."""
+    """An id is taken while someone holds it, and free again if nothing was stored."""
     store, session_id = await case.open(), new_id("s")
     first = AgentSession.new("checked", session_id=session_id, store=store)
     second = AgentSession.new("checked", session_id=session_id, store=await case.open())

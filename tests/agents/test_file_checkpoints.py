@@ -248,7 +248,7 @@ async def test_what_somebody_else_has_changed_since_is_left(shop):
     (shop.root / "d").unlink()
     plan = await shop.restore()
     assert told(plan) == [("leave", "a"), ("write", "b"), ("delete", "c")]
-    assert "somebody else has changed it since" in str(plan)
+    assert "someone else has changed it since" in str(plan)
     assert (shop.read("a"), shop.read("b"), shop.names) == ("mine", "old", ["a", "b"])
 
 

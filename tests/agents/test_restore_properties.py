@@ -148,7 +148,7 @@ class Story:
         after = look(self.root)
         assert differing(before, after) <= set(wanted), "tools had never touched it"
         for path in differing(before, after):
-            assert before.get(path) == self.left[path], "somebody else had changed it since"
+            assert before.get(path) == self.left[path], "someone else had changed it since"
         listed = {each.path for each in plan.files if each.action in ("leave", "lost")}
         listed |= set(report.failed)
         if not plan.gaps:

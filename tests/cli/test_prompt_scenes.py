@@ -70,7 +70,7 @@ def test_a_spoofing_command_reaches_the_terminal_as_plain_letters_only(play):
     assert "  allowed ls" not in program.screen
 
 
-# -- what is no answer ------------------------------------------------------------------------------
+# -- what is not an answer ------------------------------------------------------------------------------
 
 
 def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):

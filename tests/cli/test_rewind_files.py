@@ -25,7 +25,7 @@ def test_with_yes_it_tells_what_was_restored_and_what_was_not(run, project, chan
     assert done.out.splitlines() == [
         "8 messages taken back; they stay in the session's file.",
         "1 file restored.",
-        "not restored: a.txt: somebody else has changed it since",
+        "not restored: a.txt: someone else has changed it since",
     ]
     assert (project / "a.txt").read_text() == "mine\n"
     assert not (project / "notes.txt").exists()
@@ -39,7 +39,7 @@ def test_a_program_is_told_the_same(run, project, changed):
         "messages": 0,
         "taken_back": 8,
         "restored": ["notes.txt"],
-        "not_restored": {"a.txt": "somebody else has changed it since"},
+        "not_restored": {"a.txt": "someone else has changed it since"},
         "notes": [],
     }
 

@@ -45,12 +45,12 @@ def test_messages_are_equal_when_they_say_the_same():
 def test_what_is_there_is_left_as_it_is(still):
     plain = Message("user", (TextBlock("hi"),))
     assert (plain.id, plain.created_at) == ("", None)
-    stamped = plain.stamped()
-    assert stamped.stamped() is stamped
+    stamped = plain.stamp()
+    assert stamped.stamp() is stamped
     assert Message.user("hi", id="i-1").id == "i-1"
-    assert Message("user", id="i-1").stamped().id == "i-1"
+    assert Message("user", id="i-1").stamp().id == "i-1"
     earlier = WHEN - timedelta(days=1)
-    assert Message("user", created_at=earlier).stamped().created_at == earlier
+    assert Message("user", created_at=earlier).stamp().created_at == earlier
 
 
 def test_ids_of_messages_can_be_made_repeatable():

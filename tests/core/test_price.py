@@ -28,28 +28,28 @@ def test_a_price_of_nothing_is_free():
 @given(usages, usages)
 def test_the_cost_of_a_sum_is_the_sum_of_the_costs(one, two):
     price = Price(3, 15, 0.3, 3.75)
-    together = price.charged(one) + price.charged(two)
+    together = price.charge(one) + price.charge(two)
     assert together.cost == pytest.approx(price.cost(one + two))
 
 
 def test_a_usage_without_a_price_has_no_cost():
     assert (Usage(1, 1) + Usage(2, 2)).cost is None
-    assert (Usage(1, 1) + Price(0, 0).charged(Usage(1, 1))).cost == 0
+    assert (Usage(1, 1) + Price(0, 0).charge(Usage(1, 1))).cost == 0
 
 
 @pytest.mark.parametrize("price", [-1, float("inf"), float("nan")])
 def test_what_is_no_price_is_refused(price):
-    with pytest.raises(ConfigurationError, match="no price"):
+    with pytest.raises(ConfigurationError, match="not a price"):
         Price(1, price)
 
 
 def test_what_a_cache_saved_is_what_it_would_cost_without_one():
     price = Price(input=3, output=15, cache_read=0.3, cache_write=3.75)
     million = 1_000_000
-    assert price.charged(Usage(million, million, million, 0)).saved == pytest.approx(2.7)
-    assert price.charged(Usage(0, 0, 0, million)).saved == pytest.approx(-0.75)
-    assert price.charged(Usage(million, million)).saved is None
-    assert Price(3, 15).charged(Usage(1, 1, million)).saved == 0
+    assert price.charge(Usage(million, million, million, 0)).saved == pytest.approx(2.7)
+    assert price.charge(Usage(0, 0, 0, million)).saved == pytest.approx(-0.75)
+    assert price.charge(Usage(million, million)).saved is None
+    assert Price(3, 15).charge(Usage(1, 1, million)).saved == 0
 
 
 @pytest.mark.parametrize(

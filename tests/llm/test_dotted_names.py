@@ -136,7 +136,7 @@ def named(name):
 
 @pytest.mark.parametrize("name", [".a", "a.", "a..b", "a." + "b" * 62, "."])
 def test_dots_stand_between_words_and_count_as_two(name):
-    with pytest.raises(ToolError, match="is not a name for a tool"):
+    with pytest.raises(ToolError, match="not a name for a tool"):
         ToolRegistry([named(name)])
     assert ToolRegistry([named("a." + "b" * 61)]).list_tools()
 

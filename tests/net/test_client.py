@@ -264,7 +264,7 @@ async def test_timeouts_may_be_infinite(client, serve):
 
 @pytest.mark.parametrize("url", ["ftp://host/", "nonsense", "http://", "http://[::1/"])
 async def test_what_is_no_web_url_is_refused(client, url):
-    with pytest.raises(NetworkError, match="no URL that can be fetched"):
+    with pytest.raises(NetworkError, match="not a URL that can be fetched"):
         await get(client, url)
 
 

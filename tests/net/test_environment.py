@@ -207,13 +207,13 @@ def test_one_module_names_the_http_library():
 
 
 def test_every_error_of_the_library_is_mapped():
-    from greenroom.net.backend import httpx, mapped_errors
+    from greenroom.net.backend import httpx, map_errors
 
     def subclasses(kind):
         return {kind, *(leaf for child in kind.__subclasses__() for leaf in subclasses(child))}
 
     for kind in subclasses(httpx.RequestError):
-        with pytest.raises(NetworkError, match=r"^a\.test: ") as caught, mapped_errors("a.test"):
+        with pytest.raises(NetworkError, match=r"^a\.test: ") as caught, map_errors("a.test"):
             raise kind("Bearer secret")
         assert "secret" not in str(caught.value)
         assert caught.value.__suppress_context__

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import AddressRefusedError
-from greenroom.net import checked_url, port_of, redirect_target, same_host
+from greenroom.net import check_url, port_of, redirect_target, same_host
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from greenroom.net import checked_url, port_of, redirect_target, same_host
     ],
 )
 def test_a_web_url_has_a_host_and_a_port(url, host, port):
-    parts = checked_url(url)
+    parts = check_url(url)
     assert (parts.hostname, port_of(parts)) == (host, port)
 
 
@@ -33,8 +33,8 @@ def test_a_web_url_has_a_host_and_a_port(url, host, port):
         ("http:///x", "names no host"),
         ("http://127.0.0.%31/", "names no host"),
         ("http://a.test:0/", "names no host"),
-        ("http://a.test:99999/", "no URL"),
-        ("http://[::1/", "no URL"),
+        ("http://a.test:99999/", "not a URL"),
+        ("http://[::1/", "not a URL"),
         ("http://user:secret@a.test/", "a user name or a password"),
         ("http://a.test@b.test/", "a user name or a password"),
         ("http://a.test\\@b.test/", "backslash"),
@@ -45,14 +45,14 @@ def test_a_web_url_has_a_host_and_a_port(url, host, port):
 )
 def test_anything_else_is_refused_with_its_reason(url, reason):
     with pytest.raises(AddressRefusedError, match=reason) as caught:
-        checked_url(url)
+        check_url(url)
     assert "secret" not in str(caught.value)
 
 
 @given(st.text())
 def test_any_text_is_a_url_or_refused(text):
     with suppress(AddressRefusedError):
-        assert checked_url(text).hostname
+        assert check_url(text).hostname
 
 
 def test_redirects_are_followed_from_where_they_come():
@@ -60,7 +60,7 @@ def test_redirects_are_followed_from_where_they_come():
     assert redirect_target("http://a.test/b/c", 308, "https://x.test/") == "https://x.test/"
     assert redirect_target("http://a.test/", 200, "/d") is None
     assert redirect_target("http://a.test/", 302, "") is None
-    with pytest.raises(AddressRefusedError, match="redirects to what is no URL"):
+    with pytest.raises(AddressRefusedError, match="redirects to what is not a URL"):
         redirect_target("http://a.test/", 302, "http://[x/")
 
 

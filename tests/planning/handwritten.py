@@ -146,7 +146,7 @@ FAULTS = {
     "[\n    [Fake(x=1), 2],\n]": "neither",
     "[Fake(\n    x=1,\n)]": "neither",
     "It says why there is no\nanswer: nobody can be asked.": "neither",
-    "Final Answer:": "nothing stands",
+    "Final Answer:": "nothing follows",
     "Action: get_time": "neither",
     "<think>Action: " + CALL: "<think>",
     'Action: {"tool": "search", "arguments": {"query": "Tok': "closing quote",

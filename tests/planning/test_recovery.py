@@ -591,7 +591,7 @@ def test_each_row_ends_and_asks_only_what_its_component_can():
         ((Component.AGENT, ErrorClass.CRASH), [Decision.ASK_AGAIN]),
         ((Component.TOOL, ErrorClass.CRASH), []),
     ):
-        with pytest.raises(ConfigurationError, match="no answer to"):
+        with pytest.raises(ConfigurationError, match="not an answer to"):
             RecoveryPolicy(rows={row: answers})
     with pytest.raises(ConfigurationError):
         RecoveryPolicy(errors=-1)

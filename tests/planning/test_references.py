@@ -4,7 +4,7 @@ import pytest
 
 from greenroom.core import PlanError
 from greenroom.planning import Plan, PlanRun, Subtask
-from greenroom.planning.references import fill, structured
+from greenroom.planning.references import fill, read_value
 
 RESULTS = {
     "flight": {"price": 120, "days": ["Fri", "Sun"], "seat": {"row": 7}},
@@ -80,7 +80,7 @@ def test_what_a_result_says_is_not_read_as_a_reference():
 
 
 def test_only_objects_and_lists_are_read_out_of_texts():
-    assert structured('{"a": 1}') == {"a": 1}
-    assert structured(" [1]") == [1]
-    assert structured("42") == "42"
-    assert structured("{broken") == "{broken"
+    assert read_value('{"a": 1}') == {"a": 1}
+    assert read_value(" [1]") == [1]
+    assert read_value("42") == "42"
+    assert read_value("{broken") == "{broken"

@@ -15,7 +15,7 @@ from greenroom.core import (
     ModelOverloadedError,
     ModelRateLimitError,
 )
-from greenroom.resilience import Backoff, Retry, metered
+from greenroom.resilience import Backoff, Retry, use_meter
 
 EVEN = Backoff(first=1.0, limit=30.0, jitter=0)
 
@@ -299,11 +299,11 @@ class Meter:
 async def test_what_limits_the_work_is_asked_before_each_wait(autojump_clock):
     meter, errors = Meter(attempts=2), overloaded(10)
     call = Flaky(*errors)
-    with metered(meter), pytest.raises(BudgetExceededError, match="attempts") as caught:
+    with use_meter(meter), pytest.raises(BudgetExceededError, match="attempts") as caught:
         await Retry(attempts=10, backoff=EVEN).call(call)
     assert caught.value.__cause__ is errors[2]
     assert (call.times, trio.current_time(), meter.begun) == ([0, 1, 3], 3, 2)
-    with metered(Meter(seconds=5)), pytest.raises(BudgetExceededError, match="time"):
+    with use_meter(Meter(seconds=5)), pytest.raises(BudgetExceededError, match="time"):
         await Retry(backoff=EVEN).call(Flaky(rate_limited(9.0)))
     assert trio.current_time() == 3
 
@@ -317,7 +317,7 @@ async def test_what_others_have_spent_during_the_wait_counts(autojump_clock):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(spend)
-        with metered(meter), pytest.raises(BudgetExceededError) as caught:
+        with use_meter(meter), pytest.raises(BudgetExceededError) as caught:
             await Retry(backoff=EVEN).call(Flaky(error))
     assert caught.value.__cause__ is error
 

@@ -5,7 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
-from greenroom.teams import ask_member, parallel, working
+from greenroom.teams import ask_member, parallel, start_member
 
 
 def counted(alive, most):
@@ -64,7 +64,7 @@ async def test_who_waits_longest_is_next(autojump_clock):
 
     async def function(agent):
         async def one(number):
-            async with working(agent, counted([], []), name=f"m{number}") as handle:
+            async with start_member(agent, counted([], []), name=f"m{number}") as handle:
                 begun.append(number)
                 await handle.ask("x")
 
@@ -116,7 +116,7 @@ async def test_a_member_is_gone_however_its_block_is_left(autojump_clock):
     handles = []
 
     async def started(agent):
-        async with working(agent, counted([], []), name="m") as handle:
+        async with start_member(agent, counted([], []), name="m") as handle:
             handles.append(handle)
             handle.send_input_nowait("x")
             raise KeyError
@@ -138,7 +138,7 @@ async def test_nobody_overtakes_who_was_woken(autojump_clock):
     async def function(agent):
         async def work(number, times):
             for _ in range(times):
-                async with working(agent, counted([], []), name="m"):
+                async with start_member(agent, counted([], []), name="m"):
                     begun.append(number)
                     await trio.sleep(1)
 

@@ -127,5 +127,5 @@ def test_a_small_ring_does_not_hide_a_request():
 
 @pytest.mark.parametrize("answer", ["yes", "ask", True])
 def test_what_is_no_answer_is_refused_when_the_script_is_made(answer):
-    with pytest.raises(ConfigurationError, match=r"is no answer \(write 'allow', 'deny'"):
+    with pytest.raises(ConfigurationError, match=r"is not an answer \(write 'allow', 'deny'"):
         ScriptedApprover("allow", answer)

@@ -206,7 +206,7 @@ class AnthropicDecoder:
     def _start(self, message: dict[str, object]) -> list[StreamEvent]:
         self._reply = message
         start = StreamStart(text(message.get("model")), text(message.get("id")))
-        return [start, *self._used(message.get("usage"))]
+        return [start, *self._read_usage(message.get("usage"))]
 
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
         index = integer(data.get("index")) or 0
@@ -238,13 +238,13 @@ class AnthropicDecoder:
         if index not in self._open:
             return Notice("content_block_stop", f"block {index} is not open")
         opened = self._open.pop(index)
-        block = self._finished(opened)
+        block = self._finish(opened)
         self._blocks[opened.index] = block
         if opened.is_bare:
             self._bare.add(opened.index)
         return BlockEnd(opened.index, block)
 
-    def _finished(self, block: OpenBlock) -> ContentBlock:
+    def _finish(self, block: OpenBlock) -> ContentBlock:
         raw = block.whole()
         match block.kind:
             case "text":
@@ -270,9 +270,9 @@ class AnthropicDecoder:
     def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
         self._reply = latest(self._reply, without(data, "type", "delta", "usage"))
         self._reply = latest(self._reply, mapping(data.get("delta")))
-        return self._used(data.get("usage"))
+        return self._read_usage(data.get("usage"))
 
-    def _used(self, report: object) -> list[StreamEvent]:
+    def _read_usage(self, report: object) -> list[StreamEvent]:
         if not mapping(report):
             return []
         self._usage = latest(self._usage, mapping(report))

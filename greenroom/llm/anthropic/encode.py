@@ -25,9 +25,9 @@ from greenroom.core import (
     portable_name,
     serde,
 )
-from greenroom.llm.calls import PLAIN, CallRules, merged_tools
-from greenroom.llm.conversation import MediaLimits, Turn, unsigned
-from greenroom.llm.fields import extended, items, mapping, text
+from greenroom.llm.calls import PLAIN, CallRules, merge_tools
+from greenroom.llm.conversation import MediaLimits, Turn, escape_speaker
+from greenroom.llm.fields import extend, items, mapping, text
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written, WrittenTurn
 
@@ -189,7 +189,7 @@ class MessagesDialect:
         if turn.role == "user" and self.version >= _WITHOUT_SAMPLING:
             blocks = [_without_citations(block) for block in blocks]
         made = {"role": turn.role, "content": blocks}
-        return [extended(made, turn.fields)]
+        return [extend(made, turn.fields)]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Whether written messages bring cache markers of their own."""
@@ -204,7 +204,7 @@ class MessagesDialect:
             ModelBadRequestError: the schema of the output holds what Anthropic can't enforce, or the
                 request has a parameter that this version of the API has not.
         """
-        tools = merged_tools(list(map(write_tool, request.tools)), request.options)
+        tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
             "model": self.model,
             "max_tokens": request.max_tokens or self.max_tokens + (request.thinking or 0),
@@ -280,7 +280,7 @@ def write_tool(tool: ToolDefinition) -> dict[str, object]:
         "description": tool.description,
         "input_schema": tool.parameters,
     }
-    return extended(made, tool.extra)
+    return extend(made, tool.extra)
 
 
 def _tool_choice(choice: ToolChoice) -> dict[str, object] | None:
@@ -300,7 +300,7 @@ def write_block(block: ContentBlock) -> dict[str, object]:
     if isinstance(block, UnknownBlock):
         return block.raw
     made = _fields(block)
-    return extended(made, block.extra) if block.extra else made
+    return extend(made, block.extra) if block.extra else made
 
 
 def _fields(block: _Known) -> dict[str, object]:
@@ -346,7 +346,7 @@ def _source(block: ImageBlock | DocumentBlock) -> dict[str, object]:
 
 def _plain(data: str) -> str:
     try:
-        return unsigned(base64.b64decode(data, validate=True).decode(errors="replace"))
+        return escape_speaker(base64.b64decode(data, validate=True).decode(errors="replace"))
     except ValueError as error:
         raise ModelBadRequestError(
             f"a document's data is not base64: {error}", provider="anthropic"

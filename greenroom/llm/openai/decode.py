@@ -30,7 +30,7 @@ from greenroom.llm.fields import (
     without,
 )
 from greenroom.llm.openai.calls import Calls
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, merged_details, reasoning_in
+from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -62,7 +62,7 @@ class _Passage:
         whole = self.text.getvalue()
         if self.kind == "text":
             return TextBlock(whole, self.extra)
-        details = merged_details(self.details)
+        details = merge_details(self.details)
         extra = self.extra | ({"reasoning_details": details} if details else {})
         return ThinkingBlock(whole, extra=extra)
 
@@ -85,7 +85,7 @@ class Reply:
     def add(self, delta: dict[str, object]) -> list[StreamEvent]:
         """Take one delta and return the events that it makes."""
         events: list[StreamEvent] = []
-        field, piece = reasoning_in(delta)
+        field, piece = find_reasoning(delta)
         details = items(delta.get("reasoning_details"))
         if piece or details:
             events += self._think(piece, {"field": field} if field else {}, details)
@@ -279,14 +279,14 @@ class OpenAIDecoder:
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
         known = ("id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation")
         self._extra |= without(data, *known)
-        events = self._begun(data)
+        events = self._begin(data)
         said = len(events)
         for choice in map(mapping, items(data.get("choices"))):
             if integer(choice.get("index")):
                 events.append(Notice("choice", "only the first choice of a reply is read"))
             else:
                 events.extend(self._choice(choice))
-        counts = self._used(data)
+        counts = self._update_usage(data)
         self._is_counted = bool(counts) or (self._is_counted and len(events) == said)
         return [*events, *counts]
 
@@ -301,14 +301,14 @@ class OpenAIDecoder:
             choice = _as_one_delta(choice)
         return self._reply.add(mapping(choice.get("delta")))
 
-    def _begun(self, data: dict[str, object]) -> list[StreamEvent]:
+    def _begin(self, data: dict[str, object]) -> list[StreamEvent]:
         """Begin with the first chunk that names the model; Azure sends an anonymous one before."""
         if self._start is not None or not data.get("choices"):
             return []
         self._start = StreamStart(text(data.get("model")), text(data.get("id")))
         return [self._start]
 
-    def _used(self, data: dict[str, object]) -> list[StreamEvent]:
+    def _update_usage(self, data: dict[str, object]) -> list[StreamEvent]:
         report = mapping(data.get("usage")) or mapping(mapping(data.get("x_groq")).get("usage"))
         if not report:
             return []

@@ -21,12 +21,12 @@ from greenroom.core import (
     portable_name,
     serde,
 )
-from greenroom.llm.calls import CallRules, merged_tools
+from greenroom.llm.calls import CallRules, merge_tools
 from greenroom.llm.conversation import MediaLimits, Turn
-from greenroom.llm.fields import extended, items, text
+from greenroom.llm.fields import extend, items, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, merged_details, returned
+from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, returned
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written
 
@@ -61,7 +61,7 @@ def message_of_reply(blocks: Sequence[ContentBlock]) -> dict[str, object]:
         made["tool_calls"] = calls
     if (calls or refusals) and not parts:
         made["content"] = None
-    return made | _reasoning([block for block in blocks if isinstance(block, ThinkingBlock)])
+    return made | _encode_reasoning([block for block in blocks if isinstance(block, ThinkingBlock)])
 
 
 def write_block(block: ContentBlock) -> dict[str, object]:
@@ -89,12 +89,12 @@ def _is_plain(part: dict[str, object]) -> bool:
 def _part(block: ContentBlock) -> Iterable[dict[str, object]]:
     match block:
         case TextBlock(content, extra):
-            yield extended({"type": "text", "text": content}, extra)
+            yield extend({"type": "text", "text": content}, extra)
         case ImageBlock():
             url = {"url": _url(block)} if block.data or block.url else {}
-            yield extended({"type": "image_url", "image_url": url}, block.extra)
+            yield extend({"type": "image_url", "image_url": url}, block.extra)
         case DocumentBlock():
-            yield extended(_file(block), block.extra)
+            yield extend(_file(block), block.extra)
         case UnknownBlock(raw):
             yield raw
         case _:
@@ -118,12 +118,12 @@ def _is_refusal(block: TextBlock) -> bool:
 def _call(block: ToolUseBlock) -> dict[str, object]:
     if block.extra.get("type") == CUSTOM["type"]:
         made: dict[str, object] = {"name": block.name, "input": block.input.get("input", "")}
-        return extended({"id": block.id, "custom": made}, block.extra)
+        return extend({"id": block.id, "custom": made}, block.extra)
     function = {"name": block.name, "arguments": serde.dumps(block.input).decode()}
-    return extended({"id": block.id, "type": "function", "function": function}, block.extra)
+    return extend({"id": block.id, "type": "function", "function": function}, block.extra)
 
 
-def _reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
+def _encode_reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
     made: dict[str, object] = {}
     details: list[object] = []
     for block in blocks:
@@ -131,7 +131,7 @@ def _reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
         if field and field != CONTENT_FIELD:
             made[field] = text(made.get(field)) + block.thinking
         details += items(block.extra.get("reasoning_details"))
-    details = merged_details(details)
+    details = merge_details(details)
     return made | ({"reasoning_details": details} if details else {})
 
 
@@ -143,7 +143,7 @@ def _tool_message(result: ToolResultBlock) -> dict[str, object]:
         "tool_call_id": result.tool_use_id,
         "content": content,
     }
-    return extended(made, result.extra)
+    return extend(made, result.extra)
 
 
 def _attachments(result: ToolResultBlock) -> list[dict[str, object]]:
@@ -223,9 +223,9 @@ class ChatDialect:
     def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
         """Write a user's turn as one message for each tool result and one for the rest."""
         if turn.role == "assistant":
-            return [extended(message_of_reply(turn.blocks), turn.fields)]
+            return [extend(message_of_reply(turn.blocks), turn.fields)]
         *results, last = messages_of_user(turn.blocks) or [{"role": "user", "content": ""}]
-        return [*results, extended(last, turn.fields) if last["role"] == "user" else last]
+        return [*results, extend(last, turn.fields) if last["role"] == "user" else last]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Say no: these servers find out themselves what to cache."""
@@ -236,7 +236,7 @@ class ChatDialect:
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of a streaming request, and its messages, of which the system is one."""
         limit = request.max_tokens or self.max_tokens
-        tools = merged_tools(list(map(write_tool, request.tools)), request.options)
+        tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
             "model": self.model,
             "messages": MESSAGES,
@@ -288,7 +288,7 @@ def write_tool(tool: ToolDefinition) -> dict[str, object]:
         "description": tool.description,
         "parameters": tool.parameters,
     }
-    return extended({"type": "function", "function": function}, tool.extra)
+    return extend({"type": "function", "function": function}, tool.extra)
 
 
 def _tool_choice(choice: ToolChoice) -> object:

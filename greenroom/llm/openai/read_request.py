@@ -24,7 +24,7 @@ from greenroom.llm.fields import items, mapping, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, reasoning_in
+from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 
 _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
@@ -95,7 +95,7 @@ def _result(raw: Mapping[str, object]) -> ToolResultBlock:
 
 
 def _reply(raw: dict[str, object]) -> list[ContentBlock]:
-    field, thought = reasoning_in(raw)
+    field, thought = find_reasoning(raw)
     details = items(raw.get("reasoning_details"))
     extra: dict[str, object] = {"field": field} if field else {}
     extra |= {"reasoning_details": details} if details else {}

@@ -21,7 +21,7 @@ _FIELDS = ("reasoning_content", "reasoning")
 _GROWING = frozenset({"text", "summary", "data"})
 
 
-def reasoning_in(delta: dict[str, object]) -> tuple[str, str]:
+def find_reasoning(delta: dict[str, object]) -> tuple[str, str]:
     """Return the field in which a delta carries reasoning, and the piece; both may be empty.
 
     Some gateways send the same piece in both fields, so only the first counts.
@@ -45,7 +45,7 @@ def returned(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
     return block if kept == block.extra else replace(block, extra=kept)
 
 
-def merged_details(pieces: Iterable[object]) -> list[object]:
+def merge_details(pieces: Iterable[object]) -> list[object]:
     """Merge pieces of `reasoning_details`: those of one index and type grow into one entry.
 
     Texts are joined; of everything else, such as a signature, the last value that is not empty

@@ -205,13 +205,13 @@ class _Sweep:
                 self.injected[mode] += 1
                 found = self.check(trial)
                 if found and not violations and self.check(self.run(None, 0)):
-                    return [*found, self._outlived(trial)]
+                    return [*found, self._blame_run(trial)]
                 violations += found
                 if len(violations) >= _ENOUGH:
                     return violations
         return violations
 
-    def _outlived(self, trial: Trial) -> Violation:
+    def _blame_run(self, trial: Trial) -> Violation:
         """Later runs would show what this one has left behind."""
         text = (
             "the next run fails without any cancel, so the sweep ends here "
@@ -240,7 +240,7 @@ def _check(scenario: object, modes: Sequence[Mode]) -> None:
         )
     for mode in modes:
         if mode not in MODES:
-            raise ConfigurationError(f"{mode!r} is none of the modes {', '.join(MODES)}")
+            raise ConfigurationError(f"{mode!r} is not one of the modes {', '.join(MODES)}")
 
 
 def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None) -> Iterable[int]:
@@ -271,7 +271,7 @@ def repeatable(seed: int, run: str = "") -> Iterator[None]:
     seed_ids(zlib.crc32(f"{seed} {run}".encode()))
     try:
         if isinstance(shuffler, random.Random) and _SWITCH in scheduler:
-            with _seeded(shuffler, seed, scheduler):
+            with _seed_scheduler(shuffler, seed, scheduler):
                 yield
         else:
             yield
@@ -280,7 +280,9 @@ def repeatable(seed: int, run: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def _seeded(shuffler: random.Random, seed: int, scheduler: dict[str, object]) -> Iterator[None]:
+def _seed_scheduler(
+    shuffler: random.Random, seed: int, scheduler: dict[str, object]
+) -> Iterator[None]:
     before, state = scheduler[_SWITCH], shuffler.getstate()
     scheduler[_SWITCH] = True
     shuffler.seed(seed)

@@ -12,7 +12,7 @@ from greenroom.net import (
     HttpClient,
     HttpResponse,
     Timeouts,
-    checked_url,
+    check_url,
     port_of,
     proxy_for,
     public_address,
@@ -258,7 +258,7 @@ async def fetch(url: str, limit: int, *, allow_private: bool) -> ToolResult:
 
 async def _address(url: str, *, allow_private: bool) -> str | None:
     """Return the judged address to connect to, or None where the name may lead anywhere."""
-    parts = checked_url(url)
+    parts = check_url(url)
     if allow_private:
         return None
     host = parts.hostname or ""

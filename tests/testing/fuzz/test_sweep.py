@@ -262,7 +262,9 @@ def test_what_a_subagent_stored_and_said_is_evidence_too():
 
 
 def test_a_misspelt_mode_does_not_pass_for_a_sweep_that_found_nothing():
-    with pytest.raises(ConfigurationError, match=r"'kil' is none of the modes interrupt, .*kill"):
+    with pytest.raises(
+        ConfigurationError, match=r"'kil' is not one of the modes interrupt, .*kill"
+    ):
         fuzz(modes=["interrupt", "kil"])
 
 
