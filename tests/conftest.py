@@ -23,6 +23,9 @@ PROGRAM = {"terminal_program", "warm_python"}
 OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sqlite3", "tempfile"}
 """Modules with which a test reaches out of the interpreter, or into another thread or process."""
 
+MEETINGS = {"agents", "cli", "docs", "integration", "planning", "teams"}
+"""Tests of what is made of several packages."""
+
 EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 """Of each property; a run with fewer than 100 is a quick one."""
 
@@ -33,7 +36,7 @@ def pytest_configure(config):
         "markers", "in_turns(name): in a quick run, one value of this parameter"
     )
     config.addinivalue_line("markers", "checkpoint(name): what a stage of the framework has to do")
-    config.addinivalue_line("markers", "unit: no file, process, socket or thread of the test's own")
+    config.addinivalue_line("markers", "unit: one package, no file, process, socket or thread")
     config.addinivalue_line("markers", "integration: with files, processes, sockets, or packages")
     config.addinivalue_line("markers", "e2e: the program, an example or a page, as a user runs it")
     settings.register_profile(
@@ -80,7 +83,7 @@ def find_kind(item):
     imported, fixtures = find_imports(item.path), set(getattr(item, "fixturenames", ()))
     if folder in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:
         return "e2e"
-    if folder in {"cli", "docs", "integration"} or imported & OUTSIDE or "tmp_path" in fixtures:
+    if folder in MEETINGS or imported & OUTSIDE or "tmp_path" in fixtures:
         return "integration"
     return "unit"
 

@@ -165,7 +165,7 @@ def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
     for name in map(_name, agent.handoffs):
         tool = transfer_name(name)
         if tool in taken or not _NAME.fullmatch(name):
-            why = "taken" if tool in taken else "no name for a tool"
+            why = "taken" if tool in taken else "not a name for a tool"
             raise ConfigurationError(
                 f"{agent.name} can't hand off to {name!r}: {tool!r} is {why}",
                 hint="an agent hands off to others, to each once, and has no tools of such names;"
