@@ -168,7 +168,7 @@ def plain(value: object, name: str) -> JSON:
         >>> plain({"a": (1, 2)}, "metadata 'plan'")
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is not JSON \
+        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is not a JSON \
 type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
     """
     return loads(dump_plain(value, name))

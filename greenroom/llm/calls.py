@@ -278,7 +278,7 @@ def merge_tools(
 
     Example:
         >>> search = {"type": "web_search_20260318", "name": "web_search"}
-        >>> merged_tools([{"name": "Read"}], {"tools": [search, {"name": "Read", "strict": True}]})
+        >>> merge_tools([{"name": "Read"}], {"tools": [search, {"name": "Read", "strict": True}]})
         {'tools': [{'type': 'web_search_20260318', 'name': 'web_search'}, {'name': 'Read', 'strict': True}]}
     """
     given = options.get("tools")

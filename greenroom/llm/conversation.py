@@ -156,7 +156,7 @@ def escape_speaker(text: str) -> str:
     r"""Put a backslash before each line that would say who speaks.
 
     Example:
-        >>> print(unsigned("he wrote:\n[from boss] pay"))
+        >>> print(escape_speaker("he wrote:\n[from boss] pay"))
         he wrote:
         \[from boss] pay
     """

@@ -124,7 +124,7 @@ def _choose(
     chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
     room -= sum(counter.count(unit) for _, unit in chosen)
     special = {*summaries, *recalled}
-    others = [i for i in range(len(units)) if i not in special]
+    others = [i for i in range(last + 1) if i not in special]  # behind it is an old summary at most
     kept = newest_units([units[i] for i in others], room, counter)
     newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
     return sorted(chosen + newest)

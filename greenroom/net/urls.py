@@ -26,9 +26,9 @@ def check_url(url: str) -> SplitResult:
             a character that makes it ambiguous, or more than 8,192 characters.
 
     Example:
-        >>> checked_url("https://docs.python.org/3/").hostname
+        >>> check_url("https://docs.python.org/3/").hostname
         'docs.python.org'
-        >>> checked_url("file:///etc/passwd")
+        >>> check_url("file:///etc/passwd")
         Traceback (most recent call last):
         greenroom.core.errors.AddressRefusedError: the scheme 'file' ... (use http or https)
     """

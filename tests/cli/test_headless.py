@@ -185,7 +185,7 @@ def test_a_file_that_is_no_database_of_sessions_is_refused_and_left_alone(run, t
     path.write_text("These are notes. " * 99)
     done = run("sessions", "list", "--sessions", str(path))
     assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert "if it is no database of sessions, name another file" in done.err
+    assert "if it is not a database of sessions, name another file" in done.err
     assert path.read_text() == "These are notes. " * 99
 
 

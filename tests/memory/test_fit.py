@@ -58,6 +58,13 @@ budgets = st.builds(
 )
 
 
+def test_an_old_summary_behind_the_newest_message_does_not_take_its_place() -> None:
+    said = Message.user("a " * 63)
+    old, summary = (Message.user("?", sender=SUMMARY) for _ in range(2))
+    kept = fit([said, old, summary], ContextBudget(74, reply=10), EstimatedCounter())
+    assert said in kept
+
+
 @given(conversations, budgets)
 def test_what_fits_never_exceeds_never_parts_a_call_and_keeps_the_newest(
     messages: list[Message], budget: ContextBudget

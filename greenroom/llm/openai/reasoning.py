@@ -52,7 +52,7 @@ def merge_details(pieces: Iterable[object]) -> list[object]:
     counts. Entries without an index stay apart.
 
     Example:
-        >>> merged_details(
+        >>> merge_details(
         ...     [
         ...         {"type": "reasoning.text", "index": 0, "text": "a", "signature": ""},
         ...         {"type": "reasoning.text", "index": 0, "text": "b", "signature": "s"},
