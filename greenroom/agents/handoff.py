@@ -141,7 +141,7 @@ class Team(Generic[DepsT]):
             for each in member.handoffs:
                 if isinstance(each, str) and each not in members:
                     raise ConfigurationError(
-                        f"{member.name} hands off to {each!r}, and there is no agent of this name"
+                        f"{member.name} hands off to {each!r}, but no agent has this name"
                         f" among {', '.join(members)}",
                         hint="write the agent itself, or run one from which it can be reached",
                     )

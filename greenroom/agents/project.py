@@ -76,7 +76,7 @@ def user_folder() -> Path:
 
 
 def read_project_text(path: Path, root: Path) -> ProjectText | None:
-    """Read a text of a project; None if there is none, or nothing is in it. It blocks.
+    """Read a text of a project; None if it is missing or empty. Blocks.
 
     A link is followed inside `root`, to a Markdown file: others may lie there under a name that says
     what they hold, and who may read it.
@@ -102,7 +102,7 @@ def read_project_text(path: Path, root: Path) -> ProjectText | None:
 
 
 def read_user_text(path: Path) -> ProjectText | None:
-    """Read a text of the user's own; None if there is none, or nothing is in it. It blocks.
+    """Read a text of the user's own; None if it is missing or empty. Blocks.
 
     Links are followed: many keep their configuration elsewhere.
 
@@ -171,7 +171,7 @@ def describe_surroundings(folder: Path) -> str:
 
 
 def git_branch(folder: Path) -> str:
-    """Return the branch of the repository around a folder; empty if there is none. It blocks.
+    """Return the branch of the repository around a folder; empty if there is no repository. Blocks.
 
     Git is not run, since a repository may name programs that git would run. A commit that is checked
     out without a branch is named as such.

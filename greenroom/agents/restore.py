@@ -77,7 +77,7 @@ def judge_files(
 
 
 def _chains(checkpoints: Iterable[Checkpoint]) -> dict[str, list[FileChange]]:
-    """Return what became of each path, in order; a path that leads out of the root is none."""
+    """Return what became of each path, in order; paths that lead out of the root are left out."""
     chains: dict[str, list[FileChange]] = {}
     for checkpoint in checkpoints:
         for change in checkpoint.changes:

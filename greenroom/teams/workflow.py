@@ -330,7 +330,7 @@ class Workflow(Generic[StateT]):
         self.build()
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
-                state = self._schema.begin(self._is_given(message.text))
+                state = self._schema.begin(self._read_input(message.text))
                 progress, execution = self._open(agent, state, resume=self._is_open(agent, state))
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
@@ -338,7 +338,7 @@ class Workflow(Generic[StateT]):
                     agent.session.add_message(Message.assistant(result))
                     await agent.send(TextComplete(result))
 
-    def _is_given(self, text: str) -> object:
+    def _read_input(self, text: str) -> object:
         return {self._input: text} if self._input else serde.loads(text)
 
     def _result(self, progress: Progress[StateT]) -> JSON:

@@ -103,7 +103,7 @@ async def test_a_pattern_that_fails_fails_the_turn_and_gives_no_circle():
 
 def test_what_makes_no_sense_is_refused():
     a, b = pair()
-    with pytest.raises(ConfigurationError, match="no agent of this name"):
+    with pytest.raises(ConfigurationError, match="no agent has this name"):
         handoff_team(a)
     with pytest.raises(ConfigurationError, match="nobody hands off to c"):
         handoff_team(a, b, agent("c"))
