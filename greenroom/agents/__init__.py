@@ -1,14 +1,15 @@
 """The steps of the usual loop, and agents made of them: where runtime, models, tools and permissions meet.
 
-- The loop: `reply` is one model call, `tool_calls` its tool calls, `verdict` the judgement on each,
-  `questions` those that a person or a function answers.
+- The loop: `reply` is one model call, `tool_calls` its tool calls and what they pass down to agents that
+  they run, `verdict` the judgement on each, `questions` those that a person or a function answers.
 - Files that tools change: `file_checkpoints` keeps them before, `restore` puts them back.
-- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` what the run comes to;
-  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its model
-  and answers; `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes the conversation on; `guards` look at what is said; `run_context` is
-  what tools and instructions are given; `runnable` is what agents and teams of them have in common, `caller`
-  what they pass down to the agents that they run.
-- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it works, `skills` how to do one kind of work.
+- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` its result; `steps` what
+  its loop calls, whichever agent has the conversation; `speaker` one agent with its model and answers;
+  `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes the conversation on;
+  `guards` look at what is said; `run_context` is what tools and instructions are given; `runnable` is what
+  agents and teams of them have in common.
+- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it works,
+  `skills` how to do one kind of work.
 - `resilient_tool` puts a tool under retry, breaker and limits; `streams` are for readers of chunks.
 """
 
@@ -24,13 +25,6 @@ from greenroom.agents.agent_run import (
     Approve as Approve,
     RunOptions as RunOptions,
     open_run as open_run,
-)
-from greenroom.agents.caller import (
-    caller_of as caller_of,
-    check_depth as check_depth,
-    find_circle as find_circle,
-    note_turn as note_turn,
-    pass_permissions as pass_permissions,
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox
@@ -66,4 +60,11 @@ from greenroom.agents.streams import (
     texts as texts,
 )
 from greenroom.agents.task import Task as Task
-from greenroom.agents.tool_calls import run_tools as run_tools
+from greenroom.agents.tool_calls import (
+    caller_of as caller_of,
+    check_depth as check_depth,
+    find_circle as find_circle,
+    note_turn as note_turn,
+    pass_permissions as pass_permissions,
+    run_tools as run_tools,
+)

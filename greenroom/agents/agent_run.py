@@ -11,9 +11,9 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.caller import current_caller
 from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.streams import texts
+from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
     RUNTIME,
     SUMMARY,

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
-from greenroom.agents.caller import under_caller
 from greenroom.agents.guards import Guard
 from greenroom.agents.resilient_tool import find_original
 from greenroom.agents.run_context import RunContext, check_deps
+from greenroom.agents.tool_calls import under_caller
 from greenroom.core import AgentContext
 from greenroom.llm import LLMProvider, OutputType
 from greenroom.memory import Memory

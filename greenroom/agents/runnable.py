@@ -12,9 +12,9 @@ from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
-from greenroom.agents.caller import find_circle
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.agents.speaker import plain
+from greenroom.agents.tool_calls import find_circle
 from greenroom.core import (
     AgentContext,
     ConfigurationError,

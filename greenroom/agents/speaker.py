@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 
 from msgspec import UNSET, to_builtins
 
-from greenroom.agents.caller import pass_permissions
 from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
 from greenroom.agents.guards import GuardedStream, Guards, note_unseen, rejected
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
+from greenroom.agents.tool_calls import pass_permissions
 from greenroom.core import (
     RUNTIME,
     ContentBlock,

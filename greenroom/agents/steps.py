@@ -14,11 +14,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.caller import caller_of, check_depth, report_to
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.run_context import RunContext, RunState
 from greenroom.agents.speaker import Speaker
-from greenroom.agents.tool_calls import run_tools
+from greenroom.agents.tool_calls import caller_of, check_depth, report_to, run_tools
 from greenroom.core import (
     BudgetExceededError,
     ContentBlock,

@@ -31,7 +31,14 @@ from greenroom.core import (
     clip,
     clock,
 )
-from greenroom.permissions import Explanation, PermissionManager, PermissionRule, keep_rules
+from greenroom.permissions import (
+    Explanation,
+    Judgement,
+    PermissionManager,
+    PermissionRule,
+    explain,
+    keep_rules,
+)
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
@@ -45,7 +52,7 @@ _REASON = 1_000
 def decided(
     call: ToolUseBlock,
     permissions: PermissionManager,
-    found: Explanation,
+    found: Judgement | Explanation,
     sandbox: SandboxReport | None = None,
 ) -> PermissionRecord:
     """Say what the rules have decided; what they ask about is not decided, and so denied."""
@@ -202,17 +209,12 @@ class Verdict:
         """Judge again what is about to run; a result where it is not what was approved."""
         if self.tool is None:
             return None
-        is_same = tools.get(self.call.name) is self.tool
-        if is_same and not self.asked:  # no files of commands count, so nothing has to be explained
-            judge = partial(permissions.judge, self.tool, self.input, context, sandbox=self.sandbox)
-            judged = await _in_time(judge, self.input)
-            if judged.decision is RuleDecision.ALLOW and judged.digest == self.digest:
-                return None
-        now = await _explain(
-            permissions, self.tool, self.input, context, self.sandbox, asked=self.asked
-        )
-        is_same = is_same and now.digest == self.digest
-        if self.asked and is_same and now.decision is not RuleDecision.DENY:
+        now = await _judge_call(permissions, self.tool, self.input, context, self.sandbox)
+        may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
+        if self.asked:  # what a person has seen covers the files of commands
+            may_run = now.decision is not RuleDecision.DENY
+            digest = (await _explain(now, self.input)).digest
+        if may_run and digest == self.digest and tools.get(self.call.name) is self.tool:
             return None
         agent.session.conversation.add_decision(rechecked(decided(self.call, permissions, now)))
         return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
@@ -260,7 +262,7 @@ async def _judge(
         refusal = ToolResult.error(fault, could_run=False)
         return Verdict(call, call.input, tool, refusal=refusal)
     context = agent.context.with_tool_use_id(call.id)
-    found = await _explain(permissions, tool, call.input, context, sandbox)
+    found = await _judge_call(permissions, tool, call.input, context, sandbox)
     if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
         record = decided(call, permissions, found)
         with _withdrawn_on_error(agent, record):
@@ -268,31 +270,33 @@ async def _judge(
         agent.session.conversation.add_decision(answered(record, answer))
         return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
     if found.decision is RuleDecision.ASK:
-        return await _ask(agent, call, tool, permissions, found, sandbox)
+        explanation = await _explain(found, call.input)
+        return await _ask(agent, call, tool, permissions, explanation, sandbox)
     agent.session.conversation.add_decision(decided(call, permissions, found, sandbox))
     if found.decision is RuleDecision.DENY:
         return _refused(call, call.input, tool, found)
-    by_path = found.rule is not None and bool(found.rule.matcher.path)
+    by_path = found.rule is not None and bool(found.rule.matcher.paths)
     paths = _paths(tool, call.input, context) if by_path else ()
     return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
 
 
-async def _explain(
+async def _judge_call(
     permissions: PermissionManager,
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
     sandbox: SandboxReport | None,
-    *,
-    asked: bool = False,
-) -> Explanation:
-    """Judge a call; with its files where a person is asked about it, or has been.
+) -> Judgement:
+    return await _in_time(partial(permissions.judge, tool, input, context, sandbox=sandbox), input)
+
+
+async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanation:  # noqa: A002
+    """Explain a judgement to a person, with the files of the call's commands in its digest.
 
     Files are read in a thread, which an interrupt does not wait for.
     """
-    explain = partial(permissions.explain, tool, input, context, sandbox=sandbox, files=False)
-    found = await _in_time(explain, input)
-    if found.runs_commands and (asked or found.decision is RuleDecision.ASK):
+    found = await _in_time(partial(explain, judgement, files=False), input)
+    if found.runs_commands:
         return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
     return found
 
@@ -332,7 +336,8 @@ async def _ask(
         if answer.input is not None and answer.input != call.input:
             # What the person wrote is approved by the person, unless a rule forbids it.
             approved, edited = answer.input, True
-            found = await _explain(permissions, tool, approved, context, sandbox, asked=True)
+            edit = await _judge_call(permissions, tool, approved, context, sandbox)
+            found = await _explain(edit, approved)
     rules: tuple[PermissionRule, ...] = ()
     # What was shown to be remembered is about the call as it was asked for.
     if answer.remember is not None and not edited:
@@ -428,7 +433,7 @@ def _refused(
     call: ToolUseBlock,
     input: dict[str, object],  # noqa: A002
     tool: RegisteredTool,
-    found: Explanation,
+    found: Judgement | Explanation,
 ) -> Verdict:
     refusal = _denied(found.message or f"Denied: {found.reason}.")
     return Verdict(call, input, tool, refusal=refusal)

@@ -1,23 +1,24 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
-- Conversations: `message` (with the blocks of its content), `usage` (tokens and prices).
-- Agents: `input` (what they receive), `output` (the chunks they emit), `state`.
+- Conversations: `message` (with its blocks, senders and ids), `usage` (tokens and prices).
+- Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and what their
+  tools are given, credentials included).
 - Tool calls: `tooling` (definitions, requests to models, results, and what became of files),
-  `permission` (effects, decisions, protected names), `context` (what a tool is given), `credential`.
+  `permission` (effects, decisions, protected names).
 - `instrument`: who may watch, and change, what an agent does.
-- `errors` and `model_errors`, in one tree; `failure` makes exceptions of others safe to show.
-- Small tools: `serde` (JSON), `text`, `ids`, `clock`.
+- `errors` and `model_errors`, in one tree; `untrusted` makes texts and exceptions of others safe to show.
+- Small tools: `serde` (JSON), `clock`.
 """
 
 from greenroom.core import clock as clock, serde as serde
 from greenroom.core.context import (
     AgentContext as AgentContext,
-    ResourceMap as ResourceMap,
-    Workspace as Workspace,
-)
-from greenroom.core.credential import (
+    AgentState as AgentState,
     Credential as Credential,
     Credentials as Credentials,
+    ResourceMap as ResourceMap,
+    StateKind as StateKind,
+    Workspace as Workspace,
     conceal as conceal,
 )
 from greenroom.core.errors import (
@@ -63,26 +64,6 @@ from greenroom.core.errors import (
     WorkflowError as WorkflowError,
     WorkflowLimitError as WorkflowLimitError,
 )
-from greenroom.core.failure import (
-    MAX_ERROR_TEXT as MAX_ERROR_TEXT,
-    describe_error as describe_error,
-    is_a as is_a,
-    leaves as leaves,
-    log_error as log_error,
-    message_of as message_of,
-    notice as notice,
-    read_text as read_text,
-    type_name as type_name,
-)
-from greenroom.core.ids import (
-    RECALLED as RECALLED,
-    RUNTIME as RUNTIME,
-    SUMMARY as SUMMARY,
-    check_sender as check_sender,
-    check_session_id as check_session_id,
-    new_id as new_id,
-    seed_ids as seed_ids,
-)
 from greenroom.core.input import (
     AgentExit as AgentExit,
     ConversationInput as ConversationInput,
@@ -102,6 +83,9 @@ from greenroom.core.instrument import (
     ModelCall as ModelCall,
 )
 from greenroom.core.message import (
+    RECALLED as RECALLED,
+    RUNTIME as RUNTIME,
+    SUMMARY as SUMMARY,
     UNKNOWN_FIELDS as UNKNOWN_FIELDS,
     ContentBlock as ContentBlock,
     DocumentBlock as DocumentBlock,
@@ -117,6 +101,10 @@ from greenroom.core.message import (
     ToolUseBlock as ToolUseBlock,
     UnknownBlock as UnknownBlock,
     as_blocks as as_blocks,
+    check_sender as check_sender,
+    check_session_id as check_session_id,
+    new_id as new_id,
+    seed_ids as seed_ids,
 )
 from greenroom.core.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,
@@ -194,20 +182,6 @@ from greenroom.core.serde import (
     error_of_json as error_of_json,
     place_in_json as place_in_json,
 )
-from greenroom.core.state import (
-    AgentState as AgentState,
-    StateKind as StateKind,
-)
-from greenroom.core.text import (
-    clip as clip,
-    disguises as disguises,
-    exact as exact,
-    lookalikes as lookalikes,
-    mark_lines as mark_lines,
-    texts_in as texts_in,
-    valid_unicode as valid_unicode,
-    visible as visible,
-)
 from greenroom.core.tooling import (
     Checkpoint as Checkpoint,
     FileChange as FileChange,
@@ -224,6 +198,25 @@ from greenroom.core.tooling import (
     ToolResult as ToolResult,
     ToolStatus as ToolStatus,
     portable_name as portable_name,
+)
+from greenroom.core.untrusted import (
+    MAX_ERROR_TEXT as MAX_ERROR_TEXT,
+    clip as clip,
+    describe_error as describe_error,
+    disguises as disguises,
+    exact as exact,
+    is_a as is_a,
+    leaves as leaves,
+    log_error as log_error,
+    lookalikes as lookalikes,
+    mark_lines as mark_lines,
+    message_of as message_of,
+    notice as notice,
+    read_text as read_text,
+    texts_in as texts_in,
+    type_name as type_name,
+    valid_unicode as valid_unicode,
+    visible as visible,
 )
 from greenroom.core.usage import (
     Price as Price,

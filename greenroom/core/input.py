@@ -4,8 +4,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from greenroom.core.ids import RECALLED, RUNTIME, SUMMARY, check_sender, new_id
-from greenroom.core.message import ContentBlock, TextBlock, ToolUseBlock
+from greenroom.core.message import (
+    RECALLED,
+    RUNTIME,
+    SUMMARY,
+    ContentBlock,
+    TextBlock,
+    ToolUseBlock,
+    check_sender,
+    new_id,
+)
 from greenroom.core.output import EndStatus
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult

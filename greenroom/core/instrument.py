@@ -12,12 +12,12 @@ import msgspec
 from greenroom.core import serde
 from greenroom.core.context import AgentContext
 from greenroom.core.errors import ConfigurationError
-from greenroom.core.failure import describe_error, log_error
 from greenroom.core.input import SubAgentResult, UserInput
 from greenroom.core.message import Message, ToolUseBlock
 from greenroom.core.output import Done, Exited, PermissionRequest
 from greenroom.core.permission import Answer
 from greenroom.core.tooling import ModelRequest, ToolResult
+from greenroom.core.untrusted import describe_error, log_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +99,6 @@ class Instrument:
         """The request is decided; one that was withdrawn is denied by "withdrawn"."""
 
 
-# ---- The instruments of a runtime: who is told of what, and what becomes of a hook that raises.
-
 Hook: TypeAlias = Literal[
     "before_agent",
     "after_agent",
@@ -141,7 +139,7 @@ class InstrumentStatistics:
 
 
 class Instruments:
-    """Tells instruments what agents do. A hook that nobody has costs an empty loop.
+    """Tells instruments what agents do.
 
     Example:
         >>> class Meter:
@@ -160,8 +158,8 @@ class Instruments:
             ConfigurationError: one of them can't be an instrument.
         """
         self._attached: tuple[object, ...] = ()
-        # Which methods to call, found once. Tuples, so that a hook may attach and remove others.
-        self._methods: dict[Hook, tuple[_Method, ...]] = dict.fromkeys(_HOOKS, ())
+        self.methods: dict[Hook, tuple[_Method, ...]] = dict.fromkeys(_HOOKS, ())
+        """Which methods to call, by their hook. Tuples, so that a hook may attach and remove others."""
         self._failures: Counter[str] = Counter()
         for instrument in instruments:
             self.add(instrument)
@@ -193,11 +191,9 @@ class Instruments:
         """Return which are attached, and how often their hooks have raised."""
         return InstrumentStatistics(tuple(map(_name, self._attached)), dict(self._failures))
 
-    # -- what the house calls -------------------------------------------------------------------
-
     def notify(self, hook: Hook, agent: AgentContext, *details: object) -> None:
         """Call a hook of every instrument that has it; whatever they raise ends here."""
-        for method in self._methods[hook]:
+        for method in self.methods[hook]:
             try:
                 method(agent, *details)
             except Exception as error:  # noqa: BLE001 (a hook never changes what it watches)
@@ -205,7 +201,7 @@ class Instruments:
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> ToolUseBlock:
         """Call that hook, and return the call with the input that it is left with."""
-        for method in self._methods["before_tool_call"]:
+        for method in self.methods["before_tool_call"]:
             try:
                 copy = msgspec.structs.replace(call, input=_copy(call.input))
                 call = _rewritten(call, method(agent, copy))
@@ -217,7 +213,7 @@ class Instruments:
         self._attached = instruments
         for hook in _HOOKS:
             having = (each for each in instruments if _has(each, hook))
-            self._methods[hook] = tuple(getattr(each, hook) for each in having)
+            self.methods[hook] = tuple(getattr(each, hook) for each in having)
 
     def _log_failure(
         self, method: _Method, hook: Hook, agent: AgentContext, error: Exception

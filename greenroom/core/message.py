@@ -1,8 +1,12 @@
-"""Messages, each one side's contribution to a conversation, and the blocks of their content."""
+"""Messages, each one side's contribution to a conversation: the blocks of their content, senders, ids."""
 
+import random
+import re
+import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -10,14 +14,73 @@ from msgspec.structs import force_setattr, replace
 
 from greenroom.core import serde
 from greenroom.core.clock import now
-from greenroom.core.ids import check_sender, new_id
+from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.serde import Wire
-from greenroom.core.text import valid_unicode
+from greenroom.core.untrusted import valid_unicode, without_hidden
 from greenroom.core.usage import Usage
 
-# ---- Content blocks: what a message is made of.
-#
-# Every block may carry `extra`: fields that a provider sent with it, or wants back with it, and that
+RUNTIME = "runtime"
+"""The sender of messages that the runtime writes itself, such as how a subagent ended."""
+
+SUMMARY = "summary"
+"""The sender of the summary that a compacted conversation begins with."""
+
+RECALLED = "memory"
+"""The sender of what a memory has recalled."""
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+_random: random.Random = secrets.SystemRandom()
+
+
+def new_id(prefix: str) -> str:
+    """Make an id such as `s-7k2m9q4x1zt0`: 60 random bits behind a prefix that says what it names."""
+    bits = _random.getrandbits(60)
+    return f"{prefix}-{''.join(_ALPHABET[bits >> at & 31] for at in range(0, 60, 5))}"
+
+
+def seed_ids(seed: int | None) -> None:
+    """Make the ids of this process repeatable, for tests; None makes them random again."""
+    global _random  # noqa: PLW0603
+    _random = secrets.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311
+
+
+def check_session_id(session_id: str) -> str:
+    """Return the id if it can safely name a folder: letters, digits, `_`, `-`; 128 at the most.
+
+    Raises:
+        InvalidSessionIdError: anything else, such as an empty id, a separator or a dot.
+    """
+    if not _SESSION_ID.fullmatch(session_id):
+        raise InvalidSessionIdError(
+            f"{session_id[:140]!r} is not a session id",
+            session_id=session_id,
+            hint="use letters, digits, '-' and '_', at most 128 of them",
+        )
+    return session_id
+
+
+@lru_cache(maxsize=256)  # a message is checked whenever it is copied
+def check_sender(name: str) -> str:
+    """Return the name if it can stand in the line that tells a model who speaks; empty is a person.
+
+    Raises:
+        ValueError: it is longer than 64 characters, or holds brackets or what can't be seen.
+
+    Example:
+        >>> check_sender("reviewer 2")
+        'reviewer 2'
+    """
+    is_plain = name.isprintable() and without_hidden(name) == name.strip() == name
+    if len(name) > 64 or not is_plain or "[" in name or "]" in name:
+        raise ValueError(
+            f"{name[:80]!r} can't name a sender: use at most 64 printable characters, no brackets"
+        )
+    return name
+
+
+# Every block of content may carry `extra`: fields that a provider sent with it, or wants back with it, and that
 # have no typed place here (citations, cache markers, signatures of other vendors). They are sent back
 # unchanged to the provider that the message came from, and to no other.
 

@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
+from greenroom.core.context import AgentState
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.serde import Wire
-from greenroom.core.state import AgentState
 from greenroom.core.tooling import SandboxReport, ToolInfo, ToolResult
 from greenroom.core.usage import Usage
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from greenroom.core.serde import Wire
-from greenroom.core.text import without_hidden
+from greenroom.core.untrusted import without_hidden
 
 if TYPE_CHECKING:
     from greenroom.core.context import AgentContext

@@ -11,7 +11,7 @@ from greenroom.core.errors import (
     ConfigurationFileError,
     InvalidJSONError as InvalidJSONError,  # noqa: PLC0414 (callers catch serde.InvalidJSONError)
 )
-from greenroom.core.text import valid_unicode
+from greenroom.core.untrusted import valid_unicode
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""

@@ -7,10 +7,9 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core.failure import MAX_ERROR_TEXT
 from greenroom.core.message import Message, ResultContent, TextBlock, ToolResultBlock
 from greenroom.core.serde import Wire
-from greenroom.core.text import clip, valid_unicode
+from greenroom.core.untrusted import MAX_ERROR_TEXT, clip, valid_unicode
 
 
 class ToolDefinition(Wire, frozen=True):

@@ -2,16 +2,14 @@
 
 A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a
 tool call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that
-hold for it in their order, `matching` says how far one is about a fact, `evaluator` makes a
-decision of it, and `modes` settles what no rule decides. `explanation` says why; `suggestions` are
-rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what users hold.
+hold for it in their order, `evaluator` says how far one is about a fact and makes a decision of it,
+and `modes` settles what no rule decides. `explanation` is for the person who is asked;
+`suggestions` are rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what users hold.
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool
-from greenroom.permissions.explanation import (
-    Explanation as Explanation,
-    Judgement as Judgement,
-)
+from greenroom.permissions.evaluator import Judgement as Judgement
+from greenroom.permissions.explanation import Explanation as Explanation, explain as explain
 from greenroom.permissions.manager import (
     PermissionManager as PermissionManager,
     PermissionStatistics as PermissionStatistics,

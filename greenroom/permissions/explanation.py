@@ -24,8 +24,9 @@ from greenroom.core import (
 )
 from greenroom.fs import read_beginning
 from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
-from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.evaluator import Judgement
 from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.shell import Change, Command, PathUse, basename
 
 MAX_NAMES = 10_000  # of files that are looked up
@@ -39,26 +40,6 @@ _MOST_TEXT = 300  # characters of each
 _MOST_NAMES = 256  # of files, in the words of one command
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What is decided on a call; `PermissionManager.explain` says why.
-
-    Attributes:
-        call: what was judged.
-        decision: allow, deny or ask.
-        verdicts: what the rules and the mode say to each part.
-    """
-
-    call: Call
-    decision: RuleDecision
-    verdicts: tuple[Verdict, ...] = field(repr=False)
-
-    @property
-    def digest(self) -> str:
-        """What tells this call from any other, without the files that its commands name."""
-        return self.call.digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,21 +96,33 @@ class Explanation:
         return replace(self, digest=digest, remembers=(), unremembered=why)
 
 
-def explain(judgement: Judgement) -> Explanation:
-    """Say why a call is allowed, denied or asked about; an answer's rules are not proposed yet."""
-    call, decision, verdicts = judgement.call, judgement.decision, judgement.verdicts
-    chief = next(each for each in verdicts if each.decision is decision)
-    is_named = len(verdicts) == 1 or str(chief.fact) in chief.reason
-    return Explanation(
-        decision=decision,
-        reason=chief.reason if is_named else f"{chief.fact}: {chief.reason}",
-        rule=chief.rule,
-        parts=tuple(verdict.part for verdict in verdicts),
-        digest=call.digest,
-        message=chief.message,
+def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
+    """Say why a call is allowed, denied or asked about, and what an answer to a question would add.
+
+    Args:
+        judgement: what was decided.
+        files: whether to read the files of commands that are asked about, for the digest. Without,
+            `Explanation.with_files` does so, which may take a while.
+    """
+    call, verdicts = judgement.call, judgement.verdicts
+    found = Explanation(
+        decision=judgement.decision,
+        reason=judgement.reason,
+        rule=judgement.rule,
+        parts=judgement.parts,
+        digest=judgement.digest,
+        message=judgement.message,
         call=call,
-        effects=_consequences(call) if decision is RuleDecision.ASK else PermissionEffects(),
     )
+    if judgement.decision is not RuleDecision.ASK:
+        return found
+    found = replace(
+        found,
+        remembers=suggest(call, verdicts),
+        forbids=forbid(call, verdicts),
+        effects=_consequences(call),
+    )
+    return found.with_files() if files else found
 
 
 def fingerprint(call: Call) -> tuple[str, str]:

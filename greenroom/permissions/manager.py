@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -10,8 +10,8 @@ from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, combine, evaluate
-from greenroom.permissions.explanation import Explanation, Judgement, explain
+from greenroom.permissions.evaluator import STRICTNESS, Judgement, combine, evaluate
+from greenroom.permissions.explanation import Explanation, explain
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
@@ -20,9 +20,7 @@ from greenroom.permissions.suggestions import (
     ANSWER,
     GrantKeeper,
     encode_grants,
-    forbid,
     read_grants,
-    suggest,
 )
 
 MAX_INDEXES = 256  # of a manager, for different tools and agents
@@ -231,7 +229,7 @@ class PermissionManager:
         *,
         sandbox: SandboxReport | None = None,
     ) -> Judgement:
-        """Decide on a call as `check` does; the digest of what was judged comes with it.
+        """Decide on a call as `check` does, with the reason and the digest of what was judged.
 
         Args:
             tool: as for `check`.
@@ -260,13 +258,7 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest.
                 Without, `Explanation.with_files` does so, which may take a while.
         """
-        judged = self.judge(tool, input, context, sandbox=sandbox)
-        found = explain(judged)
-        if judged.decision is not RuleDecision.ASK:
-            return found
-        rules, denials = suggest(judged.call, judged.verdicts), forbid(judged.call, judged.verdicts)
-        found = replace(found, remembers=rules, forbids=denials)
-        return found.with_files() if files else found
+        return explain(self.judge(tool, input, context, sandbox=sandbox), files=files)
 
     def child(
         self,

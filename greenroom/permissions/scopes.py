@@ -20,10 +20,9 @@ from typing import NamedTuple, Self
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.permissions.call import Care, Fact, HostUse
 from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.matching import is_flag, program_name
 from greenroom.permissions.patterns import END
 from greenroom.permissions.rule import PermissionRule, RuleScope
-from greenroom.shell import Change, Command, PathUse, extract_words, fold_path
+from greenroom.shell import Change, Command, PathUse, basename, extract_words, fold_path
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)
@@ -179,3 +178,13 @@ def choose_rules(
         for rule in rules
         if audience.is_bound_by(rule) and is_about_tool(rule.matcher, tool, category)
     )
+
+
+def is_flag(word: str) -> bool:
+    """Tell whether a word is an option."""
+    return len(word) > 1 and word.startswith("-")
+
+
+def program_name(program: str) -> str:
+    """Name a program as every spelling of it is named: without its folder and without case."""
+    return basename(program).casefold()

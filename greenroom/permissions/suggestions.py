@@ -24,9 +24,8 @@ from greenroom.permissions.call import (
     writes_inside,
     writes_own_rules,
 )
-from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.evaluator import Verdict, covers
 from greenroom.permissions.matcher import RuleMatcher, quote_words
-from greenroom.permissions.matching import covers
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import encode_rule, parse_rules
 from greenroom.shell import (

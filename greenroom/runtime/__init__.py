@@ -11,7 +11,7 @@ and ends. Its parts:
 - `calls`: of models, tools and other agents; `budget`: what limits them.
 - `supervisor`, `supervision`: who is started again after a crash.
 
-`task_tree` tells whose code runs, `introspection` and `watchdog` what goes on; `runtime_thread` and
+`tasks` tells whose code runs, `introspection` and `watchdog` what goes on; `runtime_thread` and
 `crossing` are a runtime in a thread of its own, reached from asyncio and from other threads.
 """
 

@@ -50,7 +50,7 @@ from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.outcome import Outcome
 from greenroom.runtime.output import Output, OutputRing
 from greenroom.runtime.subagents import Children, Monitor, Report
-from greenroom.runtime.task_tree import LivingTasks, require_loop
+from greenroom.runtime.tasks import LivingTasks, require_loop
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore
 
@@ -287,7 +287,9 @@ class Actor:
 
     def notify(self, hook: Hook, *details: object) -> None:
         """Tell the runtime's instruments of something that this agent does."""
-        self.kernel.instruments.notify(hook, self.context, *details)
+        instruments = self.kernel.instruments
+        if instruments.methods[hook]:  # few runtimes have any
+            instruments.notify(hook, self.context, *details)
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -438,11 +440,12 @@ class Actor:
             SessionError: the store refused, or did not answer in time.
         """
         self._store_metadata()
-        if self.session.is_saved:
+        journal = self.session.journal
+        if journal.is_saved:
             return
         seconds = self.limits.flush_grace
         with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
-            await self.session.save()
+            await journal.save()
         if scope.cancelled_caught:
             raise SessionStorageError(
                 f"the session was not saved within {seconds:g} seconds",

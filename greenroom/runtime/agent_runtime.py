@@ -33,11 +33,14 @@ from greenroom.runtime.introspection import (
     write_dump,
 )
 from greenroom.runtime.limits import RuntimeLimits
-from greenroom.runtime.outcome import is_cancelled, unwrap
 from greenroom.runtime.spawning import check_store, spawn_root
 from greenroom.runtime.supervision import Host, Strategy, Supervision
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
-from greenroom.runtime.task_tree import require_loop
+from greenroom.runtime.tasks import (
+    is_cancelled,
+    require_loop,
+    unwrap,
+)
 from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
 from greenroom.session import AgentSession, SessionStore
 

@@ -31,8 +31,12 @@ from greenroom.core import (
 from greenroom.resilience import Budget, use_meter
 from greenroom.runtime.actor import Actor, OpenWait
 from greenroom.runtime.limits import Budgets
-from greenroom.runtime.outcome import TurnResult, is_cancelled
-from greenroom.runtime.task_tree import current_owner, entered_from_thread
+from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.tasks import (
+    current_owner,
+    entered_from_thread,
+    is_cancelled,
+)
 
 
 class Model(Protocol):
@@ -329,8 +333,9 @@ class ToolCallScope:
         self.is_rewritten = False
 
     def __enter__(self) -> Self:
-        asked = self.call
-        self.call = self._actor.kernel.instruments.before_tool_call(self._actor.context, asked)
+        asked, instruments = self.call, self._actor.kernel.instruments
+        if instruments.methods["before_tool_call"]:
+            self.call = instruments.before_tool_call(self._actor.context, asked)
         self.is_rewritten = self.call is not asked
         return self
 

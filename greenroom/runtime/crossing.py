@@ -9,7 +9,10 @@ from typing import Generic, TypeVar, cast
 import trio
 
 from greenroom.core import EventLoopError, RuntimeClosedError
-from greenroom.runtime.outcome import is_cancelled, strip_cancelled
+from greenroom.runtime.tasks import (
+    is_cancelled,
+    strip_cancelled,
+)
 
 T = TypeVar("T")
 

@@ -29,7 +29,12 @@ from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.introspection import AgentStatistics, budgets_left
 from greenroom.runtime.mailbox import user_input
-from greenroom.runtime.outcome import InterruptReport, Outcome, Receipt, TurnResult
+from greenroom.runtime.outcome import (
+    InterruptReport,
+    Outcome,
+    Receipt,
+    TurnResult,
+)
 from greenroom.runtime.output import Reading, Replay, Subscription, TurnStream
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`

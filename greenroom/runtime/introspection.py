@@ -16,7 +16,7 @@ import trio
 from greenroom.core import AgentState, ConfigurationError, EndStatus, Usage, serde, visible
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Registry
-from greenroom.runtime.task_tree import owner_of
+from greenroom.runtime.tasks import owner_of
 
 _LINE = 240
 """Characters of one agent's line; a longer one is cut."""

@@ -47,14 +47,15 @@ from greenroom.core import (
 )
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.interruption import enclosing
-from greenroom.runtime.outcome import (
-    Outcome,
+from greenroom.runtime.outcome import Outcome
+from greenroom.runtime.tasks import (
+    TaskGroup,
     error_chunk,
     is_cancelled,
     must_propagate,
+    owned_by,
     strip_cancelled,
 )
-from greenroom.runtime.task_tree import TaskGroup, owned_by
 
 logger = logging.getLogger("greenroom.runtime")
 

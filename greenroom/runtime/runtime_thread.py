@@ -20,7 +20,10 @@ from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.crossing import Crossing, LoopWaiter, ThreadWaiter
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.outcome import TurnResult, unwrap
+from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.tasks import (
+    unwrap,
+)
 from greenroom.session import AgentSession
 
 P = ParamSpec("P")

@@ -27,7 +27,10 @@ from greenroom.core import (
 from greenroom.resilience import Backoff
 from greenroom.runtime.actor import Actor, Dependent, Kernel
 from greenroom.runtime.limits import RestartWindow
-from greenroom.runtime.outcome import SupervisorOutcome, error_chunk
+from greenroom.runtime.outcome import SupervisorOutcome
+from greenroom.runtime.tasks import (
+    error_chunk,
+)
 
 # -- where its agents live ------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from greenroom.runtime.supervision import (
     SupervisedAgent,
     Supervision,
 )
-from greenroom.runtime.task_tree import require_loop
+from greenroom.runtime.tasks import require_loop
 from greenroom.session import AgentSession
 
 Ts = TypeVarTuple("Ts")

@@ -44,6 +44,7 @@ from greenroom.core import (
     Message,
     OutputChunk,
     Resume,
+    StopReason,
     TurnError,
     TurnStart,
     TurnStatus,
@@ -56,20 +57,18 @@ from greenroom.core import (
 from greenroom.runtime.interruption import Interruption, InterruptMode
 from greenroom.runtime.limits import BudgetScope
 from greenroom.runtime.mailbox import Mailbox, as_message
-from greenroom.runtime.outcome import (
-    TurnResult,
+from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.output import Output
+from greenroom.runtime.tasks import (
     error_chunk,
     is_cancelled,
     is_typed,
     leave_scope,
     messages_of,
-    messages_since,
     must_propagate,
+    runs_below,
     split_failure,
-    stop_reason_of,
 )
-from greenroom.runtime.output import Output
-from greenroom.runtime.task_tree import runs_below
 from greenroom.session import WENT_ON, AgentSession
 
 logger = logging.getLogger("greenroom.runtime")
@@ -330,11 +329,11 @@ class Turn:
         for failure in self._failures:
             self._agent.publish(error_chunk(failure))
         self._agent.set_state(AgentState.idle())
-        self._publish_end(
-            status,
-            clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
-            or describe_error(left if broken is None else broken),
-        )
+        further = left if broken is None else broken
+        problem = clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
+        if further is not None:
+            problem = problem or describe_error(further)
+        self._publish_end(status, problem)
         return broken
 
     async def _settle(self, status: TurnStatus) -> BaseException | None:
@@ -356,7 +355,7 @@ class Turn:
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         if status is not TurnStatus.COMPLETED:
             self._value = None
-        new = messages_since(self._before, self._agent.session.history)
+        new = self._agent.session.conversation.transcript.messages_since(self._before)
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
         self._turns.compare_replies(len(asked), self.replies)
@@ -364,7 +363,7 @@ class Turn:
         result = TurnResult(
             status=status,
             text=last.text if last else "",
-            stop_reason=stop_reason_of(last, status),
+            stop_reason=_stop_reason_of(last, status),
             usage=self.usage,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
@@ -377,7 +376,12 @@ class Turn:
         self._turns.close(self, result)
 
 
-# -- the turns of one agent: which is open, which input each takes, and who waits for it ----------
+def _stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | None:
+    """Say why the last reply ended; where it broke off with an error, the error says it."""
+    if last is None:
+        return None
+    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+    return None if broke_off else last.stop_reason
 
 
 class Turns:
@@ -411,12 +415,10 @@ class Turns:
         self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
         """What to call at the end of the turn that takes an input, by the input's id."""
 
-    # -- the agent's side -------------------------------------------------------------------------
-
     def await_input(self) -> None:
         """The agent is about to wait for input."""
         self.agent.check_loop("receive()")
-        self._let_go()
+        self._drop_answered()
         if self.current is None:
             self.agent.set_state(AgentState.idle())
 
@@ -456,7 +458,7 @@ class Turns:
         """A turn is entered."""
         self._taken.pop(turn.message.id, None)
         self.may_resume = False
-        self._let_go()
+        self._drop_answered()
         self.mailbox.forget_interrupt()
         self.current = turn
         self.count += 1
@@ -487,8 +489,8 @@ class Turns:
         """Whether the caller runs inside of the open turn."""
         return self.current is not None and self.current.encloses(trio.lowlevel.current_task())
 
-    def _let_go(self) -> None:
-        """What was taken before is answered, unless another task may still open its turn.
+    def _drop_answered(self) -> None:
+        """Drop the messages that were taken before, unless another task may still open their turns.
 
         Nor is what another task has taken, though it may have ended since: it has passed that on.
         """
@@ -501,8 +503,6 @@ class Turns:
                 self._drop(turn)
             else:
                 turn.is_handed_on = True
-
-    # -- the outside ------------------------------------------------------------------------------
 
     @property
     def taken(self) -> tuple[ConversationInput, ...]:
@@ -543,8 +543,6 @@ class Turns:
     def withdraw(self, input_ids: Sequence[str]) -> None:
         """Inputs were taken back before a turn took them: answer what waits for that turn."""
         self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
-
-    # -- the end of a life ------------------------------------------------------------------------
 
     async def abandon(self) -> None:
         """The function has ended: close a turn that it never left."""

@@ -24,7 +24,7 @@ from types import FrameType
 import trio
 
 from greenroom.core import notice, visible
-from greenroom.runtime.task_tree import owner_of
+from greenroom.runtime.tasks import owner_of
 
 # -- what the event loop runs at a moment, seen from another thread by its frames -----------------
 

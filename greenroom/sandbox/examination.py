@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -133,15 +133,14 @@ async def examine_sandbox(
     return report_in_place(report, sandbox, paths)
 
 
-@asynccontextmanager
-async def confine(
+def confine(
     sandbox: Sandbox | None,
     workspace: Workspace,
     *,
     shown: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
-) -> AsyncIterator[Confinement]:
+) -> AbstractAsyncContextManager[Confinement]:
     """Hold one command to a policy, for as long as the block is open; put the prefix before it.
 
     Args:
@@ -156,8 +155,18 @@ async def confine(
         ToolError: the workspace is gone, or the disk refuses.
     """
     if sandbox is None:
-        yield Confinement()
-        return
+        return nullcontext(Confinement())
+    return _confine(sandbox, workspace, shown, ignores_termination, cleanup)
+
+
+@asynccontextmanager
+async def _confine(
+    sandbox: Sandbox,
+    workspace: Workspace,
+    shown: Sequence[str],
+    ignores_termination: bool,
+    cleanup: Cleanup,
+) -> AsyncIterator[Confinement]:
     with setup_errors():
         report, user = await _choose_user(sandbox, workspace, shown)
     check_required(sandbox, report)

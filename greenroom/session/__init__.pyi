@@ -2,6 +2,7 @@ from greenroom.session.agent_session import (
     AgentSession as AgentSession,
     SessionStatistics as SessionStatistics,
 )
+from greenroom.session.branches import Branch as Branch, checkpoints_after as checkpoints_after
 from greenroom.session.conversation import Conversation as Conversation
 from greenroom.session.description import (
     FORKED_FROM as FORKED_FROM,
@@ -31,12 +32,6 @@ from greenroom.session.history import (
     read_page as read_page,
 )
 from greenroom.session.journal import Durability as Durability, Journal as Journal
-from greenroom.session.pairing import (
-    WENT_ON as WENT_ON,
-    is_stand_in as is_stand_in,
-    may_have_run as may_have_run,
-    unanswered as unanswered,
-)
 from greenroom.session.past_sessions import (
     SearchHit as SearchHit,
     SearchReport as SearchReport,
@@ -64,4 +59,9 @@ from greenroom.session.store import (
     fenced_error as fenced_error,
     locked_error as locked_error,
 )
-from greenroom.session.transcript import Branch as Branch, checkpoints_after as checkpoints_after
+from greenroom.session.transcript import (
+    WENT_ON as WENT_ON,
+    is_stand_in as is_stand_in,
+    may_have_run as may_have_run,
+    unanswered as unanswered,
+)

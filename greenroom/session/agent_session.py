@@ -17,6 +17,7 @@ from greenroom.core import (
     clock as wall_clock,
     new_id,
 )
+from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
 from greenroom.session.entries import OpenQuestion
@@ -24,7 +25,6 @@ from greenroom.session.file_store import default_store
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
 from greenroom.session.store import SessionStore, unknown_error
-from greenroom.session.transcript import replay_branch
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from greenroom.core import (
     check_session_id,
 )
 from greenroom.session.agent_session import AgentSession
+from greenroom.session.branches import Branch, branches
 from greenroom.session.description import SessionMetadata
 from greenroom.session.entries import decisions
 from greenroom.session.file_store import default_store
@@ -34,7 +35,6 @@ from greenroom.session.store import (
     ThreadedStore,
     unknown_error,
 )
-from greenroom.session.transcript import Branch, branches
 
 T = TypeVar("T")
 

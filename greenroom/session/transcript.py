@@ -4,19 +4,21 @@ Entries are applied in order, each once, to a `Transcript`. It has the conversat
 stands beside it, each at a place in the conversation, which is the number of messages before it: records
 of programs, rules that a person's answers gave, which calls had started. A rewind takes away what stands
 behind its place; a compaction or a rewrite moves the places along with the messages that stay. What was
-used is never taken away, since it was paid. `branches` and `checkpoints_after` are read off the same
-entries, for those who ask.
+used is never taken away, since it was paid.
+
+A model's API refuses a conversation in which a call has no result before the next reply, or a result has no
+call in the reply before it. The runtime makes neither. A loop of a program's own may, an import may, and a
+history may have lost a part. So `Pairs` adds to the messages what is missing as they are taken in: nothing that
+is stored is changed for that, and no place in the conversation moves.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from greenroom.core import (
     JSON,
-    Checkpoint,
     ContentBlock,
     Message,
     SessionError,
@@ -42,12 +44,16 @@ from greenroom.session.entries import (
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
-    follow,
-    messages_of,
 )
-from greenroom.session.pairing import NOT_ON_RECORD, STARTED, open_calls, unanswered
 
 _STRAY = "The result of a call that is not on record:"
+
+WENT_ON = "the conversation went on without it"
+"""Why a call that was left open is answered before the next message or reply."""
+
+STARTED = "the call had started, and its outcome is unknown"
+_NOT_STARTED = "the call was not started"
+NOT_ON_RECORD = "its result is not on record"
 
 
 class Transcript:
@@ -85,6 +91,14 @@ class Transcript:
         if self._view is None:
             self._view = tuple(self._messages)
         return self._view
+
+    def messages_since(self, before: Sequence[Message]) -> Sequence[Message]:
+        """Return what was added since; a compaction or a rewind may have moved all of it meanwhile."""
+        count, now = len(before), self.messages
+        if count <= len(now) and (not count or now[count - 1] is before[-1]):
+            return now[count:]
+        known = {id(message) for message in before}
+        return [message for message in now if id(message) not in known]
 
     @property
     def own(self) -> tuple[Message, ...]:
@@ -152,7 +166,7 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         if not 0 <= at <= len(self._messages):
-            raise _no_place(at, len(self._messages))
+            raise no_place(at, len(self._messages))
 
     def apply(self, entry: Entry) -> None:
         """Take an entry in, which comes behind all that were applied before."""
@@ -252,18 +266,18 @@ class Pairs:
         if message.role == "user":
             for block in message.content:  # a generator would take twice as long
                 if type(block) is ToolResultBlock:
-                    message = self._settled(message)
+                    message = self._pair_results(message)
                     break
         else:
             if self._waiting and messages[-1].role == "user":
-                messages[-1] = self._answered(messages[-1], started())
+                messages[-1] = self._answer_waiting(messages[-1], started())
                 self._waiting = []
             for block in message.content:
                 if type(block) is ToolUseBlock:
                     self._waiting.append(block.id)
         messages.append(message)
 
-    def _settled(self, message: Message) -> Message:
+    def _pair_results(self, message: Message) -> Message:
         """Take the results of a message, each for its call; one without a call becomes text."""
         strays = list[int]()
         for place, block in enumerate(message.content):
@@ -274,7 +288,7 @@ class Pairs:
                     strays.append(place)
         return _with_content(message, _as_text(message.content, strays)) if strays else message
 
-    def _answered(self, message: Message, started: Collection[str]) -> Message:
+    def _answer_waiting(self, message: Message, started: Collection[str]) -> Message:
         """Put an answer in front of a message for each call that waits."""
 
         def answer(id_: str) -> str:
@@ -297,6 +311,64 @@ def _as_text(content: Iterable[ContentBlock], strays: Collection[int]) -> Iterat
 
 def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
     return msgspec.structs.replace(message, content=tuple(content))
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return the ids of the `open_calls`."""
+    return tuple(call.id for call in open_calls(messages))
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
+    """Return the last reply's calls that no later message answers, in order.
+
+    Providers reuse ids from turn to turn, so a result counts only for the reply just before it.
+    """
+    results: Counter[str] = Counter()
+    calls: list[ToolUseBlock] = []
+    replies = False
+    for message in reversed(messages):
+        if message.role == "assistant":
+            replies = True
+            calls = [*message.tool_uses, *calls]
+        elif replies:
+            break
+        else:
+            results.update(result.tool_use_id for result in message.tool_results)
+    return tuple(call for call in calls if not _take(results, call.id))
+
+
+def answer_calls(
+    ids: Iterable[str], started: Collection[str], reason: str, outputs: Mapping[str, str]
+) -> Message:
+    """Make the user's message that answers these calls with an error, so that each has a result."""
+
+    def answer(id_: str) -> str:
+        output = f". Its output until then:\n{outputs[id_]}" if outputs.get(id_) else ""
+        return f"{reason}: {STARTED if id_ in started else _NOT_STARTED}{output}"
+
+    return Message.user(
+        ToolResultBlock(id_, (TextBlock(answer(id_)),), is_error=True) for id_ in ids
+    )
+
+
+def is_stand_in(result: ToolResultBlock) -> bool:
+    """Whether this is not a result of a tool, but what `answer_calls` gave in its place."""
+    return _tells(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
+
+
+def may_have_run(result: ToolResultBlock) -> bool:
+    """Whether this stands in for the result of a call that had started, so that it may have had its effect."""
+    return _tells(result, STARTED, NOT_ON_RECORD)
+
+
+def _tells(result: ToolResultBlock, *fates: str) -> bool:
+    first = result.text.partition(". Its output until then:\n")[0]
+    return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
+
+
+def _take(results: Counter[str], call: str) -> bool:
+    results[call] -= 1
+    return results[call] >= 0
 
 
 class Records:
@@ -406,149 +478,6 @@ class Expenses:
         return self._used
 
 
-_Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
-
-
-@dataclass(frozen=True, eq=False)
-class Branch:
-    """A conversation as it stood when it was left, or as it stands.
-
-    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
-    from which nothing was said is not one.
-
-    Attributes:
-        number: its place among the branches, from 0, in the order in which they were left. It never
-            changes; the current one has the last.
-        begun_by: "rewind", "compaction" or "rewrite"; None for the first.
-        parent: the branch from which it goes off; None for the first.
-        begins_at: how many messages of the parent's history stand before that place.
-        messages: what it does not share with its parent: what was said since a rewind; or since a
-            compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
-            after what it wrote.
-        kept: how many messages a compaction repeats.
-        is_current: whether it is the conversation as it stands.
-    """
-
-    number: int
-    begun_by: _Beginning | None
-    parent: "Branch | None" = field(repr=False)
-    begins_at: int
-    messages: tuple[Message, ...] = field(repr=False)
-    kept: int
-    is_current: bool
-
-    @property
-    def history(self) -> tuple[Message, ...]:
-        """The whole conversation, with what it shares: what `fork(at, branch=number)` counts."""
-        pieces = [self.messages]
-        branch, end = self.parent, self.shared
-        while branch is not None and end:
-            pieces.append(branch.messages[: max(end - branch.shared, 0)])
-            end = min(end, branch.shared)
-            branch = branch.parent
-        return tuple(message for piece in reversed(pieces) for message in piece)
-
-    @property
-    def shared(self) -> int:
-        """How many messages it begins with that its parent holds for it."""
-        return self.begins_at if self.begun_by == "rewind" else 0
-
-
-def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
-    """Return every branch of a history, the current one last."""
-    transcript, found, growing = Transcript(), list[Branch](), _Growing()
-    for entry in entries:
-        if not isinstance(entry, RewindEntry | Replacement):
-            transcript.apply(entry)
-            continue
-        length, said = len(transcript), transcript.own
-        transcript.apply(entry)
-        if transcript.branch > len(found):
-            found.append(growing.branch(len(found), said, is_current=False))
-            growing = growing.next(entry, length, found[-1])
-        elif length > len(transcript) or isinstance(entry, Replacement):
-            growing = growing.next(entry, length, growing.parent)
-    return (*found, growing.branch(len(found), transcript.own, is_current=True))
-
-
-def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
-    """Return the conversation of a branch, as it was when it was left.
-
-    Raises:
-        SessionError: there is no such branch.
-    """
-    transcript = Transcript()
-    for place, entry in enumerate(entries):
-        transcript.apply(entry)
-        if transcript.branch > number >= 0:
-            return Transcript(entries[:place])
-    if transcript.branch != number:
-        raise SessionError(
-            f"there is no branch {number}: the last is {transcript.branch}",
-            hint="read_branches(session) shows them",
-        )
-    return transcript
-
-
-@dataclass(frozen=True)
-class _Growing:
-    """How the branch began that is still being added to."""
-
-    begun_by: _Beginning | None = None
-    parent: Branch | None = None
-    begins_at: int = 0
-    kept: int = 0
-
-    def branch(self, number: int, said: tuple[Message, ...], *, is_current: bool) -> Branch:
-        return Branch(
-            number, self.begun_by, self.parent, self.begins_at, said, self.kept, is_current
-        )
-
-    def next(
-        self, entry: RewindEntry | Replacement, length: int, parent: Branch | None
-    ) -> "_Growing":
-        if isinstance(entry, Replacement):
-            word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
-            return _Growing(word, parent, length, min(entry.keep, length))
-        # The messages before that place may be an older branch's.
-        while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
-            parent = parent.parent
-        return _Growing("rewind", parent, entry.to)
-
-
-_COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied is not known",))
-
-
-def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ...]:
-    """Return which checkpoints a rewind to the first `to` messages has to undo, in order.
-
-    Those are the ones recorded since the last of these messages was added, whatever was rewound since.
-    Of two records of one checkpoint, the later one counts. A session that is a copy, as forks are, has no
-    record of what calls before that have changed: for them, there is one that says so.
-
-    Raises:
-        SessionError: there are fewer messages.
-    """
-    places: list[int] = []  # of each message that stands, how many checkpoints came before it
-    found: dict[str, Checkpoint] = {}
-    called = 0  # how many messages there were with the last reply that calls tools
-    for entry in entries:
-        place = len(found)
-        if isinstance(entry, Replacement):  # a summary stands where the last did that it replaces
-            cut = max(len(places) - entry.keep, 0)
-            place = places[cut - 1] if cut else 0
-        follow(places, entry, [place] * len(messages_of(entry)))
-        if isinstance(entry, MessageEntry) and entry.message.tool_uses:
-            called = len(places)
-        elif isinstance(entry, CopiedEntry) and called:
-            found[_COPIED.id] = _COPIED
-            places[called:] = [len(found)] * (len(places) - called)
-        elif isinstance(entry, CheckpointEntry):
-            found[entry.checkpoint.id] = entry.checkpoint
-    if not 0 <= to <= len(places):
-        raise _no_place(to, len(places))
-    return tuple(found.values())[places[to - 1] if to else 0 :]
-
-
-def _no_place(at: int, count: int) -> SessionError:
+def no_place(at: int, count: int) -> SessionError:
+    """Make the error for a place that is not in the conversation."""
     return SessionError(f"the conversation has no place {at}: it has {count} messages")

@@ -19,6 +19,9 @@ from greenroom.tools.builtin.web import (
     WebFetch as WebFetch,
     web_search as web_search,
 )
+from greenroom.tools.checks import (
+    InputValidator as InputValidator,
+)
 from greenroom.tools.file_contents import (
     Packs as Packs,
     PackWriter as PackWriter,
@@ -48,7 +51,6 @@ from greenroom.tools.registry import (
     run_each as run_each,
 )
 from greenroom.tools.schema import portable as portable
-from greenroom.tools.validation import InputValidator as InputValidator
 from greenroom.tools.workspace_changes import (
     Window as Window,
     WorkspaceRecorder as WorkspaceRecorder,

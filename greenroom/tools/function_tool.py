@@ -29,7 +29,9 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import Sandbox
-from greenroom.tools.execution import run_blocking
+from greenroom.tools.blocking import (
+    run_blocking,
+)
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
 from greenroom.tools.isolation.worker_pool import list_files, run_isolated
 from greenroom.tools.protocol import (

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar, cast
 import trio
 
 from greenroom.core import (
+    MAX_ERROR_TEXT,
     AgentContext,
     Credential,
     Effect,
@@ -19,21 +20,29 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
+    ToolStatus,
     Workspace,
+    clip,
+    conceal,
+    describe_error,
+    is_a,
+    leaves,
+    log_error,
+    message_of,
     portable_name,
     serde,
     visible,
 )
 from greenroom.sandbox import Sandbox, check_required, examine_sandbox
-from greenroom.tools.execution import execute_tool
+from greenroom.tools.checks import InputValidator, cut_text
 from greenroom.tools.protocol import DEFAULT_TIMEOUT, EffectsFunction, Tool, ToolFlags, plain_info
-from greenroom.tools.validation import InputValidator
-
-# ---- A tool in the registry: checked, complete and frozen.
 
 _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST = 64  # what the strictest API takes
+_MAX_LEAVES = 5
+_PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
+"""What ends more than the call; everything else that a tool raises is about the call alone."""
 _log = logging.getLogger("greenroom.tools")
 _T = TypeVar("_T")
 
@@ -164,7 +173,57 @@ class RegisteredTool:
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
-        return await execute_tool(self, input, context)
+        try:
+            fault = self.fault(input)
+            if fault:
+                return ToolResult.error(fault, could_run=False)
+            with trio.move_on_after(self.timeout):
+                result: object = await self.tool.execute(input, context)
+                return await self._finish(result, context)
+        except _PASSING:
+            raise
+        except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
+            return conceal(_make_error_result(self.name, error, context), context)
+        return ToolResult.error(
+            f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
+            ToolStatus.TIMEOUT,
+        )
+
+    async def _finish(self, result: object, context: AgentContext) -> ToolResult:
+        """Make sure that a result can be stored and sent: what it holds is typed, short, and Unicode."""
+        if not isinstance(result, ToolResult):
+            kind = type(result).__name__
+            raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
+        # Before it is cut: what is left out goes to a file, and half a value is a secret, too.
+        result = await cut_text(conceal(result, context), self.name, context)
+        try:
+            return serde.decode(serde.encode(result), ToolResult).with_error_message()
+        except serde.InvalidJSONError as error:
+            raise ToolError(f"{self.name} returned a result that can't be used: {error}") from error
+
+
+def _make_error_result(name: str, error: BaseException, context: AgentContext) -> ToolResult:
+    """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
+    found = leaves(error)
+    passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
+    if is_a(error, ToolError):
+        _log.info("tool %s failed: %s", name, conceal(message_of(error), context))
+    elif len(passing) < len(found):
+        log_error(_log, f"tool {name} raised", error)
+    if passing:
+        raise BaseExceptionGroup(f"{name} was stopped", passing) from None
+    return ToolResult.error(describe_failure(error), could_run=is_a(error, ToolError))
+
+
+def describe_failure(error: BaseException) -> str:
+    """Say what a tool raised, in words for the model: the first five of a group."""
+    found = leaves(error)
+    more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
+    parts = [
+        message_of(leaf) if is_a(leaf, ToolError) else describe_error(leaf)
+        for leaf in found[:_MAX_LEAVES]
+    ]
+    return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more
 
 
 def _is_name(name: str) -> bool:

@@ -47,8 +47,8 @@ def test_a_hook_that_is_inherited_and_does_nothing_is_not_called():
             pass
 
     instruments = Instruments([Derived()])
-    assert len(instruments._methods["after_turn"]) == 1
-    assert not any(instruments._methods[hook] for hook in get_args(Hook) if hook != "after_turn")
+    assert len(instruments.methods["after_turn"]) == 1
+    assert not any(instruments.methods[hook] for hook in get_args(Hook) if hook != "after_turn")
 
 
 def test_they_are_told_in_the_order_in_which_they_came_until_they_are_removed():

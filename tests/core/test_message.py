@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from greenroom.core import Message, TextBlock, UserInput, clock, new_id
-from greenroom.core.ids import seed_ids
+from greenroom.core.message import seed_ids
 
 WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
 

@@ -90,7 +90,7 @@ def empty_is_fine(list_effects):
 _COMMAND = Analyser.read_command
 _ANALYSE = import_module(f"{PACKAGE}.shell.analyser").list_effects
 _NOTHING = import_module(f"{PACKAGE}.permissions.evaluator")._NOTHING
-_REACH = import_module(f"{PACKAGE}.permissions.matching")._reach
+_REACH = import_module(f"{PACKAGE}.permissions.evaluator")._reach
 _COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
 
 # What is taken away, how, and the groups of cases that are asked.
@@ -274,7 +274,7 @@ MUTANTS = {
     "a prefix ends at a word": (
         [
             (
-                "permissions.matching.begins_with",
+                "permissions.evaluator.begins_with",
                 lambda argv, prefix: (
                     len(argv) >= len(prefix)
                     and all(w.text.startswith(p) for w, p in zip(argv, prefix, strict=False))
@@ -286,7 +286,7 @@ MUTANTS = {
     "an allowance names the program itself": (
         [
             (
-                "permissions.matching._reach",
+                "permissions.evaluator._reach",
                 lambda matcher, fact: _REACH(matcher, _short(fact)),
             )
         ],
@@ -295,22 +295,22 @@ MUTANTS = {
     "an allowance is about known words": (
         [
             (
-                "permissions.matching.begins_with",
+                "permissions.evaluator.begins_with",
                 lambda argv, prefix: [w.text for w in argv[: len(prefix)]] == list(prefix),
             )
         ],
         ["quote"],
     ),
     "a denial means every spelling of a program": (
-        [("permissions.matching.program_name", lambda program: program)],
+        [("permissions.evaluator.program_name", lambda program: program)],
         ["quote"],
     ),
     "a denial means every spelling of an option": (
-        [("permissions.matching.turns_on", lambda word, option: word == option)],
+        [("permissions.evaluator.turns_on", lambda word, option: word == option)],
         ["flags"],
     ),
     "a program that runs its words": (
-        [("permissions.matching.occurs_in", no), ("shell.analyser.RUNNERS", frozenset())],
+        [("permissions.evaluator.occurs_in", no), ("shell.analyser.RUNNERS", frozenset())],
         ["wrap"],
     ),
     "words that are not known may be options": (

@@ -6,7 +6,7 @@ The program that notices a mutant keeps all promises under the runtime as it is.
 import pytest
 import trio
 
-from greenroom.core import SubAgentResult, failure as core_failure
+from greenroom.core import SubAgentResult, untrusted
 from greenroom.runtime import calls, lifecycle
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.approvals import Approvals
@@ -17,7 +17,7 @@ from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output import Output, OutputRing
 from greenroom.runtime.subagents import Children, Monitor, Report
 from greenroom.runtime.supervision import RestartWindow
-from greenroom.runtime.task_tree import TaskGroup
+from greenroom.runtime.tasks import TaskGroup
 from greenroom.runtime.turn import Turns
 from greenroom.session import Conversation
 from tests.runtime.chaos.run import find_violation
@@ -78,7 +78,7 @@ MUTANTS = {
     "slots that are left stay taken": (Budgets, "end_life", nothing),
     # errors
     "errors are described by themselves": (lifecycle, "describe_error", describe_by_itself),
-    "errors are not cut": (core_failure, "clip", lambda text, _: text),
+    "errors are not cut": (untrusted, "clip", lambda text, _: text),
     # books
     "calls stay unanswered": (Conversation, "pair_tool_uses", nothing),
     "tools stay open": (Output, "close_tools", lambda *_: {}),

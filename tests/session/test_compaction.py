@@ -6,8 +6,9 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, Conversation, read_branches
+from greenroom.session.conversation import count_kept
 from greenroom.session.entries import CompactionEntry, decode_entries
-from greenroom.session.pairing import count_kept, unanswered
+from greenroom.session.transcript import unanswered
 from greenroom.testing.session_stores import cancelling
 from tests.session.accepted import check_accepted
 

@@ -6,7 +6,7 @@ from greenroom.core import Message, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, is_stand_in, may_have_run, transcript as module
 from greenroom.session.conversation import Conversation
 from greenroom.session.entries import RewindEntry
-from greenroom.session.pairing import unanswered
+from greenroom.session.transcript import unanswered
 
 ids = st.lists(st.sampled_from("abc"), max_size=3)
 actions = st.one_of(

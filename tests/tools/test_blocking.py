@@ -10,7 +10,10 @@ from greenroom.core import AgentContext, ToolProgress, ToolStatus, ToolUseBlock
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import InMemoryStore
 from greenroom.tools import ToolRegistry, tool
-from greenroom.tools.execution import _Work, run_blocking
+from greenroom.tools.blocking import (
+    _Work,
+    run_blocking,
+)
 
 
 @pytest.fixture

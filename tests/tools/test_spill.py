@@ -11,7 +11,10 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, TextBlock, ToolResult
 from greenroom.tools import execution as spill
-from greenroom.tools.execution import SpillFolder, cut_text
+from greenroom.tools.checks import (
+    SpillFolder,
+    cut_text,
+)
 
 
 def make_context(folder=""):

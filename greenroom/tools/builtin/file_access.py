@@ -16,7 +16,9 @@ import trio
 from greenroom.core import AgentContext, ToolError
 from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
-from greenroom.tools.execution import SpillFolder
+from greenroom.tools.checks import (
+    SpillFolder,
+)
 
 _PIECE = 1 << 20
 

@@ -19,7 +19,9 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
-from greenroom.tools.validation import integer
+from greenroom.tools.checks import (
+    integer,
+)
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000

@@ -33,7 +33,9 @@ from greenroom.core import (
     type_name,
 )
 from greenroom.sandbox import NOTE_FD, become_subreaper
-from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
+from greenroom.tools.checks import (
+    LIVE_CHARACTERS,
+)
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
     SAME_FIELDS,
@@ -46,6 +48,9 @@ from greenroom.tools.isolation.frame import (
     ProgressFrame,
     become_worker,
     pack,
+)
+from greenroom.tools.registry import (
+    describe_failure,
 )
 
 if TYPE_CHECKING:

@@ -26,7 +26,10 @@ from greenroom.sandbox import (
     our_python,
     signal_name,
 )
-from greenroom.tools.execution import LiveOutput, add_sandbox_report
+from greenroom.tools.checks import (
+    LiveOutput,
+    add_sandbox_report,
+)
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,
     Answer,

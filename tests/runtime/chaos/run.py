@@ -10,7 +10,7 @@ from trio._core import _run
 from trio.testing import MockClock
 
 from greenroom.core import describe_error
-from greenroom.core.ids import seed_ids
+from greenroom.core.message import seed_ids
 from greenroom.runtime.output import OutputRing
 from greenroom.runtime.supervision import Supervision
 from tests.runtime.chaos.books import expect

@@ -1,12 +1,24 @@
-"""Text at our borders: made valid, cut without splitting a character, and shown as it is.
+"""What comes from outside, made safe to store, to show and to log: texts, and exceptions.
 
-What a person is to judge is shown exactly, with a warning where it misleads.
+A text is made valid, cut without splitting a character, and shown as it is. What a person is to judge is
+shown exactly, with a warning where it misleads.
+
+What a tool or an agent raises reaches chunks, histories, logs and the mailboxes of other agents, and
+nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes long or not a
+text at all, `__class__` may lie, groups may be nested deeper than the interpreter's stack or hold each
+other many times over, and their `split` may be overridden. The functions for exceptions never raise, never
+recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
 """
 
+import contextlib
+import logging
 import re
+import sys
+import traceback
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import TypeGuard, TypeVar
 
 # Controls except tab and newline; DEL and C1; soft hyphen and the invisible, joining and
 # bidirectional format characters; line and paragraph separators; BOM; tags; lone surrogates.
@@ -84,8 +96,6 @@ def mark_lines(text: str) -> str:
     lines = visible(text.replace("\r\n", "\n")).split("\n")
     return "\n".join(f"| {line}".rstrip() for line in lines)
 
-
-# ---- Text that is to be judged by a person: shown exactly, and with a warning where it misleads.
 
 # Blanks that are none to a shell, or take no ink where one is expected.
 _ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
@@ -214,3 +224,192 @@ def _looks_latin(character: str) -> bool:
         return True
     like = unicodedata.normalize("NFKC", character) if character >= "\u2100" else ""
     return like.isascii() and like.isalpha()
+
+
+# Warnings that must be seen, also in a program that never set up logging. A library attaches a `NullHandler`
+# to its logger, so that it writes nothing where the program does not ask for it. A program that waits for
+# ever, or whose event loop is blocked, would then say nothing. So these few warnings go to standard error
+# where no handler takes them.
+
+
+def notice(logger: logging.Logger, text: str) -> None:
+    """Log a warning; where nothing handles the log, write it to standard error."""
+    logger.warning("%s", text)
+    if not _is_handled(logger):
+        write_to_stderr(text)
+
+
+def write_to_stderr(text: str) -> None:
+    """Write a line to standard error, if there is one that still takes it."""
+    if sys.stderr is None:
+        return
+    with contextlib.suppress(OSError, ValueError):  # a broken pipe, a closed file
+        sys.stderr.write(f"greenroom: {text}\n")
+        sys.stderr.flush()
+
+
+def _is_handled(logger: logging.Logger) -> bool:
+    each: logging.Logger | None = logger
+    while each is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in each.handlers):
+            return True
+        each = each.parent if each.propagate else None
+    return False
+
+
+E = TypeVar("E", bound=BaseException)
+
+MAX_ERROR_TEXT = 2_000
+"""Characters of an error that are shown anywhere: enough for a message, not for a dump."""
+
+_MAX_TRACEBACK = 64 * 1024  # bytes in the log; a chain of ordinary errors takes a few thousand
+_MAX_DEPTH = 20  # of groups in groups; trio's nurseries nest a few
+_MAX_ERRORS = 1_000  # in a group that is logged as a whole; a traceback takes a millisecond or so
+_FRAMES = 30  # logged of a traceback that can't be printed as a whole, the innermost ones
+
+# The attributes themselves, also where a subclass has overridden them.
+_EXCEPTIONS = BaseExceptionGroup.__dict__["exceptions"]
+_TRACEBACK = BaseException.__dict__["__traceback__"]
+_NAME = type.__dict__["__name__"]
+
+
+def is_a(error: BaseException, kind: type[E]) -> TypeGuard[E]:
+    """Whether an exception is of this type; unlike `isinstance`, this runs none of its code.
+
+    Example:
+        >>> is_a(KeyError("a"), LookupError)
+        True
+    """
+    return issubclass(type(error), kind)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """Return the single exceptions that a group is made of, in order; any other error is its own.
+
+    A group that is part of others several times is taken apart once.
+
+    Example:
+        >>> leaves(ExceptionGroup("two", [ValueError("a"), ExceptionGroup("", [KeyError("b")])]))
+        [ValueError('a'), KeyError('b')]
+    """
+    found, waiting = [], [error]
+    groups: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if not is_a(each, BaseExceptionGroup):
+            found.append(each)
+        elif id(each) not in groups:
+            groups.add(id(each))
+            waiting.extend(reversed(_EXCEPTIONS.__get__(each)))
+    return found
+
+
+def type_name(error: BaseException) -> str:
+    """Return the name of an exception's type, clipped.
+
+    Example:
+        >>> type_name(ValueError("no such file"))
+        'ValueError'
+    """
+    return read_text(lambda: _NAME.__get__(type(error)))
+
+
+def message_of(error: BaseException) -> str:
+    """Return the message of one exception, clipped; empty where it has none.
+
+    Example:
+        >>> message_of(ValueError("no such file"))
+        'no such file'
+    """
+    return read_text(lambda: str(error))
+
+
+def read_text(read: Callable[[], object]) -> str:
+    """Return a text that an exception has of itself, clipped; empty where that is None.
+
+    Example:
+        >>> read_text(lambda: ValueError("no such file").hint)
+        "(its message can't be read)"
+    """
+    try:
+        value = read()
+        if value is None:
+            return ""
+        text = value if isinstance(value, str) else str(value)
+        # A subclass of `str` may lie about its length; this is the text itself.
+        return valid_unicode(clip(str.__str__(text), MAX_ERROR_TEXT))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises, such as SystemExit)
+        return "(its message can't be read)"
+
+
+def describe_error(error: BaseException | None) -> str:
+    """Describe an exception with the type and message of each leaf, clipped; empty for None.
+
+    Example:
+        >>> describe_error(ExceptionGroup("two", [ValueError("a"), KeyError("b")]))
+        "ValueError: a; KeyError: 'b'"
+    """
+    if error is None:
+        return ""
+    parts: list[str] = []
+    length = 0
+    for leaf in leaves(error):
+        parts.append(f"{type_name(leaf)}: {message_of(leaf)}")
+        length += len(parts[-1])
+        if length > MAX_ERROR_TEXT:
+            break
+    return clip("; ".join(parts), MAX_ERROR_TEXT)
+
+
+def log_error(logger: logging.Logger, what: str, error: BaseException) -> None:
+    """Log what happened with the traceback of its error.
+
+    Where the traceback can't be formatted, or is too long for a log, the error's description and
+    its innermost frames take its place. Where a handler of the log raises, standard error gets it.
+    """
+    try:
+        if _is_printable(error):
+            logger.error("%s", what, exc_info=error)
+        else:
+            frames = "".join(traceback.format_tb(_TRACEBACK.__get__(error), limit=-_FRAMES))
+            logger.error("%s: %s\n%s", what, describe_error(error), frames)
+    except Exception as broken:  # noqa: BLE001 (whatever a handler raises)
+        write_to_stderr(
+            f"{what}: {describe_error(error)}\nThe log failed: {describe_error(broken)}"
+        )
+
+
+def _is_printable(error: BaseException) -> bool:
+    if len(describe_error(error)) >= MAX_ERROR_TEXT or _is_large(error):
+        return False
+    try:
+        for leaf in leaves(error):
+            str(leaf)
+        text = "".join(traceback.format_exception(error))
+        return len(text.encode()) <= _MAX_TRACEBACK  # and no lone surrogate, which no file takes
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises)
+        return False
+
+
+def _is_large(error: BaseException) -> bool:
+    """Whether a group is too large to be logged as a whole.
+
+    So deep that someone's log handler, which recurses, may fail, or so wide that to format it
+    would block the event loop.
+    """
+    level, count = [error], 1
+    for _ in range(_MAX_DEPTH):
+        level = [
+            part
+            for group in level
+            if is_a(group, BaseExceptionGroup)
+            for part in _EXCEPTIONS.__get__(group)
+        ]
+        count += len(level)
+        if not level or count > _MAX_ERRORS:
+            break
+    return bool(level)

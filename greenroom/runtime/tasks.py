@@ -1,4 +1,4 @@
-"""The tasks of agents: whose task runs, in which event loop, and which of them are alive.
+"""The tasks of agents: whose task runs, in which event loop, which are alive, and what leaves them.
 
 Theory of operation
 ===================
@@ -18,6 +18,9 @@ it, trio closes another one in its place, or drops it together with the task tha
 tasks live on, and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends
 them, and the end of a life waits for the last one of its `TaskGroup`.
 
+What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed errors ends a
+turn; a cancel and any other error go further. The functions at the end take such groups apart.
+
 Nothing here knows what an owner is.
 """
 
@@ -27,7 +30,18 @@ from contextvars import ContextVar
 
 import trio
 
-from greenroom.core import EventLoopError
+from greenroom.core import (
+    MAX_ERROR_TEXT,
+    Error,
+    EventLoopError,
+    GreenroomError,
+    clip,
+    is_a,
+    leaves,
+    message_of,
+    read_text,
+    type_name,
+)
 
 _of_context: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
 _of_task: dict[trio.lowlevel.Task, object] = {}
@@ -122,9 +136,6 @@ def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
         )
 
 
-# -- which tasks are alive ------------------------------------------------------------------------
-
-
 class LivingTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""
 
@@ -202,3 +213,86 @@ class TaskGroup:
                 self.changed = trio.Event()
                 self._living.cancel(self)
                 await self.changed.wait()
+
+
+def is_typed(error: BaseException) -> bool:
+    """Whether an error is one of ours, or a group of nothing else."""
+    return all(is_a(leaf, GreenroomError) for leaf in leaves(error))
+
+
+def is_cancelled(error: BaseException | None) -> bool:
+    """Whether this is a cancel, or a group of nothing else."""
+    return error is not None and all(is_a(leaf, trio.Cancelled) for leaf in leaves(error))
+
+
+def split_failure(error: BaseException | None) -> tuple[BaseException | None, BaseException | None]:
+    """Split what left a turn's body: the typed failure that ends the turn, and what goes further.
+
+    A cancel goes further even where typed errors came with it; together with a bug, all of it does.
+    """
+    if error is None:
+        return None, None
+    if is_typed(error):
+        return error, None
+    found = leaves(error)
+    cancelled = [leaf for leaf in found if is_a(leaf, trio.Cancelled)]
+    typed = [leaf for leaf in found if is_a(leaf, GreenroomError)]
+    if cancelled and typed and len(cancelled) + len(typed) == len(found):
+        return ExceptionGroup("the turn failed", typed), cancelled[0]
+    return None, error
+
+
+def leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseException | None:
+    """Leave a scope with what has left its block, and return what goes further."""
+    try:
+        absorbed = scope.__exit__(
+            None if error is None else type(error),
+            error,
+            None if error is None else error.__traceback__,
+        )
+    except BaseException as rest:  # noqa: BLE001 (handed on by the caller)
+        return rest
+    return None if absorbed else error
+
+
+def strip_cancelled(error: BaseException) -> BaseException:
+    """Take the cancels out of a group that holds other errors too."""
+    others = [leaf for leaf in leaves(error) if not is_a(leaf, trio.Cancelled)]
+    if not others or len(others) == len(leaves(error)):
+        return error
+    return BaseExceptionGroup("errors beside a cancel", others)
+
+
+def unwrap(error: BaseException) -> BaseException:
+    """Take a group that holds one error, beside cancels, for that error."""
+    found = leaves(error)
+    others = [leaf for leaf in found if not is_a(leaf, trio.Cancelled)]
+    if len(others) == 1:
+        return others[0]
+    return error if others else found[0]
+
+
+def must_propagate(error: BaseException) -> bool:
+    """Whether an error must not be kept as a value: a cancel, or a KeyboardInterrupt in it."""
+    return is_cancelled(error) or any(is_a(leaf, KeyboardInterrupt) for leaf in leaves(error))
+
+
+def messages_of(error: BaseException) -> str:
+    """Return the messages of an error's leaves, clipped."""
+    parts: list[str] = []
+    length = 0
+    for leaf in leaves(error):
+        parts.append(message_of(leaf))
+        length += len(parts[-1])
+        if length > MAX_ERROR_TEXT:
+            break
+    return clip("; ".join(parts), MAX_ERROR_TEXT)
+
+
+def error_chunk(error: BaseException) -> Error:
+    """Tell subscribers of an error: its message, its class, and what to do about it."""
+    kind = type_name(error)
+    # A subclass may have set these to anything, or not at all.
+    if is_a(error, GreenroomError):
+        return Error(read_text(lambda: error.message), kind, read_text(lambda: error.hint))
+    return Error(messages_of(error) or kind, kind)

@@ -1,0 +1,165 @@
+"""What a session's history holds beside the conversation as it stands: branches, and checkpoints.
+
+Both are read off the entries, and nothing of them is kept in memory.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from greenroom.core import Checkpoint, Message, SessionError
+from greenroom.session.entries import (
+    CheckpointEntry,
+    CompactionEntry,
+    CopiedEntry,
+    Entry,
+    MessageEntry,
+    Replacement,
+    RewindEntry,
+    follow,
+    messages_of,
+)
+from greenroom.session.transcript import Transcript, no_place
+
+_Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """A conversation as it stood when it was left, or as it stands.
+
+    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
+    from which nothing was said is not one.
+
+    Attributes:
+        number: its place among the branches, from 0, in the order in which they were left. It never
+            changes; the current one has the last.
+        begun_by: "rewind", "compaction" or "rewrite"; None for the first.
+        parent: the branch from which it goes off; None for the first.
+        begins_at: how many messages of the parent's history stand before that place.
+        messages: what it does not share with its parent: what was said since a rewind; or since a
+            compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
+            after what it wrote.
+        kept: how many messages a compaction repeats.
+        is_current: whether it is the conversation as it stands.
+    """
+
+    number: int
+    begun_by: _Beginning | None
+    parent: "Branch | None" = field(repr=False)
+    begins_at: int
+    messages: tuple[Message, ...] = field(repr=False)
+    kept: int
+    is_current: bool
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The whole conversation, with what it shares: what `fork(at, branch=number)` counts."""
+        pieces = [self.messages]
+        branch, end = self.parent, self.shared
+        while branch is not None and end:
+            pieces.append(branch.messages[: max(end - branch.shared, 0)])
+            end = min(end, branch.shared)
+            branch = branch.parent
+        return tuple(message for piece in reversed(pieces) for message in piece)
+
+    @property
+    def shared(self) -> int:
+        """How many messages it begins with that its parent holds for it."""
+        return self.begins_at if self.begun_by == "rewind" else 0
+
+
+def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
+    """Return every branch of a history, the current one last."""
+    transcript, found, growing = Transcript(), list[Branch](), _Growing()
+    for entry in entries:
+        if not isinstance(entry, RewindEntry | Replacement):
+            transcript.apply(entry)
+            continue
+        length, said = len(transcript), transcript.own
+        transcript.apply(entry)
+        if transcript.branch > len(found):
+            found.append(growing.branch(len(found), said, is_current=False))
+            growing = growing.next(entry, length, found[-1])
+        elif length > len(transcript) or isinstance(entry, Replacement):
+            growing = growing.next(entry, length, growing.parent)
+    return (*found, growing.branch(len(found), transcript.own, is_current=True))
+
+
+def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
+    """Return the conversation of a branch, as it was when it was left.
+
+    Raises:
+        SessionError: there is no such branch.
+    """
+    transcript = Transcript()
+    for place, entry in enumerate(entries):
+        transcript.apply(entry)
+        if transcript.branch > number >= 0:
+            return Transcript(entries[:place])
+    if transcript.branch != number:
+        raise SessionError(
+            f"there is no branch {number}: the last is {transcript.branch}",
+            hint="read_branches(session) shows them",
+        )
+    return transcript
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """How the branch began that is still being added to."""
+
+    begun_by: _Beginning | None = None
+    parent: Branch | None = None
+    begins_at: int = 0
+    kept: int = 0
+
+    def branch(self, number: int, said: tuple[Message, ...], *, is_current: bool) -> Branch:
+        return Branch(
+            number, self.begun_by, self.parent, self.begins_at, said, self.kept, is_current
+        )
+
+    def next(
+        self, entry: RewindEntry | Replacement, length: int, parent: Branch | None
+    ) -> "_Growing":
+        if isinstance(entry, Replacement):
+            word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
+            return _Growing(word, parent, length, min(entry.keep, length))
+        # The messages before that place may be an older branch's.
+        while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
+            parent = parent.parent
+        return _Growing("rewind", parent, entry.to)
+
+
+_COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied is not known",))
+
+
+def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ...]:
+    """Return which checkpoints a rewind to the first `to` messages has to undo, in order.
+
+    Those are the ones recorded since the last of these messages was added, whatever was rewound since.
+    Of two records of one checkpoint, the later one counts. A session that is a copy, as forks are, has no
+    record of what calls before that have changed: for them, there is one that says so.
+
+    Raises:
+        SessionError: there are fewer messages.
+    """
+    places: list[int] = []  # of each message that stands, how many checkpoints came before it
+    found: dict[str, Checkpoint] = {}
+    called = 0  # how many messages there were with the last reply that calls tools
+    for entry in entries:
+        place = len(found)
+        if isinstance(entry, Replacement):  # a summary stands where the last did that it replaces
+            cut = max(len(places) - entry.keep, 0)
+            place = places[cut - 1] if cut else 0
+        follow(places, entry, [place] * len(messages_of(entry)))
+        if isinstance(entry, MessageEntry) and entry.message.tool_uses:
+            called = len(places)
+        elif isinstance(entry, CopiedEntry) and called:
+            found[_COPIED.id] = _COPIED
+            places[called:] = [len(found)] * (len(places) - called)
+        elif isinstance(entry, CheckpointEntry):
+            found[entry.checkpoint.id] = entry.checkpoint
+    if not 0 <= to <= len(places):
+        raise no_place(to, len(places))
+    return tuple(found.values())[places[to - 1] if to else 0 :]
