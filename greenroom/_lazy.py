@@ -10,6 +10,11 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:  # it takes longer to import than all of this package
+    from importlib.abc import ResourceLoader
 
 
 def open_lazily(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -19,7 +24,7 @@ def open_lazily(package: str) -> tuple[Callable[[str], object], Callable[[], lis
         package: its `__name__`.
     """
     module = sys.modules[package]
-    homes = _read_stub(Path(str(module.__file__)).with_suffix(".pyi"))
+    homes = _read_stub(module)
     names = sorted(homes)
 
     def get(name: str) -> object:
@@ -32,8 +37,15 @@ def open_lazily(package: str) -> tuple[Callable[[str], object], Callable[[], lis
     return get, names.copy, names
 
 
-def _read_stub(path: Path) -> dict[str, str]:
-    imports = (
-        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)
-    )
+def _read_stub(module: ModuleType) -> dict[str, str]:
+    """Read where each name comes from; through the loader, since packages may lie in an archive."""
+    path = str(Path(str(module.__file__)).with_suffix(".pyi"))
+    loader = cast("ResourceLoader", module.__spec__ and module.__spec__.loader)
+    try:
+        stub = loader.get_data(path)
+    except OSError as error:
+        raise ImportError(
+            f"{path} is missing, which lists what {module.__name__} offers: put it beside the code"
+        ) from error
+    imports = (node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom))
     return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -98,6 +98,8 @@ async def stream_reply(
         reply = await stream_reply(agent, llm, tools, system="You are terse.", temperature=0)
         ```
     """
+    # A copy: the caller may change the list while the step waits.
+    messages = None if messages is None else tuple(messages)
     _check_arguments(llm, tools, messages, compactor)
     request = ModelRequest(
         messages=(),

@@ -1,6 +1,7 @@
 """`stream_reply`: the request unchanged, the deltas as they come, the reply in the history."""
 
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -157,6 +158,25 @@ async def test_what_joins_the_turn_at_its_step_follows_the_messages_that_are_sen
         await handle.ask("hi")
     assert [each.text for each in llm.requests[0].messages] == ["in short: hi", "quickly"]
     assert [each.text for each in session.history] == ["hi", "quickly", "done"]
+
+
+async def test_what_is_sent_in_place_of_the_history_is_taken_at_the_call():
+    """A list that changes while the step waits, and an iterator, are sent as they were."""
+    llm = ScriptedProvider("one", "two")
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                messages = [Message.user("first")]
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(partial(stream_reply, agent, llm, messages=messages))
+                    await trio.lowlevel.checkpoint()
+                    messages.append(Message.user("late"))
+                await stream_reply(agent, llm, messages=(each for each in messages[:1]))
+
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
+        await runtime.spawn(AgentSession.new("agent"), agent_fn).ask("go")
+    assert [[each.text for each in sent.messages] for sent in llm.requests] == [["first"]] * 2
 
 
 @pytest.mark.parametrize("messages", ["hi", [TextBlock("hi")]])

@@ -5,6 +5,8 @@ import pkgutil
 import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,25 @@ def test_a_lazy_package_has_what_its_stub_names(name):
     package = importlib.import_module(f"greenroom.{name}")
     assert set(package.__all__) <= set(dir(package))
     assert all(getattr(package, each) is not None for each in package.__all__)
+
+
+def test_the_package_works_from_an_archive(tmp_path):
+    folder = Path(greenroom.__file__).parent
+    archive = tmp_path / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for file in folder.rglob("*"):
+            if file.suffix in (".py", ".pyi"):
+                packed.write(file, file.relative_to(folder.parent))
+    script = "from greenroom import AgentSession; print(AgentSession.__module__)"
+    printed = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": str(archive)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert printed.strip() == "greenroom.session.agent_session"
 
 
 def test_an_unknown_name_is_an_attribute_error():
