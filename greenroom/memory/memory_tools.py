@@ -36,6 +36,10 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
         >>> [tool.name for tool in memory_tools(SQLiteMemory())]
         ['Remember', 'Recall', 'Forget']
     """
+    return _make_remember(memory), _make_recall(memory), _Forget(memory)
+
+
+def _make_remember(memory: Memory) -> Tool:
     from pydantic import Field
 
     @tool(name="Remember", category="memory", requires_permission=False)
@@ -58,6 +62,12 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
         )
         return f"Remembered as {entry_id} ({_SAYS[origin]})."
 
+    return remember
+
+
+def _make_recall(memory: Memory) -> Tool:
+    from pydantic import Field
+
     @tool(name="Recall", category="memory", requires_permission=False)
     async def recall(
         query: Annotated[str, Field(min_length=1, max_length=1_000)],
@@ -76,7 +86,7 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
         found = await memory.recall(query, limit=limit)
         return describe_recalled(found) or "Nothing that is remembered fits."
 
-    return remember, recall, _Forget(memory)
+    return recall
 
 
 class _Forget:

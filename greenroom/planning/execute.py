@@ -21,7 +21,7 @@ import trio
 from greenroom.agents import Toolbox, pass_permissions
 from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
 from greenroom.permissions import PermissionManager
-from greenroom.planning.attempt import Attempts, End
+from greenroom.planning.attempt import Attempts, End, Spawn
 from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import (
@@ -118,31 +118,44 @@ async def execute_plan(
     if limit < 1:
         raise ConfigurationError(f"limit is {limit}", hint="1 runs one subtask after the other")
     box = toolbox_of(tools)
-    held = box.permissions(permissions if permissions is not None else box.policy, agent.context)
+    rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
     check(run)
-
-    def spawn(session: AgentSession, name: str) -> AgentHandle:
-        assert worker is not None  # `_check` has seen to that
-        return agent.spawn(session, worker, *args, report=False, name=name)
-
-    repeats = recovery.repeats if isinstance(recovery, RecoveryPolicy) else may_repeat
     progress = Progress(agent, run)
-    execution = _Execution(
+    attempts = Attempts(
         agent,
         progress,
-        Attempts(agent, progress, box.registry, held, spawn, repeats, patience),
+        box.registry,
+        rules,
+        spawn=_spawn_with(agent, worker, args),
+        may_repeat=recovery.repeats if isinstance(recovery, RecoveryPolicy) else may_repeat,
+        patience=patience,
+    )
+    execution = _Execution(
+        attempts,
         limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
         recovery=recovery,
         check=check,
     )
-    with nullcontext() if permissions is None else pass_permissions(agent, held):
-        await execution.run_all()
-    agent.set_state(AgentState.processing())
-    return progress.run
+    with nullcontext() if permissions is None else pass_permissions(agent, rules):
+        return await execution.run_all()
+
+
+def _spawn_with(
+    agent: AgentInternals,
+    worker: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]] | None,
+    args: tuple[*Ts],
+) -> Spawn:
+    """Return what starts the agent of a subtask without a tool."""
+
+    def spawn(session: AgentSession, name: str) -> AgentHandle:
+        assert worker is not None  # `_check` refuses a plan that needs a missing worker
+        return agent.spawn(session, worker, *args, report=False, name=name)
+
+    return spawn
 
 
 def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
@@ -179,8 +192,6 @@ def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
 class _Execution:
     """One execution of a plan: what is to start next, and what a failure leads to."""
 
-    agent: AgentInternals
-    progress: Progress
     attempts: Attempts
     _: KW_ONLY
     limit: int
@@ -196,18 +207,27 @@ class _Execution:
     errors: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
 
     @property
+    def agent(self) -> AgentInternals:
+        return self.attempts.agent
+
+    @property
+    def progress(self) -> Progress:
+        return self.attempts.progress
+
+    @property
     def run(self) -> PlanRun:
         return self.progress.run
 
-    async def run_all(self) -> None:
-        """Run what can run, revise the plan where that failed, and so on until neither leads further."""
+    async def run_all(self) -> PlanRun:
+        """Run what can run, revise the plan after a failure, and repeat until nothing is left to do."""
         await self.progress.save()
         while True:
             self.agent.set_state(AgentState.processing("executing"))
             await self._work()
             failure = self._find_failure()
             if failure is None or not await self._revise(failure):
-                return
+                self.agent.set_state(AgentState.processing())
+                return self.run
 
     # -- what starts when -----------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 """`committee`: several agents that answer the same question, and one answer that comes of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-import trio
 
 from greenroom.core import ConfigurationError, ConflictError, TeamError
 from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
@@ -57,36 +56,38 @@ def committee(
     least = len(members) // 2 + 1 if quorum is None else quorum
     if not 1 <= least <= len(members):
         raise ConfigurationError(
-            f"a quorum of {least} can't be reached by {len(members)} agents",
+            f"{len(members)} agents can't reach a quorum of {least}",
             hint=f"give a number from 1 to {len(members)}",
         )
     strategies = (majority,) if tie is None else (majority, tie)
 
     async def work(team: TeamTurn) -> object:
-        said: dict[str, AgentAnswer] = {}
-        silent: list[str] = []
-
-        async def ask(each: str) -> None:
-            question = team.message.content
-            try:
-                output = await team.ask(members[each], question, name=each, sender=team.sender)
-            except TeamError as error:
-                silent.append(error.message)
-                return
-            if output is None or not as_text(output).strip():
-                silent.append(f"{each} has said nothing")
-            else:
-                said[each] = AgentAnswer.of(each, output)
-
-        async with trio.open_nursery() as nursery:
-            for each in members:
-                nursery.start_soon(ask, each)
-        if len(said) < least:
-            raise ConflictError(
-                f"{len(said)} of {len(members)} agents have answered, and the quorum is {least}"
-                f" ({'; '.join(silent)})"
-            )
-        answers = [said[each] for each in members if each in said]
+        answers = await _collect_answers(team, members, least)
         return msgspec.to_builtins(await resolve(answers, *strategies))
 
     return Pattern(name, work, description=description, capabilities=capabilities)
+
+
+async def _collect_answers(
+    team: TeamTurn, members: Mapping[str, Member], quorum: int
+) -> Sequence[AgentAnswer]:
+    """Put the input to all members, and return the answers in the members' order.
+
+    Raises:
+        ConflictError: fewer members than the quorum answered.
+    """
+    failures: list[TeamError] = []
+    outputs = await team.ask_all(members, failures.append)
+    reasons = [error.message for error in failures]
+    answers: list[AgentAnswer] = []
+    for name, output in outputs.items():
+        if output is None or not as_text(output).strip():
+            reasons.append(f"{name} gave an empty answer")
+        else:
+            answers.append(AgentAnswer.of(name, output))
+    if len(answers) < quorum:
+        raise ConflictError(
+            f"{len(answers)} of {len(members)} agents answered, but the quorum is {quorum}"
+            f" ({'; '.join(reasons)})"
+        )
+    return answers

@@ -1,11 +1,12 @@
 """`Pattern`: several agents as one, which runs, nests and is delegated to like an `Agent`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+import trio
 from msgspec import UNSET
 
 from greenroom.agents import (
@@ -77,6 +78,37 @@ class TeamTurn:
         """
         async with self.start_member(member, name) as handle:
             return await output_of(handle, content, name=name, sender=sender)
+
+    async def ask_all(
+        self, members: Mapping[str, Member], on_failure: Callable[[TeamError], None] | None = None
+    ) -> dict[str, object]:
+        """Pass the input to several members at once; return their outputs by name, in the members' order.
+
+        Args:
+            members: the members by name.
+            on_failure: called with the error of each member that fails, whose output is then left out. By
+                default a failure is raised, and ends the other members.
+
+        Raises:
+            TeamError: a member failed, and there is no `on_failure`.
+        """
+        outputs: dict[str, object] = {}
+
+        async def ask(name: str) -> None:
+            content = self.message.content
+            try:
+                output = await self.ask(members[name], content, name=name, sender=self.sender)
+            except TeamError as error:
+                if on_failure is None:
+                    raise
+                on_failure(error)
+            else:
+                outputs[name] = output
+
+        async with trio.open_nursery() as nursery:
+            for name in members:
+                nursery.start_soon(ask, name)
+        return {name: outputs[name] for name in members if name in outputs}
 
 
 async def output_of(handle: AgentHandle, content: Said, *, name: str, sender: str = "") -> object:

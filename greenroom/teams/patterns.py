@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, TypeVar
 
-import trio
 from msgspec import UNSET
 
 from greenroom.core import ConfigurationError, Custom, TeamError
@@ -104,24 +103,13 @@ def parallel(
         raise ConfigurationError(f"on_failure={on_failure!r} is neither 'end' nor 'leave_out'")
 
     async def work(team: TeamTurn) -> object:
-        outputs: dict[str, object] = dict.fromkeys(members, UNSET)
+        def warn(error: TeamError) -> None:
+            team.report.warnings.append(error.message)
 
-        async def ask(each: str) -> None:
-            try:
-                said = team.message.content
-                outputs[each] = await team.ask(members[each], said, name=each, sender=team.sender)
-            except TeamError as error:
-                if on_failure == "end":
-                    raise
-                team.report.warnings.append(error.message)
-
-        async with trio.open_nursery() as nursery:
-            for each in members:
-                nursery.start_soon(ask, each)
-        found = {each: output for each, output in outputs.items() if output is not UNSET}
-        if not found:
+        outputs = await team.ask_all(members, None if on_failure == "end" else warn)
+        if not outputs:
             raise TeamError("; ".join(team.report.warnings))
-        return found if join is None else await _value(join(found))
+        return outputs if join is None else await _value(join(outputs))
 
     return Pattern(name, work, description=description)
 

@@ -59,7 +59,7 @@ async def test_a_member_that_fails_does_not_count_and_too_few_are_no_quorum():
     members = [member("ada", "tabs"), Agent(ScriptedProvider(), name="mute")]
     assert (await resolved(committee(members, 1))).agents == ("ada",)
     result = await ask(committee(members))
-    assert "1 of 2 agents have answered, and the quorum is 2" in result.error
+    assert "1 of 2 agents answered, but the quorum is 2" in result.error
     assert "mute has not answered: its turn failed: the script of scripted" in result.error
 
 
@@ -118,8 +118,8 @@ async def test_who_says_nothing_has_not_answered():
     jury = committee([member("ada", ""), member("bob", " "), member("eve", "tabs")], quorum=1)
     assert (await resolved(jury)).agents == ("eve",)
     result = await ask(committee([member("ada", ""), member("bob", "")]))
-    assert "0 of 2 agents have answered" in result.error
-    assert "ada has said nothing" in result.error
+    assert "0 of 2 agents answered" in result.error
+    assert "ada gave an empty answer" in result.error
 
 
 def test_a_capability_that_stands_alone_is_refused():
