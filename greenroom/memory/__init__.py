@@ -2,7 +2,7 @@
 
 What the model sees: `context_budget` (how the window is shared out), `fit` (messages that fit it),
 `compactor` (a conversation made shorter) with `summary` (what stands for what was left out),
-`keep_segment` (which goes to a memory) and `senders` (who speaks in such messages).
+`keep_segment` (which goes to a memory) and `message_origin` (who wrote a message).
 
 What outlives a conversation: `protocol` says what a memory is, `reminder` what a turn begins with of it.
 `sqlite_memory` is one: `database` (one connection, in a thread), `rows` (entries, checked and counted),

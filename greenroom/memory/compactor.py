@@ -27,10 +27,10 @@ from greenroom.core import (
 )
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
 from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
-from greenroom.memory.fit import Unit, fit, newest_units, units_of
+from greenroom.memory.fit import Unit, count_newest, fit, units_of
 from greenroom.memory.keep_segment import keep_segment
+from greenroom.memory.message_origin import begins_turn, is_repeated
 from greenroom.memory.protocol import Memory
-from greenroom.memory.senders import begins_turn, is_quoted
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -38,7 +38,7 @@ COMPACT = {"command": "compact"}
 """The metadata of an input that asks for nothing but that the conversation be shortened."""
 
 _SHORT = 200  # characters of a result that is not worth to be shrunk
-_MOST_NOTES, _MOST_SAID = 8_000, 20_000  # tokens, however large the window is
+_MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window is
 
 
 class Compactor:
@@ -88,9 +88,9 @@ class Compactor:
         self._budget = budget or (_usual_budget(window) if window else None)
         self._at = at
         self._down_to = down_to
-        self._counter = _OneModel(counter or EstimatedCounter(), llm)
+        self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
         self._memory = memory
-        self._asked: ModelRequest | None = None
+        self._last_request: ModelRequest | None = None
 
     async def prepare(
         self,
@@ -117,7 +117,7 @@ class Compactor:
             used = self._counter.count(request) - budget.overhead
             if used > self._at * budget.room:
                 await self._compact(agent, used, budget, self._at * budget.room)
-        self._asked = _request(agent, system, tools)
+        self._last_request = _request(agent, system, tools)
         return agent.session.history
 
     async def compact(
@@ -142,18 +142,16 @@ class Compactor:
         before = agent.session.history
         if used > MIN_ROOM:  # else what would stand for it is longer
             await self._compact(agent, used, budget, self._at * min(used, budget.room))
-        self._asked = _request(agent, system, tools)
+        self._last_request = _request(agent, system, tools)
         is_shorter = agent.session.history != before
         if not is_shorter:
             text = "there is nothing to leave out of the conversation"
             await agent.send(Custom("memory.compacted", {}, text))
         return is_shorter
 
-    # -- how much there is ----------------------------------------------------------------------
-
     def _learn(self, history: Sequence[Message]) -> None:
         """Take what the last reply says of its request into account."""
-        asked, self._asked = self._asked, None
+        asked, self._last_request = self._last_request, None
         if asked is None or len(history) <= len(asked.messages):
             return
         reply = history[len(asked.messages)]
@@ -172,8 +170,6 @@ class Compactor:
             return None  # it may be an estimate that is off: the model says so, if it does not fit
         return replace_value(self._budget, overhead=overhead)
 
-    # -- making it shorter ----------------------------------------------------------------------
-
     async def _compact(
         self, agent: AgentInternals, used: int, budget: ContextBudget, most: float
     ) -> None:
@@ -184,8 +180,8 @@ class Compactor:
         session, target = agent.session, self._down_to * min(used, budget.room)
         before = session.history
         units = units_of(before)
-        keep = max(newest_units(units, budget.recent * target, self._counter), 1)
-        while keep < len(units) and is_quoted(units[-keep][0]):
+        keep = max(count_newest(units, budget.recent * target, self._counter), 1)
+        while keep < len(units) and is_repeated(units[-keep][0]):
             keep += 1  # what was recalled stays beside what it was recalled for
         old, recent = units[: len(units) - keep], units[len(units) - keep :]
         shrunk = _shrink_results(old)
@@ -198,7 +194,7 @@ class Compactor:
             if self._counter.count(session.history) > most:
                 room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
-        await self._tell(agent, before)
+        await self._report(agent, before)
 
     async def _summarise(
         self,
@@ -213,14 +209,16 @@ class Compactor:
         segment, summary = (old[1:], known) if known else (old, Summary())
         if not segment:
             return
-        most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
+        most = min(max(int(budget.summary * target), MIN_ROOM), _MAX_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
         begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
-        bare = replace(summary, said=())
+        bare = replace(summary, user_messages=())
         room = target - self._counter.count(recent) - self._counter.count([bare.message()])
         room = max(room, budget.recalled * target)  # however long the newest message is
-        summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
+        summary = summary.add_user_messages(
+            user_words(segment), min(room, _MAX_USER_WORDS), self._counter
+        )
         await agent.session.compact(summary.message(usage), len(recent))
         if self._memory is not None:
             await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
@@ -247,7 +245,7 @@ class Compactor:
         (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
         return kept.text, reply.usage
 
-    async def _tell(self, agent: AgentInternals, before: Sequence[Message]) -> None:
+    async def _report(self, agent: AgentInternals, before: Sequence[Message]) -> None:
         """Say what has become shorter."""
         after = agent.session.history
         if after == before:
@@ -258,7 +256,7 @@ class Compactor:
 
 
 @dataclass(frozen=True)
-class _OneModel:
+class _ModelCounter:
     """Counts for the model that is asked, whatever counts."""
 
     counter: TokenCounter

@@ -80,9 +80,9 @@ class Database:
         self._functions = functions
         # A limiter belongs to one run of trio, and this object need not.
         self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("memory database")
-        self._turnstile = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int, int] | None = None
+        self._file_identity: tuple[int, int, int] | None = None
 
     async def run(
         self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, erases: bool = False
@@ -96,7 +96,7 @@ class Database:
         """
         do = partial(self._work, work, writes, erases)
         try:
-            return await trio.to_thread.run_sync(do, limiter=self._threads())
+            return await trio.to_thread.run_sync(do, limiter=self._get_limiter())
         except (sqlite3.Error, UnicodeError) as error:  # as of a message that quotes damage
             hint = _HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "").format(self.path)
             raise MemoryStorageError(f"{self.path}: {error}", hint=hint) from error
@@ -104,7 +104,7 @@ class Database:
             place = error.filename or self.path
             raise MemoryStorageError(f"{place}: {error.strerror or error}") from error
 
-    def _threads(self) -> trio.CapacityLimiter:
+    def _get_limiter(self) -> trio.CapacityLimiter:
         try:
             return self._limiter.get()
         except LookupError:
@@ -113,8 +113,8 @@ class Database:
             return limiter
 
     def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool, erases: bool) -> T:
-        with self._turnstile:
-            connection = self._current()
+        with self._lock:
+            connection = self._get_connection()
             with _transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
                 done = work(connection)
             if erases:
@@ -122,15 +122,15 @@ class Database:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return done
 
-    def _current(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         """Return the connection, as long as its file is the one that stands there."""
         if self._connection is None:
             if self.path != ":memory:" and not os.path.exists(self.path):
                 self._create()
             self._connection = self._open()
-            self._opened = self._identity()
+            self._file_identity = self._identify_file()
             weakref.finalize(self, self._connection.close)
-        elif self._identity() != self._opened:
+        elif self._identify_file() != self._file_identity:
             raise MemoryStorageError(
                 f"{self.path}: the file was moved or removed while it was in use, or the process forked",
                 hint="put it back, or start again; after a fork, make a memory in the child",
@@ -180,7 +180,7 @@ class Database:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(aside + end)
 
-    def _identity(self) -> tuple[int, int, int] | None:
+    def _identify_file(self) -> tuple[int, int, int] | None:
         """Say which file it is and whose: SQLite's locks on it are not inherited by a fork."""
         if self.path == ":memory:":
             return None

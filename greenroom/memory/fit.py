@@ -25,7 +25,7 @@ from greenroom.core import (
 )
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_budget import ContextBudget
-from greenroom.memory.senders import is_quoted
+from greenroom.memory.message_origin import is_repeated
 
 Unit: TypeAlias = tuple[Message, ...]
 """Messages that only make sense together: one of a person, or a reply with the results of its calls."""
@@ -73,7 +73,7 @@ def fit(
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(index, shorten(last, room, counter))], units)
         while over > 0 and len(chosen) > 1:  # counts of parts are rounded, and may add up to less
-            place = -1 if is_quoted(chosen[-1][1][0]) else 0
+            place = -1 if is_repeated(chosen[-1][1][0]) else 0
             over -= max(counter.count(chosen.pop(place)[1]), 1)
 
 
@@ -93,7 +93,7 @@ def units_of(messages: Iterable[Message]) -> list[Unit]:
     return [tuple(unit) for unit in units]
 
 
-def newest_units(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
+def count_newest(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
     """Return how many of the last units count at most so many tokens together."""
     taken = 0
     for unit in reversed(units):
@@ -114,18 +114,18 @@ def _choose(
         is_short = counter.count(units[index]) <= most
         return index, units[index] if is_short else shorten(units[index], int(most), counter)
 
-    last = max((i for i, (first, *_) in enumerate(units) if not is_quoted(first)), default=-1)
+    last = max((i for i, (first, *_) in enumerate(units) if not is_repeated(first)), default=-1)
     last = last % len(units)
     senders = [unit[0].sender if i != last else "" for i, unit in enumerate(units)]
     summaries = [i for i, sender in enumerate(senders) if sender == SUMMARY][-1:]
     recalled = [i for i, sender in enumerate(senders) if sender == RECALLED]
     chosen = [cut(index, budget.summary * room) for index in summaries]
-    kept = newest_units([units[i] for i in recalled], budget.recalled * room, counter)
+    kept = count_newest([units[i] for i in recalled], budget.recalled * room, counter)
     chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
     room -= sum(counter.count(unit) for _, unit in chosen)
     special = {*summaries, *recalled}
     others = [i for i in range(last + 1) if i not in special]  # behind it is an old summary at most
-    kept = newest_units([units[i] for i in others], room, counter)
+    kept = count_newest([units[i] for i in others], room, counter)
     newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
     return sorted(chosen + newest)
 
@@ -135,9 +135,6 @@ def _join(chosen: Sequence[tuple[int, Unit]], units: Sequence[Unit]) -> tuple[Me
     kept = tuple(message for _, unit in chosen for message in unit)
     is_cut = len(chosen) < len(units) and kept[0].role == "assistant"
     return (_LEFT_OUT, *kept) if is_cut else kept
-
-
-# -- what is too long ---------------------------------------------------------------------------
 
 
 def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
@@ -173,7 +170,7 @@ def _shorten_block(block: ContentBlock, limit: int) -> ContentBlock | None:
         case ToolResultBlock(content=content):
             return replace(block, content=tuple(_shorten_content(each, limit) for each in content))
         case ToolUseBlock(input=given, raw_input=raw):
-            words = _in_texts(given, lambda text: _clip(text, limit))
+            words = _map_texts(given, lambda text: _clip(text, limit))
             if len(serde.encode(words)) > 4 * limit + 100:
                 words = {"left_out": f"{len(serde.encode(given))} characters"}
             return replace(block, input=words, raw_input=_clip(raw, limit))
@@ -200,7 +197,7 @@ def _clip(text: str, limit: int) -> str:
     return cut if len(cut) < len(text) else text
 
 
-def _in_texts(given: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
+def _map_texts(given: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
     """Change each text in a call's input, at whatever depth."""
 
     def walk(value: object) -> object:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
+from greenroom.memory.message_origin import begins_turn, is_from_person, is_repeated
 from greenroom.memory.protocol import EntryOrigin, Memory
-from greenroom.memory.senders import begins_turn, is_quoted, said_by_person
 from greenroom.runtime import AgentInternals
 
 MAX_ENTRY = 2_000
@@ -39,9 +39,9 @@ def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOr
     turn -= 1
     for message in segment:
         turn += begins_turn(message)
-        if is_quoted(message):
+        if is_repeated(message):
             continue
-        origin = EntryOrigin.USER if said_by_person(message) else EntryOrigin.AGENT
+        origin = EntryOrigin.USER if is_from_person(message) else EntryOrigin.AGENT
         for block in message.content:
             match block:
                 case TextBlock(text) if text.strip():

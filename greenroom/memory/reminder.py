@@ -13,7 +13,7 @@ from greenroom.memory.memory_tools import describe_recalled
 from greenroom.memory.protocol import Memory, Recalled
 from greenroom.runtime import AgentInternals
 
-MOST = 5
+MAX_ENTRIES = 5
 MAX_ENTRY = 2_000
 MAX_TEXT = 6_000
 """So many entries, and characters of one and of all, join a conversation in a turn."""
@@ -39,7 +39,7 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     if not query.strip():
         return
     try:
-        found = await memory.recall(query, limit=MOST)
+        found = await memory.recall(query, limit=MAX_ENTRIES)
     except GreenroomError as error:
         text = f"nothing was recalled: {error}"
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
@@ -48,8 +48,8 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     known = "\n".join(message.text for message in history if message.sender == RECALLED)
     entries = [(id_, text) for id_, text in _describe_all(found) if text not in known]
     if entries:
-        told = "\n".join([_FRAME, *(text for _, text in entries)])
-        agent.session.add_message(Message.user(told, sender=RECALLED))
+        text = "\n".join([_FRAME, *(text for _, text in entries)])
+        agent.session.add_message(Message.user(text, sender=RECALLED))
         count = f"{len(entries)} memor{'y' if len(entries) == 1 else 'ies'}"
         ids = [id_ for id_, _ in entries]
         await agent.send(Custom("memory.recalled", {"ids": ids}, f"recalled {count}"))
@@ -58,7 +58,7 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
 def _describe_all(found: Sequence[Recalled]) -> Iterator[tuple[str, str]]:
     """Describe the best entries, as many as there is room for; give each with its id."""
     left = MAX_TEXT
-    for recalled in found[:MOST]:
+    for recalled in found[:MAX_ENTRIES]:
         entry = replace(recalled.entry, text=clip(recalled.entry.text, MAX_ENTRY))
         text = describe_recalled([replace(recalled, entry=entry)])
         if len(text) <= left:

@@ -39,12 +39,12 @@ WORDS = "ifnull(CAST(words AS TEXT), '')"
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
 
-_MOST_METADATA = 4_096  # bytes of it as JSON
+_MAX_METADATA = 4_096  # bytes of it as JSON
 
 FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
 
 
-def about_of(metadata: Mapping[str, MetadataValue]) -> About:
+def make_about(metadata: Mapping[str, MetadataValue]) -> About:
     """Sort what was given with a text into fields and metadata.
 
     Raises:
@@ -56,7 +56,7 @@ def about_of(metadata: Mapping[str, MetadataValue]) -> About:
         about = msgspec.convert(fields | {"metadata": values}, About)
     except msgspec.ValidationError as error:
         raise ValueError(f"this can't be said of an entry: {error}") from error
-    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
+    if about.turn < 0 or len(serde.encode(about)) > _MAX_METADATA:
         raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
     return about
 
@@ -77,7 +77,7 @@ def _check_metadata(values: Mapping[str, MetadataValue]) -> dict[str, MetadataVa
     return checked
 
 
-def wanted(where: Mapping[str, MetadataValue]) -> str:
+def encode_filter(where: Mapping[str, MetadataValue]) -> str:
     """Write a filter as the text that `fits` takes; empty where everything fits.
 
     Raises:
@@ -97,7 +97,7 @@ def fits(about: bytes | None, where: str) -> bool:
         found = serde.decode(about or b"", About)
     except serde.InvalidJSONError:
         return False  # a bad row, which is found out when it is read
-    for name, value in _filter(where).items():
+    for name, value in _decode_filter(where).items():
         theirs = getattr(found, name) if name in FIELDS else found.metadata.get(name)
         if theirs != value or isinstance(theirs, bool) != isinstance(value, bool):
             return False
@@ -105,7 +105,7 @@ def fits(about: bytes | None, where: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _filter(where: str) -> dict[str, MetadataValue]:
+def _decode_filter(where: str) -> dict[str, MetadataValue]:
     return serde.decode(where, dict[str, MetadataValue])
 
 

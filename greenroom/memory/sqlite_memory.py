@@ -22,7 +22,7 @@ from greenroom.core import (
 from greenroom.memory import rows, vectors
 from greenroom.memory.database import Database, read_keys
 from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
-from greenroom.memory.ranking import Answer, Question, recall, recent
+from greenroom.memory.ranking import Answer, Question, list_recent, recall
 from greenroom.memory.word_search import Filter
 
 T = TypeVar("T")
@@ -122,11 +122,11 @@ class SQLiteMemory:
         self._bounds = max_entries, max_bytes
         self._max_age, self._half_life = max_age, half_life
         self._statistics = MemoryStatistics()
-        self._used: dict[int, None] = {}
-        self._questions: OrderedDict[str, bytes] = OrderedDict()
-        self._embedding: set[int] = set()
-        self._embed_from = -math.inf  # on the monotonic clock; trio's begins anew with each run
-        self._has_rebuilt = False
+        self._used_keys: dict[int, None] = {}
+        self._query_vectors: OrderedDict[str, bytes] = OrderedDict()
+        self._keys_in_progress: set[int] = set()
+        self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew with each run
+        self._was_rebuilt = False
 
     def __repr__(self) -> str:
         return f"SQLiteMemory({self._database.path!r})"
@@ -143,13 +143,13 @@ class SQLiteMemory:
         """
         if not text.strip() or len(text) > _LONGEST:
             raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
-        text, about = valid_unicode(text), rows.about_of(metadata)
-        used = list(self._used)
+        text, about = valid_unicode(text), rows.make_about(metadata)
+        used = list(self._used_keys)
         work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
         added = await self._change(partial(work, bounds=self._bounds))
         for key in used:
-            self._used.pop(key, None)
-        self._hold(added.totals)
+            self._used_keys.pop(key, None)
+        self._update_totals(added.totals)
         if added.evicted or added.expired:
             self._report_removed(added)
         await self._embed("")
@@ -188,10 +188,10 @@ class SQLiteMemory:
             at=clock.now(),
         )
         answer = await self._database.run(partial(recall, question=question))
-        self._used.update(dict.fromkeys(answer.keys))
-        while len(self._used) > _MOST_USED:
-            del self._used[next(iter(self._used))]
-        await self._settle(answer)
+        self._used_keys.update(dict.fromkeys(answer.keys))
+        while len(self._used_keys) > _MOST_USED:
+            del self._used_keys[next(iter(self._used_keys))]
+        await self._repair(answer)
         return tuple(answer.recalled)
 
     async def forget(self, id: str, /) -> bool:  # noqa: A002
@@ -224,8 +224,8 @@ class SQLiteMemory:
         if limit < 0:
             raise ValueError(f"the limit is 0 entries or more, not {limit}")
         only = self._filter(where)
-        answer = await self._database.run(partial(recent, only=only, limit=limit))
-        await self._settle(answer)
+        answer = await self._database.run(partial(list_recent, only=only, limit=limit))
+        await self._repair(answer)
         return tuple(each.entry for each in answer.recalled)
 
     def statistics(self) -> MemoryStatistics:
@@ -233,7 +233,7 @@ class SQLiteMemory:
         return self._statistics
 
     def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
-        return Filter(self._oldest(), rows.wanted(where or {}))
+        return Filter(self._oldest(), rows.encode_filter(where or {}))
 
     def _oldest(self) -> int:
         """Return when an entry must have been made at the earliest."""
@@ -251,44 +251,44 @@ class SQLiteMemory:
         await self._database.run(rows.rebuild_index, writes=True)
         return await run()
 
-    # -- vectors --------------------------------------------------------------------------------
-
     async def _embed(self, query: str) -> bytes:
         """Return the question's vector, and give entries without one theirs; empty if that fails."""
         embedder = self._embedder
-        if embedder is not None and time.monotonic() >= self._embed_from:
+        if embedder is not None and time.monotonic() >= self._next_embedding:
             try:
                 await self._make_vectors(embedder, query)
             except MemoryStorageError as error:  # a question needs none, and an entry is there
-                self._embed_from = time.monotonic() + _PAUSE
+                self._next_embedding = time.monotonic() + _PAUSE
                 self._report(f"vectors could not be kept: {error}")
-        return self._questions.get(query, b"")
+        return self._query_vectors.get(query, b"")
 
     async def _make_vectors(self, embedder: Embedder, query: str) -> None:
-        find = partial(vectors.pending, name=embedder.name, most=_BATCH + len(self._embedding))
+        find = partial(
+            vectors.find_pending, name=embedder.name, most=_BATCH + len(self._keys_in_progress)
+        )
         found = await self._database.run(find)
-        batch = [(k, text) for k, text in found if k not in self._embedding][:_BATCH]
+        batch = [(k, text) for k, text in found if k not in self._keys_in_progress][:_BATCH]
         texts = [text for _, text in batch]
-        if query and query not in self._questions:
+        if query and query not in self._query_vectors:
             texts.append(query)
         if not texts:
             return
         keys = [key for key, _ in batch]
-        self._embedding.update(keys)
+        self._keys_in_progress.update(keys)
         try:
-            made = await self._vectors(embedder, texts)
+            made = await self._ask_embedder(embedder, texts)
             if len(made) > len(keys):
-                self._questions[query] = made.pop()
-                while len(self._questions) > _CACHED:
-                    self._questions.popitem(last=False)
+                self._query_vectors[query] = made.pop()
+                while len(self._query_vectors) > _CACHED:
+                    self._query_vectors.popitem(last=False)
             if made:
                 pairs = list(zip(keys, made, strict=True))
                 store = partial(vectors.store, name=embedder.name, vectors=pairs)
                 await self._database.run(store, writes=True)
         finally:
-            self._embedding.difference_update(keys)
+            self._keys_in_progress.difference_update(keys)
 
-    async def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+    async def _ask_embedder(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
         """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
         try:
             with trio.fail_after(_PATIENCE):
@@ -299,33 +299,31 @@ class SQLiteMemory:
                 text = f"the embedder {embedder.name} refused {refused} of {len(made)} texts"
                 self._report(text, embedder_failures=1)
             return await trio.to_thread.run_sync(
-                lambda: [b"" if each is None else vectors.unit(each) for each in made]
+                lambda: [b"" if each is None else vectors.normalize(each) for each in made]
             )
         except Exception as error:  # noqa: BLE001  # whatever it is, words are still there
-            self._embed_from = time.monotonic() + _PAUSE
+            self._next_embedding = time.monotonic() + _PAUSE
             reason = f"{type(error).__name__}: {error}"[:500]
             self._report(f"the embedder {embedder.name} failed: {reason}", embedder_failures=1)
             return []
 
-    # -- what goes wrong, and what is counted ---------------------------------------------------
-
-    async def _settle(self, answer: Answer) -> None:
+    async def _repair(self, answer: Answer) -> None:
         """Set damaged rows aside, and make a broken index anew, once."""
-        self._hold(answer.totals)
+        self._update_totals(answer.totals)
         if answer.failure is not None:
             self._report(
                 f"words or vectors could not be searched: {answer.failure}", index_failures=1
             )
-            if not self._has_rebuilt:
-                self._has_rebuilt = True
-                await self._mend(rows.rebuild_index)
+            if not self._was_rebuilt:
+                self._was_rebuilt = True
+                await self._try_repair(rows.rebuild_index)
         if answer.damaged:
             aside = partial(rows.set_aside, keys=answer.damaged, moment=clock.now())
-            if moved := await self._mend(aside):
+            if moved := await self._try_repair(aside):
                 text = f"{moved} damaged entries were set aside in the table 'damaged'"
                 self._report(text, damaged=moved)
 
-    async def _mend(self, work: Callable[[Connection], int]) -> int:
+    async def _try_repair(self, work: Callable[[Connection], int]) -> int:
         """Do what the answer need not wait for to be right; a disk that refuses is logged."""
         try:
             return await self._database.run(work, writes=True)
@@ -333,10 +331,10 @@ class SQLiteMemory:
             self._report(f"could not be mended: {error}")
             return 0
 
-    def _hold(self, totals: rows.Totals) -> None:
+    def _update_totals(self, totals: rows.Totals) -> None:
         self._statistics = replace(self._statistics, entries=totals.entries, bytes=totals.bytes)
 
-    def _report_removed(self, added: "_Added") -> None:
+    def _report_removed(self, added: "_AddResult") -> None:
         """Count what had to go, and say so in the log: at a bound it was not asked for."""
         old = self._statistics
         if added.evicted:
@@ -354,7 +352,7 @@ class SQLiteMemory:
         self._statistics = replace(old, last_failure=text, **counted)
 
 
-class _Added(msgspec.Struct, frozen=True):
+class _AddResult(msgspec.Struct, frozen=True):
     """What adding an entry has changed."""
 
     id: str
@@ -371,14 +369,14 @@ def _add(
     used: Sequence[int],
     oldest: int,
     bounds: tuple[int, int],
-) -> _Added:
+) -> _AddResult:
     moment = clock.now()
     rows.mark_used(connection, used, moment)
     entry_id = rows.add(connection, text, about, moment)
     old = "SELECT key FROM entries WHERE created < ? LIMIT 1000"
     expired = rows.remove(connection, read_keys(connection, old, oldest))
     evicted = rows.evict(connection, *bounds)
-    return _Added(entry_id, expired, evicted, rows.read_totals(connection))
+    return _AddResult(entry_id, expired, evicted, rows.read_totals(connection))
 
 
 def _forget(connection: Connection, entry_id: str) -> bool:

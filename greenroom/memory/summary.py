@@ -21,8 +21,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
-from greenroom.memory.fit import newest_units
-from greenroom.memory.senders import is_quoted, said_by_person
+from greenroom.memory.fit import count_newest
+from greenroom.memory.message_origin import is_from_person, is_repeated
 
 _PROMPT = """\
 You keep the notes of a long conversation between a user and an assistant who uses tools. The notes will
@@ -62,13 +62,13 @@ class Summary(msgspec.Struct, frozen=True):
 
     Attributes:
         notes: what a model made of them; empty where it could not be asked.
-        said: what the user said, oldest first.
+        user_messages: what the user said, oldest first.
         left_out: how much else the user said, in messages.
         turns: how many turns they were.
     """
 
     notes: str = ""
-    said: tuple[str, ...] = ()
+    user_messages: tuple[str, ...] = ()
     left_out: int = 0
     turns: int = 0
 
@@ -87,7 +87,7 @@ class Summary(msgspec.Struct, frozen=True):
         found = _SAID_FORM.fullmatch(last[0]) if last else None
         return cls(
             notes=_unmark("\n\n".join(notes)),
-            said=tuple(map(_unmark, last[1:])),
+            user_messages=tuple(map(_unmark, last[1:])),
             left_out=int(found[1]) if found else 0,
             turns=int(form[1]),
         )
@@ -101,17 +101,19 @@ class Summary(msgspec.Struct, frozen=True):
         parts = [_HEAD.format(turns=self.turns)]
         if self.notes:
             parts += [_NOTES, mark_lines(self.notes)]
-        if self.said:
-            parts += [_SAID.format(left_out=self.left_out), *map(mark_lines, self.said)]
+        if self.user_messages:
+            parts += [_SAID.format(left_out=self.left_out), *map(mark_lines, self.user_messages)]
         return "\n\n".join(parts)
 
-    def keep_words(self, said: Iterable[str], room: float, counter: TokenCounter) -> "Summary":
+    def add_user_messages(
+        self, said: Iterable[str], room: float, counter: TokenCounter
+    ) -> "Summary":
         """Add what the user said since, and leave out what there is no room for.
 
         A third of the room is for what came first, which is mostly what the work is about, and the rest
         for what came last. A single message may take an eighth.
         """
-        words = [clip(text, max(int(room / 2), 40)) for text in (*self.said, *said)]
+        words = [clip(text, max(int(room / 2), 40)) for text in (*self.user_messages, *said)]
         costs = [counter.count([Message.user(text)]) for text in words]
         first = last = 0
         if sum(costs) <= room:
@@ -120,7 +122,9 @@ class Summary(msgspec.Struct, frozen=True):
             first = _count(costs, room / 3)
             last = _count(reversed(costs[first:]), room - sum(costs[:first]))
         chosen = (*words[:first], *words[len(words) - last :])
-        return replace(self, said=chosen, left_out=self.left_out + len(words) - len(chosen))
+        return replace(
+            self, user_messages=chosen, left_out=self.left_out + len(words) - len(chosen)
+        )
 
 
 def _is_notes(part: str) -> bool:
@@ -144,7 +148,7 @@ def _count(costs: Iterable[int], room: float) -> int:
 
 def user_words(messages: Iterable[Message]) -> list[str]:
     """Return what the user has said, message by message."""
-    mine = filter(said_by_person, messages)
+    mine = filter(is_from_person, messages)
     return [message.text for message in mine if message.text.strip()]
 
 
@@ -166,21 +170,21 @@ def ask_for_summary(
     head = f"# Old notes\n\n{mark_lines(notes or '(none)')}\n\n# New messages"
     parts = list(_describe_all(segment))
     room = window - most - counter.count([Message.user(system), Message.user(head)])
-    kept = newest_units([(Message.user(part),) for part in parts], room, counter)
+    kept = count_newest([(Message.user(part),) for part in parts], room, counter)
     if left_out := len(parts) - kept:
         parts[:left_out] = [f"({left_out} are left out.)"]
     text = "\n\n".join([head, *parts])
     return ModelRequest(messages=[Message.user(text)], system=system, max_tokens=most, cache=False)
 
 
-_MOST = 2_000
-_MOST_OF_A_CALL = 300
+_MAX_TEXT = 2_000
+_MAX_CALL = 300
 
 
 def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
     names = {call.id: call.name for message in segment for call in message.tool_uses}
     for message in segment:
-        if not is_quoted(message):
+        if not is_repeated(message):
             for block in message.content:
                 if said := _describe(block, _speaker(message), names):
                     who, text = said
@@ -190,7 +194,7 @@ def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
 def _speaker(message: Message) -> str:
     if message.role == "assistant":
         return "Assistant"
-    if said_by_person(message):
+    if is_from_person(message):
         return "User"
     return f"Message from [{message.sender}]"
 
@@ -198,11 +202,11 @@ def _speaker(message: Message) -> str:
 def _describe(block: ContentBlock, who: str, names: Mapping[str, str]) -> tuple[str, str] | None:
     match block:
         case TextBlock(text) if text.strip():
-            return who, clip(text, _MOST)
+            return who, clip(text, _MAX_TEXT)
         case ToolUseBlock(name=name, input=given):
-            return f"Assistant calls {name}", clip(serde.encode(given).decode(), _MOST_OF_A_CALL)
+            return f"Assistant calls {name}", clip(serde.encode(given).decode(), _MAX_CALL)
         case ToolResultBlock(tool_use_id=call):
             name = names.get(call, "a tool")
-            return f"Result of {name}", clip(block.text, _MOST_OF_A_CALL)
+            return f"Result of {name}", clip(block.text, _MAX_CALL)
         case _:
             return None

@@ -16,14 +16,14 @@ from types import ModuleType
 from greenroom.core import ModelBadRequestError, ModelContextTooLongError
 from greenroom.memory.protocol import Embedder
 from greenroom.memory.rows import FITS, Totals
-from greenroom.memory.word_search import Filter, Ranked
+from greenroom.memory.word_search import Filter, Match
 
 EXHAUSTIVE = 10_000
 """Up to so many entries, each is compared; beyond, the best by words are."""
 
 _REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _PAGE = 500  # vectors in memory at a time
-_KEPT = 200  # the best of them
+_BEST = 200  # the best of them
 
 
 def find_numpy() -> ModuleType | None:
@@ -34,7 +34,7 @@ def find_numpy() -> ModuleType | None:
         return None
 
 
-def unit(vector: Sequence[float]) -> bytes:
+def normalize(vector: Sequence[float]) -> bytes:
     """Write a vector, scaled to length 1, as 32-bit floats.
 
     Raises:
@@ -72,7 +72,7 @@ async def _ask_in_halves(embedder: Embedder, texts: Sequence[str]) -> list[Seque
     return found
 
 
-def pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
+def find_pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
     """Return the newest entries that have no vector of this name yet: keys and texts."""
     return connection.execute(
         "SELECT key, ifnull(CAST(text AS TEXT), '') FROM entries AS e WHERE NOT EXISTS"
@@ -96,8 +96,8 @@ def find_by_meaning(
     query: bytes,
     totals: Totals,
     only: Filter,
-    by_words: Sequence[Ranked],
-) -> list[Ranked]:
+    by_words: Sequence[Match],
+) -> list[Match]:
     """Return the 200 entries that are closest to the query's vector, the closest first.
 
     Vectors of another length, or damaged ones, count as missing.
@@ -107,11 +107,11 @@ def find_by_meaning(
     else:
         rows = _vectors_of(connection, name, [each.key for each in by_words])
     compare = _comparison(query)
-    best: list[Ranked] = []
+    best: list[Match] = []
     for page in _pages(rows, len(query)):
-        best += map(Ranked, [key for key, _ in page], compare([vector for _, vector in page]))
+        best += map(Match, [key for key, _ in page], compare([vector for _, vector in page]))
         best.sort(key=lambda each: (-each.relevance, -each.key))
-        del best[_KEPT:]
+        del best[_BEST:]
     return best
 
 

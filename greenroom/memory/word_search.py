@@ -20,7 +20,7 @@ from greenroom.memory.words import content_words
 
 _POSTINGS = 2_000
 _CANDIDATES = 200
-_PASSED = 25_000  # entries of the rarest word, on the way to those that have several words
+_MAX_SKIPPED = 25_000  # entries of the rarest word, on the way to those that have several words
 _MOST_WORDS = 32  # of a question, the rarest
 _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
 
@@ -37,7 +37,7 @@ class Filter(msgspec.Struct, frozen=True):
         return not self.where and self.since <= 0
 
 
-class Ranked(msgspec.Struct, frozen=True):
+class Match(msgspec.Struct, frozen=True):
     """An entry's key, and how much of what was asked for it has, from 0 to 1."""
 
     key: int
@@ -46,15 +46,15 @@ class Ranked(msgspec.Struct, frozen=True):
 
 def find_by_words(
     connection: sqlite3.Connection, query: str, totals: Totals, only: Filter
-) -> list[Ranked]:
+) -> list[Match]:
     """Return the best 200 entries by their words, the best first.
 
     A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is no
     longer than others.
     """
-    asked = content_words(query)
-    counts = _counts(connection, asked)
-    weights = {word: _weight(counts.get(word, 0), totals.entries) for word in asked}
+    query_words = content_words(query)
+    counts = _count_entries(connection, query_words)
+    weights = {word: _weight(counts.get(word, 0), totals.entries) for word in query_words}
     known = sorted(counts, key=lambda word: (counts[word], word))[:_MOST_WORDS]
     candidates = _candidates(connection, known, counts, weights, totals, only)
     best = heapq.nlargest(_CANDIDATES, ((score, key) for key, score in candidates.items()))
@@ -63,13 +63,13 @@ def find_by_words(
     rows = read_rows(connection, f"key, {WORDS}", [key for _, key in best])
     found = [(_bm25(row, known, weights, average) / top, key) for key, row in rows]
     found.sort(reverse=True)
-    return [Ranked(key, min(score, 1.0)) for score, key in found]
+    return [Match(key, min(score, 1.0)) for score, key in found]
 
 
-def _counts(connection: sqlite3.Connection, asked: Sequence[str]) -> dict[str, int]:
+def _count_entries(connection: sqlite3.Connection, query_words: Sequence[str]) -> dict[str, int]:
     """Return in how many entries each word is; those that are in none are left out."""
     counts = {}
-    for word in asked:
+    for word in query_words:
         row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
         count = row[0] if row and isinstance(row[0], int) else 0
         if count <= 0:  # unknown or damaged: the index knows
@@ -93,12 +93,12 @@ def _candidates(
 ) -> dict[int, float]:
     """Return keys with the weight of the words that are known to be in them."""
     found: dict[int, float] = {}
-    rare = list(_rare(known, counts))
+    rare = list(_choose_rare(known, counts))
     for word in rare:
         for key in _keys(connection, f'"{word}"', only, -1):
             found[key] = found.get(key, 0.0) + weights[word]
     if len(rare) < len(known):
-        together = _together(known, counts, totals.entries)
+        together = _choose_common(known, counts, totals.entries)
         weight = sum(weights[word] for word in together)
         expression = " AND ".join(f'"{word}"' for word in together)
         for key in _keys(connection, expression, only, _CANDIDATES):
@@ -108,7 +108,7 @@ def _candidates(
     return found
 
 
-def _rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
+def _choose_rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
     left = _POSTINGS
     for word in known:
         left -= counts[word]
@@ -117,7 +117,7 @@ def _rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
         yield word
 
 
-def _together(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
+def _choose_common(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
     """Take the rarest words, until few enough entries can be expected to have them all.
 
     The more words, the more entries of the rarest are passed until there are enough with all: no word
@@ -128,7 +128,7 @@ def _together(known: Sequence[str], counts: Mapping[str, int], entries: int) -> 
     for word in known:
         left = share * counts[word] / max(entries, 1)
         passed = min(1.0, _CANDIDATES / max(left * entries, 1.0)) * counts[known[0]]
-        if taken and (share * entries <= _CANDIDATES or passed > _PASSED):
+        if taken and (share * entries <= _CANDIDATES or passed > _MAX_SKIPPED):
             break
         taken.append(word)
         share = left

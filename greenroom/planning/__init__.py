@@ -10,7 +10,7 @@ wrong.
 `plan_and_execute` is an agent of all of these.
 
 `react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
-has none of its own, with `tool_words` (what it reads of them) and `live_text` (what of a reply may be shown
+has none of its own, with `tool_prompt` (how the prompt describes them) and `live_text` (what of a reply may be shown
 while it comes). `parse_action` reads what a reply means to do: `outcome` (what that can be, and what an
 object says of it) and `almost_json` (objects as models write them).
 """
@@ -33,8 +33,8 @@ from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAn
 from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
+    find_open_run as find_open_run,
     is_answered as is_answered,
-    open_run as open_run,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
 )

@@ -37,7 +37,7 @@ from greenroom.planning.plan import Subtask
 from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
 from greenroom.planning.progress import Progress
 from greenroom.planning.references import fill, read_value
-from greenroom.planning.silence import unless_silent
+from greenroom.planning.silence import interrupt_if_silent
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
@@ -77,35 +77,36 @@ class Attempts:
             is_again: whether it has failed just now, and someone has said that it is to be tried again.
         """
         trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
-        if left_in := before.session_id:
-            trace = await self._look_back(left_in, subtask)
+        if old_session_id := before.session_id:
+            trace = await self._look_back(old_session_id, subtask)
             # The last word of an agent that has failed behind it is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
-                self._start(subtask, left_in)
-                return _find_end(trace, subtask)
+                self._record_start(subtask, old_session_id)
+                return _end_of_trace(trace, subtask)
         try:
-            filled = fill(subtask, self.progress.run, self._types(subtask.tool))
+            filled = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
         except PlanError as error:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
-        is_known = is_again or bool(left_in)
-        if (refused := await self._ask(filled, trace, left_in, is_known=is_known)) is not None:
-            return refused
-        session, call = await self._open_session(trace), self._hash(filled)
-        self._start(subtask, session.session_id, call)
+        is_known = is_again or bool(old_session_id)
+        end = await self._ask(filled, trace, old_session_id, is_known=is_known)
+        if end is not None:
+            return end
+        session, call = await self._open_session(trace), self._call_hash(filled)
+        self._record_start(subtask, session.session_id, call)
         try:
             await self.progress.save(flush=True)
             if subtask.tool:
-                return await self._call(filled, session, call)
-            text = _words(filled, session, before.error)
-            return await self._result(self.spawn(session, subtask.id), text, subtask)
+                return await self._make_call(filled, session, call)
+            text = _opening_text(filled, session, before.error)
+            return await self._wait_for_end(self.spawn(session, subtask.id), text, subtask)
         except BaseException:
-            self._record_cut(subtask, session, call)
+            self._record_interruption(subtask, session, call)
             raise
 
     async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
         """Ask a person whether a subtask that may have had its effect is to be run again."""
         with suppress(PlanError):  # what can't be filled in is shown as it stands in the plan
-            subtask = fill(subtask, self.progress.run, self._types(subtask.tool))
+            subtask = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
         return await self.agent.request_permission(
             subtask.tool or "plan",
             f"Run the subtask {subtask.id}{about}",
@@ -113,8 +114,6 @@ class Attempts:
             input=subtask.arguments,
             reason=reason,
         )
-
-    # -- before -----------------------------------------------------------------------------------
 
     async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
         session, tool = self.agent.session, self.tools.get(subtask.tool)
@@ -125,19 +124,19 @@ class Attempts:
         return trace
 
     async def _ask(
-        self, subtask: Subtask, trace: Trace, left_in: str, *, is_known: bool
+        self, subtask: Subtask, trace: Trace, old_session_id: str, *, is_known: bool
     ) -> End | None:
         """Ask a person where the subtask may have had its effect; return its end where they say no."""
         if trace.kind == "unsure":
             doubt = f"It was cut off, and {trace.doubt}: it may have had its effect already."
             answer = await self.ask(subtask, " again", doubt, "it was cut off in the middle")
             error = f"it was cut off, and {trace.doubt}; "
-        elif not is_known and (twin := self._twin(subtask)):
-            error = f"the same call was made before, by {twin}; "
+        elif not is_known and (earlier := self._find_earlier_call(subtask)):
+            error = f"the same call was made before, by {earlier}; "
             answer = await self.ask(
                 subtask,
                 ", a call that was made before",
-                f"The same call was made by {twin}, and may have had its effect.",
+                f"The same call was made by {earlier}, and may have had its effect.",
                 "the plan was revised, and nothing says that the call may be made twice",
             )
         else:
@@ -145,19 +144,19 @@ class Attempts:
         if answer.decision is RuleDecision.ALLOW:
             return None
         error += answer.message or "it is not to be run again"
-        if not left_in:
+        if not old_session_id:
             return _make_failure(subtask, error, kind=ErrorClass.DENIED)
         if answer.by in DECIDED_BY_ITSELF:  # someone else may be asked another time
             pending = SubtaskStatus.PENDING
-            return End(SubtaskMove(subtask.id, pending, error=error, session_id=left_in))
+            return End(SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id))
         return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
-    def _twin(self, subtask: Subtask) -> str:
-        if not self.progress.run.revisions or not (call := self._hash(subtask)):
+    def _find_earlier_call(self, subtask: Subtask) -> str:
+        if not self.progress.run.revisions or not (call := self._call_hash(subtask)):
             return ""
-        return find_twin(last_records(self.agent.session), subtask.id, call)
+        return find_earlier_call(last_records(self.agent.session), subtask.id, call)
 
-    def _hash(self, subtask: Subtask) -> str:
+    def _call_hash(self, subtask: Subtask) -> str:
         """Return what tells a call from others; of one that may be made twice nothing."""
         tool = self.tools.get(subtask.tool)
         if tool is None or self.may_repeat(tool):
@@ -165,7 +164,7 @@ class Attempts:
         call = msgspec.json.encode([tool.name, subtask.arguments], order="deterministic")
         return hashlib.sha256(call).hexdigest()[:32]
 
-    def _types(self, name: str) -> dict[str, object]:
+    def _argument_types(self, name: str) -> dict[str, object]:
         """Return what types the arguments of a tool have, as far as its schema says."""
         tool = self.tools.get(name)
         properties = tool.parameters.get("properties") if tool is not None else None
@@ -179,36 +178,34 @@ class Attempts:
             return AgentSession.new("subtask")
         return await reopen(trace.session, self.agent.session)
 
-    # -- the run of it ----------------------------------------------------------------------------
-
-    def _start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
+    def _record_start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
         executing = SubtaskStatus.EXECUTING
         self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
+    async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
         """Make the call of a subtask."""
         made = SubtaskCall(subtask, self.tools, self.permissions)
         handle = self.agent.spawn(session, made, report=False, name=subtask.id)
-        move, error = await self._result(handle, subtask.goal or subtask.tool, subtask)
+        move, error = await self._wait_for_end(handle, subtask.goal or subtask.tool, subtask)
         is_told = error is ErrorClass.FAILED  # its turn knows no more than that
         error = made.error_class if is_told else error
         if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return End(move, error)
 
-    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
+    async def _wait_for_end(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
         """Wait for what an agent comes to, and end it."""
         try:
             metadata = {"subtask": subtask.id}
             ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
-            end = self._end(await unless_silent(handle, self.patience, ask), subtask)
+            end = self._make_end(await interrupt_if_silent(handle, self.patience, ask), subtask)
             await handle.shutdown()
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
         return end
 
-    def _end(self, result: TurnResult | None, subtask: Subtask) -> End:
+    def _make_end(self, result: TurnResult | None, subtask: Subtask) -> End:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
@@ -221,11 +218,11 @@ class Attempts:
         value = result.text if result.value is msgspec.UNSET else result.value
         return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
 
-    def _record_cut(self, subtask: Subtask, session: AgentSession, call: str) -> None:
+    def _record_interruption(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            self.progress.write(replace(_find_end(trace, subtask).move, call=call))
+            self.progress.write(replace(_end_of_trace(trace, subtask).move, call=call))
         else:
             left = session.session_id if session.history else ""
             pending = SubtaskStatus.PENDING
@@ -277,7 +274,7 @@ class SubtaskCall:
         return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
 
 
-def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
+def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
     """Return the subtask that has made this call before, as the records of a plan tell; else nothing.
 
     Equal calls of the plan as it was first made are meant so. That of a subtask which a revision has added,
@@ -305,7 +302,7 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
     return next(iter(made), "") if id_ not in first else ""
 
 
-def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
+def _opening_text(subtask: Subtask, session: AgentSession, error: str) -> str:
     """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
     if not any(message.role == "assistant" for message in session.history):
         return subtask.goal  # where no model has answered there is no conversation to go on with
@@ -322,7 +319,7 @@ def _make_failure(
     return End(SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind)
 
 
-def _find_end(trace: Trace, subtask: Subtask) -> End:
+def _end_of_trace(trace: Trace, subtask: Subtask) -> End:
     if trace.error:
         return _make_failure(subtask, trace.error)
     return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))

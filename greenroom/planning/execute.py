@@ -129,7 +129,7 @@ async def execute_plan(
         box.registry,
         rules,
         spawn=_spawn_with(agent, worker, args),
-        may_repeat=recovery.repeats if isinstance(recovery, RecoveryPolicy) else may_repeat,
+        may_repeat=recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat,
         patience=patience,
     )
     execution = _Execution(
@@ -200,11 +200,11 @@ class _Execution:
     recovery: Recovery | None
     check: Callable[[PlanRun], None]
     running: int = 0
-    in_a_row: int = 0  # failures since something was completed
+    consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # the plan is to be revised, so nothing else starts
-    given_up: set[str] = field(default_factory=set)
+    abandoned_ids: set[str] = field(default_factory=set)
     tries: Counter[str] = field(default_factory=Counter)  # that have failed in this execution
-    errors: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
+    error_classes: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
 
     @property
     def agent(self) -> AgentInternals:
@@ -223,72 +223,68 @@ class _Execution:
         await self.progress.save()
         while True:
             self.agent.set_state(AgentState.processing("executing"))
-            await self._work()
+            await self._run_ready()
             failure = self._find_failure()
             if failure is None or not await self._revise(failure):
                 self.agent.set_state(AgentState.processing())
                 return self.run
 
-    # -- what starts when -----------------------------------------------------------------------
-
-    async def _work(self) -> None:
+    async def _run_ready(self) -> None:
         """Run subtasks until none runs and none may start."""
         frontier = _Frontier(self.run)
         try:
             async with trio.open_nursery() as nursery:
-                self._fill(frontier, nursery)
+                self._start_ready(frontier, nursery)
         except BaseExceptionGroup as group:
             errors = [each for each in leaves(group) if not isinstance(each, trio.Cancelled)]
             if len(errors) == 1:
                 raise errors[0] from errors[0].__cause__
             raise
 
-    def _fill(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+    def _start_ready(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
         while self.running < self.limit and not self.is_stopped:
             id_ = frontier.take()
             if id_ is None:
                 return
             self.running += 1
-            nursery.start_soon(self._attend, id_, frontier, nursery, name=f"subtask {id_}")
+            nursery.start_soon(self._run_subtask, id_, frontier, nursery, name=f"subtask {id_}")
 
-    async def _attend(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+    async def _run_subtask(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
         """Run a subtask, as often as that is tried, and then what it has made room for."""
-        pause = await self._try(id_, is_again=False)
+        pause = await self._run_once(id_, is_again=False)
         while pause is not None:
             await trio.sleep(pause)
-            pause = await self._try(id_, is_again=True)
+            pause = await self._run_once(id_, is_again=True)
         self.running -= 1
         if self.run.state(id_).status is SubtaskStatus.COMPLETED:
             frontier.complete(id_)
-        self._fill(frontier, nursery)
+        self._start_ready(frontier, nursery)
 
-    async def _try(self, id_: str, *, is_again: bool) -> float | None:
+    async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, and write down what came of it; return the seconds until another try."""
         end = await self.attempts.make(self.run.plan[id_], is_again=is_again)
         pause = None
         if end.move.status is SubtaskStatus.FAILED:
-            pause = await self._fail(end)
+            pause = await self._handle_failure(end)
         else:
             self.progress.write(end.move)
             if end.move.status is SubtaskStatus.COMPLETED:
-                self.in_a_row = 0
+                self.consecutive = 0
         await self.progress.save()
         return pause
 
-    # -- what a failure leads to ----------------------------------------------------------------
-
-    async def _fail(self, end: End) -> float | None:
+    async def _handle_failure(self, end: End) -> float | None:
         """Decide what comes of a failure, and write both down; return the seconds until another try.
 
         A person may be asked, and take hours. If that breaks off, the subtask is as one that was cut off, so
         its failure is found again, and with it the question.
         """
         id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
-        self.in_a_row += 1
+        self.consecutive += 1
         self.tries[id_] += 1
-        self.errors[id_] = end.error
+        self.error_classes[id_] = end.error
         session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
-        failure = replace(self._failure(run, id_), session_id=session_id)
+        failure = replace(self._make_failure(run, id_), session_id=session_id)
         try:
             found = None if is_refused else await self._decide(run, failure)
         except BaseException:
@@ -297,9 +293,9 @@ class _Execution:
             self.progress.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
         self.progress.write(end.move)
-        return None if is_refused else self._recover(failure, found)
+        return None if is_refused else self._apply_decision(failure, found)
 
-    def _recover(self, failure: Failure, found: Recovered | None) -> float | None:
+    def _apply_decision(self, failure: Failure, found: Recovered | None) -> float | None:
         """Do what was decided; return the seconds until another try, None without one."""
         id_, context = failure.subtask.id, found if isinstance(found, ErrorContext) else None
         decision = context.decision if context else found
@@ -307,7 +303,7 @@ class _Execution:
             context or failure.failures < self.policy.same_subtask
         ):
             if context:  # something may have been completed while a person was asked
-                self.in_a_row = max(0, self.in_a_row - 1)
+                self.consecutive = max(0, self.consecutive - 1)
             pending = SubtaskMove(
                 id_,
                 SubtaskStatus.PENDING,
@@ -320,8 +316,8 @@ class _Execution:
             self.progress.write(pending)
             return context.seconds if context else 0.0
         if decision == "give_up":
-            self.given_up.add(id_)
-        elif decision == "replan" or self.policy.is_due(failure.subtask, self.in_a_row):
+            self.abandoned_ids.add(id_)
+        elif decision == "replan" or self.policy.is_due(failure.subtask, self.consecutive):
             self.is_stopped |= self._may_revise
         return None
 
@@ -348,7 +344,7 @@ class _Execution:
             return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
         return msgspec.structs.replace(context, decision=Decision.RETRY) if context else "retry"
 
-    def _failure(self, run: PlanRun, id_: str) -> Failure:
+    def _make_failure(self, run: PlanRun, id_: str) -> Failure:
         state = run.state(id_)
         return Failure(
             subtask=run.plan[id_],
@@ -356,19 +352,17 @@ class _Execution:
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
             tools=self.attempts.tools,
-            error_class=self.errors.get(id_, ErrorClass.FAILED),
+            error_class=self.error_classes.get(id_, ErrorClass.FAILED),
             attempt=max(1, self.tries[id_]),
             possible=_POSSIBLE if self.planner is None else _POSSIBLE | {Decision.REPLAN},
         )
-
-    # -- another plan -----------------------------------------------------------------------------
 
     def _find_failure(self) -> Failure | None:
         """Return the failure to revise the plan for: the first in its order, whichever came first."""
         for id_ in self.run.ids(SubtaskStatus.FAILED):
             is_refused = self.run.state(id_).reason is FailureReason.CUT_OFF
-            if not is_refused and id_ not in self.given_up:
-                return self._failure(self.run, id_)
+            if not is_refused and id_ not in self.abandoned_ids:
+                return self._make_failure(self.run, id_)
         return None
 
     @property
@@ -387,8 +381,8 @@ class _Execution:
             self.progress.write(PlanRevision(revised.plan))
         except PlanError as error:
             self.progress.write(PlanEnd(str(error)))
-        self.is_stopped, self.in_a_row = False, 0
-        self.given_up.clear()  # the new plan may mean something else by an id
+        self.is_stopped, self.consecutive = False, 0
+        self.abandoned_ids.clear()  # the new plan may mean something else by an id
         await self.progress.save()
         return not self.run.error
 

@@ -138,17 +138,17 @@ class ModelPlanner:
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
                 session = await result.session.fork()  # each run has a session of its own
 
-    def _complete(self, drafted: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
+    def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Make the whole plan, of at most so many subtasks beside those that are completed.
 
         Raises:
             PlanError: it does not fit.
         """
-        for each in drafted:
+        for each in draft:
             if each.tool and each.id in done and _call(each) != _call(done[each.id]):
                 hint = "leave it out, or give the new call an id of its own"
                 raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
-        new = [subtask for subtask in drafted if subtask.id not in done]
+        new = [subtask for subtask in draft if subtask.id not in done]
         if not new and not done.subtasks:
             raise PlanError("it has no subtasks")
         if len(new) > _LONGEST_DRAFT:

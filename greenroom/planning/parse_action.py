@@ -18,9 +18,9 @@ from greenroom.planning.outcome import (
     Fault,
     FinalAnswer,
     Outcome,
-    action_of,
-    find_meaning,
+    interpret,
     is_call_of,
+    make_action,
 )
 
 
@@ -64,8 +64,6 @@ def parse_action(text: str) -> Outcome:
     """
     return read_reply(text).outcome
 
-
-# -- where a reply may say something -------------------------------------------------------------------
 
 _LINE = r"(?:(?<![^\n])|(?<=[\w|｜]>))[^\w\n(){}\[\]<\"'“]*+_*+"
 _LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_✿]*+)"
@@ -133,9 +131,11 @@ _TRAILERS = (
 _MARK = re.compile(r"(\*{1,3}|_{1,3}|`)(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
-_UNENDED = "it ended before its <think> did, and nothing in there counts"
-_UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
-_UNREAD = "its call of a tool has no JSON object with the arguments"
+_UNCLOSED_THINK = "it ended before its <think> did, and nothing in there counts"
+_AMBIGUOUS = (
+    "an action stands in a sentence before its Final Answer, and only one of them can count"
+)
+_NO_ARGUMENTS_OBJECT = "its call of a tool has no JSON object with the arguments"
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 
 
@@ -143,13 +143,14 @@ def read_reply(text: str) -> Reading:
     """Read a reply, and say where its action or its answer stands."""
     found = _Scan(text, 0).read()
     tag = _ORPHAN.search(text)
-    if tag and tag[1] and not (isinstance(found.outcome, Action) and _covers(found, tag.start())):
+    is_in_action = tag and isinstance(found.outcome, Action) and _is_inside(found, tag.start())
+    if tag and tag[1] and not is_in_action:
         # The beginning of these thoughts stands in the prompt.
         return _Scan(text, tag.end()).read()
     return found
 
 
-def _covers(found: Reading, place: int) -> bool:
+def _is_inside(found: Reading, place: int) -> bool:
     return found.start < place < found.end
 
 
@@ -158,37 +159,37 @@ class _Scan:
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
-        self._at = self._unsaid = at
-        self._said: list[str] = []
-        self._mentioned: Reading | None = None
+        self._at = self._text_start = at
+        self._earlier_text: list[str] = []
+        self._candidate: Reading | None = None
 
     def read(self) -> Reading:
         while event := EVENT.search(self._text, self._at):
             self._at = event.end()
             outcome = self._take(event)
             if outcome is not None:
-                return self._reading(outcome, event.start())
-            if self._mentioned and event.lastgroup == "observation":
+                return self._make_reading(outcome, event.start())
+            if self._candidate and event.lastgroup == "observation":
                 break
-        return self._mentioned or self._reading(Fault(_NOTHING), len(self._text))
+        return self._candidate or self._make_reading(Fault(_NOTHING), len(self._text))
 
     def _take(self, event: re.Match[str]) -> Outcome | None:
         match event.lastgroup:
             case "think":
-                return self._pass_over(event)
+                return self._skip_thoughts(event)
             case "final":
-                is_action = self._mentioned and isinstance(self._mentioned.outcome, Action)
-                return Fault(_UNPLAIN) if is_action else self._answer(event)
-            case "mention" if self._mentioned is None:
-                self._mentioned = self._reading(self._answer(event), event.start())
+                is_action = self._candidate and isinstance(self._candidate.outcome, Action)
+                return Fault(_AMBIGUOUS) if is_action else self._read_answer(event)
+            case "mention" if self._candidate is None:
+                self._candidate = self._make_reading(self._read_answer(event), event.start())
                 self._at = event.end()
             case "action":
                 return self._read_label(event)
-            case "object" if self._mentioned is None:
-                outcome = self._object(event)
+            case "object" if self._candidate is None:
+                outcome = self._read_bare_object(event)
                 if not isinstance(outcome, Action) or not self._is_in_sentence(event):
                     return outcome
-                self._mentioned = self._reading(outcome, event.start())
+                self._candidate = self._make_reading(outcome, event.start())
         return None
 
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
@@ -196,20 +197,20 @@ class _Scan:
         line = self._text.rfind("\n", 0, event.start()) + 1
         return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
-    def _reading(self, outcome: Outcome, start: int) -> Reading:
-        before = "".join([*self._said, self._text[self._unsaid : start]]).strip()
+    def _make_reading(self, outcome: Outcome, start: int) -> Reading:
+        before = "".join([*self._earlier_text, self._text[self._text_start : start]]).strip()
         label = _THOUGHT.match(before)
         thought = (before[label.end() :] if label else before) or outcome.thought
         return Reading(replace(outcome, thought=thought), before, start, self._at)
 
-    def _pass_over(self, event: re.Match[str]) -> Fault | None:
+    def _skip_thoughts(self, event: re.Match[str]) -> Fault | None:
         """Pass over thoughts."""
-        self._said.append(self._text[self._unsaid : event.start()])
+        self._earlier_text.append(self._text[self._text_start : event.start()])
         end = thought_end(event).search(self._text, event.end())
-        self._at = self._unsaid = end.end() if end else len(self._text)
-        return None if end else Fault(_UNENDED)
+        self._at = self._text_start = end.end() if end else len(self._text)
+        return None if end else Fault(_UNCLOSED_THINK)
 
-    def _answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
+    def _read_answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
         """Take all the rest, without what closes what the label is in."""
         answer = self._text[event.end() :]
         self._at = len(self._text)
@@ -226,12 +227,12 @@ class _Scan:
             answer = answer.removesuffix(mark)
         return FinalAnswer(answer) if answer else Fault(NO_ANSWER)
 
-    def _object(self, event: re.Match[str]) -> Outcome | None:
+    def _read_bare_object(self, event: re.Match[str]) -> Outcome | None:
         """Read an object that no label announces; most are not about a tool."""
         found = read_object(self._text, event.end())
         self._at = max(found.end, event.end())
         if isinstance(found, Object):
-            return find_meaning(found.value, is_labelled=event.start() == 0 and found.is_closed)
+            return interpret(found.value, is_labelled=event.start() == 0 and found.is_closed)
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
@@ -245,14 +246,14 @@ class _Scan:
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = find_meaning(found.value, is_labelled=found.is_closed)
+            means = interpret(found.value, is_labelled=found.is_closed)
             return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
         if final := _FINAL_NAME.match(text, at):
-            return self._answer(final)
+            return self._read_answer(final)
         name = _NAME.match(text, at)
         outcome = self._read_call(name["name"], name.end(), event[0], is_tag) if name else None
         # A label may begin a sentence, a tag does not.
-        return outcome or (Fault(_UNREAD) if is_tag else None)
+        return outcome or (Fault(_NO_ARGUMENTS_OBJECT) if is_tag else None)
 
     def _read_call(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
         """Read the arguments of a tool whose name was read."""
@@ -272,10 +273,10 @@ class _Scan:
             if isinstance(found, Fault):
                 return found
             is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
-            means = find_meaning(found.value, is_labelled=True) if is_call else None
+            means = interpret(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
         # What begins with "tool:" may be code.
-        return self._plain_input(tool, at) if has_label and "action" in label.lower() else None
+        return self._read_plain_input(tool, at) if has_label and "action" in label.lower() else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
         """Read an object, whose opening bracket may be missing."""
@@ -283,11 +284,11 @@ class _Scan:
         self._at = found.end
         return found if isinstance(found, Object) else Fault(found.reason)
 
-    def _plain_input(self, tool: str, at: int) -> Action | Fault:
+    def _read_plain_input(self, tool: str, at: int) -> Action | Fault:
         """Take a text that is not an object as the input."""
         end = _NEXT_LABEL.search(self._text, at)
         self._at = end.start() if end else len(self._text)
-        return action_of(tool, self._text[at : self._at].strip().strip("`"))
+        return make_action(tool, self._text[at : self._at].strip().strip("`"))
 
 
 def thought_end(event: re.Match[str]) -> re.Pattern[str]:

@@ -94,7 +94,7 @@ for less)
     def __post_init__(self) -> None:
         """Check the graph."""
         msgspec.structs.force_setattr(self, "subtasks", tuple(self.subtasks))
-        faults = [*_duplicates(self.subtasks), *self._find_dangling()]
+        faults = [*_find_duplicates(self.subtasks), *self._find_unknown_ids()]
         if faults:
             left = f"; and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
             raise PlanError("; ".join(faults[:_MAX_FAULTS]) + left)
@@ -213,7 +213,7 @@ for less)
             hint = "let one of them wait for less"
             raise PlanError(f"the subtasks wait for each other: {path}", hint=hint) from None
 
-    def _find_dangling(self) -> Iterator[str]:
+    def _find_unknown_ids(self) -> Iterator[str]:
         for subtask in self.subtasks:
             for before in subtask.after:
                 if before not in self._by_id:
@@ -223,7 +223,7 @@ for less)
                     )
 
 
-def _duplicates(subtasks: Iterable[Subtask]) -> Iterator[str]:
+def _find_duplicates(subtasks: Iterable[Subtask]) -> Iterator[str]:
     counts = Counter(subtask.id for subtask in subtasks)
     return (f"{count} subtasks are called {id_!r}" for id_, count in counts.items() if count > 1)
 

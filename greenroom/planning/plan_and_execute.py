@@ -115,7 +115,7 @@ async def plan_and_execute(
     async for message in agent.inputs():
         was_answered = is_answered(agent.session)
         async with agent.turn(message):
-            run = open_run(agent.session, message.text, was_answered=was_answered)
+            run = find_open_run(agent.session, message.text, was_answered=was_answered)
             await work.answer(agent, message.text, run)
 
 
@@ -172,7 +172,7 @@ async def run_task(
         permissions=permissions,
         recovery=recovery,
     )
-    raised: list[GreenroomError] = []
+    errors: list[GreenroomError] = []
 
     async def task(agent: AgentInternals) -> None:
         async for message in agent.inputs():
@@ -180,20 +180,20 @@ async def run_task(
                 try:
                     await work.answer(agent, message.text)
                 except GreenroomError as error:
-                    raised.append(error)
+                    errors.append(error)
                     raise
 
     session = AgentSession.new("task")
     handle = spawn_subagent(session, task, report=False, budget=budget)
     if handle is not None:
-        return await _ask(handle, query, raised)
+        return await _ask(handle, query, errors)
     async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, task, unattended="deny", budget=budget)
-        answer = await _ask(handle, query, raised)
+        answer = await _ask(handle, query, errors)
     return answer  # noqa: RET504 (a runtime may swallow what its block raises)
 
 
-async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]) -> str:
+async def _ask(handle: AgentHandle, query: str, errors: Sequence[GreenroomError]) -> str:
     """Wait for the answer to a task, and raise what has ended the work on it."""
     try:
         result = await handle.ask(query)
@@ -201,8 +201,8 @@ async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]
         with trio.move_on_after(_GRACE, shield=True):
             await handle.shutdown(grace=0)
         handle.kill()
-    if raised:
-        raise raised[0]
+    if errors:
+        raise errors[0]
     if result.status is not TurnStatus.COMPLETED:
         raise TurnError(f"the task was {result.status}", hint=result.error)
     return result.text
@@ -278,7 +278,7 @@ def is_answered(session: AgentSession) -> bool:
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
-def open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
+def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
     """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
 
     Args:
@@ -334,5 +334,5 @@ async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> 
     ]
     if run.error:
         parts.append(f"Why there is no other plan:\n{run.error}")
-    told = [Message.user("\n\n".join(parts))]
-    await stream_reply(agent, llm, messages=told, system=_SYNTHESIS)
+    prompt = [Message.user("\n\n".join(parts))]
+    await stream_reply(agent, llm, messages=prompt, system=_SYNTHESIS)

@@ -21,7 +21,7 @@ PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
 
 _LONGEST_RESULT = 64 * 1024
-_KEPT_OF_LONGER = 16_000
+_CLIPPED_RESULT = 16_000
 
 
 class SubtaskStatus(StrEnum):
@@ -231,8 +231,6 @@ class PlanRun(Wire, frozen=True):
             return cls(read.plan, read.states, read.revisions, read.error)
         return None if run is None else run.apply(read)
 
-    # -- what it says ---------------------------------------------------------------------------
-
     def state(self, id: str) -> SubtaskState:  # noqa: A002 (the field's word for it)
         """Return what is known of a subtask.
 
@@ -288,8 +286,6 @@ class PlanRun(Wire, frozen=True):
                 lines += [f"class {','.join(names)} {status}", f"classDef {status} {style}"]
         return "\n    ".join(lines)
 
-    # -- how it goes on -------------------------------------------------------------------------
-
     def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
         """Let a subtask run, in this session.
 
@@ -338,7 +334,7 @@ class PlanRun(Wire, frozen=True):
         Raises:
             PlanError: the new plan does not fit what stays.
         """
-        stays = {id_ for id_, state in self.states.items() if _stays(state)}
+        stays = {id_ for id_, state in self.states.items() if _is_fixed(state)}
         left_out = (each for each in self.plan.subtasks if each.id in stays and each.id not in plan)
         kept = (self.plan[each.id] if each.id in stays else each for each in plan.subtasks)
         merged = Plan(self.plan.goal, (*left_out, *kept))
@@ -348,7 +344,7 @@ class PlanRun(Wire, frozen=True):
         }
         return replace(
             self, plan=merged, states=states, revisions=self.revisions + 1
-        )._block_waiting()
+        )._block_dependents()
 
     def apply(self, step: PlanStep) -> "PlanRun":
         """Return the run after a change.
@@ -385,19 +381,19 @@ class PlanRun(Wire, frozen=True):
             raise PlanError(f"{move.id} is {before.status}, and can't become {after}")
         if any(self.states[each].status is not _C for each in self.plan[move.id].after):
             raise PlanError(f"{move.id} can't start: what it waits for is not completed")
-        counted = before.failures + (after is _F)
+        failures = before.failures + (after is _F)
         state = SubtaskState(
             status=after,
-            result=_copy_bounded(move.result) if after is _C else None,
+            result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after is _F else None,
-            failures=counted if move.failures is None else move.failures,
+            failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )
         run = replace(self, states={**self.states, move.id: state})
-        return run._block_waiting() if _F in (before.status, after) else run
+        return run._block_dependents() if _F in (before.status, after) else run
 
-    def _block_waiting(self) -> "PlanRun":
+    def _block_dependents(self) -> "PlanRun":
         """Block what waits for something that has failed, and nothing else."""
         states = dict(self.states)
         for id_ in self.plan.order():
@@ -413,7 +409,7 @@ class PlanRun(Wire, frozen=True):
         return replace(self, states=states)
 
 
-def _stays(state: SubtaskState) -> bool:
+def _is_fixed(state: SubtaskState) -> bool:
     """Whether a revised plan can't change a subtask: it is completed, or may have had its effect."""
     is_uncertain = state.status in (_P, _E) and state.session_id
     return state.status is _C or state.reason is FailureReason.CUT_OFF or bool(is_uncertain)
@@ -428,10 +424,10 @@ def last_records(session: AgentSession) -> tuple[JSON, ...]:
     return found[max(begins, default=0) :]
 
 
-def _copy_bounded(result: object) -> JSON:
+def _copy_result(result: object) -> JSON:
     """Return a copy of a result, as much of it as is kept."""
     plain = serde.plain(result, "a subtask's result")
     encoded = serde.dumps(plain)
     if len(encoded) <= _LONGEST_RESULT:
         return plain
-    return clip(plain if isinstance(plain, str) else encoded.decode(), _KEPT_OF_LONGER)
+    return clip(plain if isinstance(plain, str) else encoded.decode(), _CLIPPED_RESULT)

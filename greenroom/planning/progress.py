@@ -30,7 +30,7 @@ class Progress:
         if agent.session.records(PLAN_STEP) and PlanRun.load(agent.session) == run:
             # Its results may be too long for a chunk.
             states = {id_: replace(state, result=None) for id_, state in run.states.items()}
-            self._tell(PlanBegin(run.plan, run.revisions, states, run.error))
+            self._publish(PlanBegin(run.plan, run.revisions, states, run.error))
         else:
             self.run = PlanRun(run.plan)
             for step in run.steps():
@@ -54,7 +54,7 @@ class Progress:
                 f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes", hint=hint
             )
         self.run = run
-        self._agent.session.add_record(PLAN_STEP, self._tell(step))
+        self._agent.session.add_record(PLAN_STEP, self._publish(step))
 
     async def save(self, *, flush: bool = False) -> None:
         """Store what has changed.
@@ -64,7 +64,7 @@ class Progress:
         """
         await self._agent.session.save(flush=flush)
 
-    def _tell(self, step: PlanStep) -> dict[str, object]:
+    def _publish(self, step: PlanStep) -> dict[str, object]:
         """Publish a step; return it as JSON."""
         data = serde.loads_object(msgspec.json.encode(step).decode())
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))

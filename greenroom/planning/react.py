@@ -50,7 +50,7 @@ async def react(
         '45'
     """
     loop = Agent(
-        TextTools(llm) if recovery is None else recovery.model(llm, in_words=True),
+        TextTools(llm) if recovery is None else recovery.model(llm, use_text_tools=True),
         instructions=instructions,
         tools=tools,
         permissions=permissions,

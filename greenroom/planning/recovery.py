@@ -106,7 +106,7 @@ class RecoveryPolicy:
         seconds: how long an error counts.
         backoff: the waits before retries.
         fallback: models that are asked where the first is given up.
-        repeats: says of a tool whether a call of it may be made twice.
+        may_repeat: tells whether a call of a tool may be made twice.
 
     Raises:
         ConfigurationError: a row is empty or has an answer that its component does not have; or a number
@@ -127,7 +127,7 @@ class RecoveryPolicy:
         seconds: float = 600.0,
         backoff: Backoff = _BACKOFF,
         fallback: Sequence[LLMProvider] = (),
-        repeats: Callable[[RegisteredTool], bool] = may_repeat,
+        may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
     ) -> None:
         """Take the rows that are other than by default, and the bounds."""
         if errors < 0 or not 0 < seconds < math.inf:
@@ -144,11 +144,9 @@ class RecoveryPolicy:
         self._seconds = seconds
         self._backoff = backoff
         self._fallback = (*fallback,)
-        self.repeats = repeats
-        """Says of a tool whether a call of it may be made twice."""
-        self._handled: deque[float] = deque()
-
-    # -- the table ------------------------------------------------------------------------------
+        self.may_repeat = may_repeat
+        """Tells whether a call of a tool may be made twice."""
+        self._error_times: deque[float] = deque()
 
     def decide(
         self,
@@ -175,7 +173,7 @@ class RecoveryPolicy:
         row = self._rows.get((component, error), (_D.GIVE_UP,))
         left = row[attempt - 1 :]
         decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
-        if decision is not _D.GIVE_UP and not self._count():
+        if decision is not _D.GIVE_UP and not self._count_error():
             decision, cause = _D.GIVE_UP, Cause.BUDGET
         waits = decision in (_D.RETRY, _D.GO_ON)
         return ErrorContext(
@@ -194,18 +192,16 @@ class RecoveryPolicy:
     def errors_left(self) -> int:
         """How many more errors would be handled now."""
         begin = trio.current_time() - self._seconds
-        while self._handled and self._handled[0] <= begin:
-            self._handled.popleft()
-        return self._errors - len(self._handled)
+        while self._error_times and self._error_times[0] <= begin:
+            self._error_times.popleft()
+        return self._errors - len(self._error_times)
 
-    def _count(self) -> bool:
+    def _count_error(self) -> bool:
         """Count an error; False where the budget is spent."""
         if self.errors_left < 1:
             return False
-        self._handled.append(trio.current_time())
+        self._error_times.append(trio.current_time())
         return True
-
-    # -- plans ----------------------------------------------------------------------------------
 
     async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:
         """Say what comes of a failed subtask."""
@@ -226,11 +222,9 @@ class RecoveryPolicy:
         tool = failure.tools.get(failure.subtask.tool)
         if tool is None:
             return Component.AGENT
-        return Component.TOOL if self.repeats(tool) else Component.EFFECT
+        return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
 
-    # -- models ---------------------------------------------------------------------------------
-
-    def model(self, llm: LLMProvider, *, in_words: bool = False) -> LLMProvider:
+    def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
         """Put a model under this policy: retried, replaced where it is given up, and watched.
 
         Each error that is handled is published by the agent that asks it. What a model does again and
@@ -238,7 +232,7 @@ class RecoveryPolicy:
 
         Args:
             llm: the model.
-            in_words: for a model without tool calls: it speaks by `TextTools`.
+            use_text_tools: whether to wrap the model in `TextTools`, for one without tool calls.
 
         Raises:
             TypeError: it is only the name of a model.
@@ -247,10 +241,12 @@ class RecoveryPolicy:
         tries = next((n for n, each in enumerate(row) if each is not _D.RETRY), len(row))
         retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
         made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
-        others = [TextTools(each) if in_words else each for each in self._fallback]
-        return WatchedModel(TextTools(made) if in_words else made, self._judge, others)
+        others = [TextTools(each) if use_text_tools else each for each in self._fallback]
+        return WatchedModel(
+            TextTools(made) if use_text_tools else made, self._decide_for_model, others
+        )
 
-    def _judge(
+    def _decide_for_model(
         self,
         error: ErrorClass,
         attempt: int,
@@ -266,4 +262,4 @@ class RecoveryPolicy:
         return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
 
     def _may_retry(self, error: Exception) -> bool:
-        return is_retryable(error) and self._count()
+        return is_retryable(error) and self._count_error()

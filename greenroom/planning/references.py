@@ -78,17 +78,17 @@ class _Results:
     def __init__(self, subtask: Subtask, run: PlanRun) -> None:
         self._id = subtask.id
         self._run = run
-        self._before = _before(subtask, run.plan)
+        self._dependencies = _find_dependencies(subtask, run.plan)
 
     def text(self, text: str) -> str:
-        return _REFERENCE.sub(self._write, text)
+        return _REFERENCE.sub(self._render, text)
 
     def value(self, value: object) -> object:
         """Return an argument with the results in it."""
         if isinstance(value, str):
             whole = _REFERENCE.fullmatch(value)
-            if whole and whole[2] and self._is_meant(whole):
-                return deepcopy(self._find(whole))
+            if whole and whole[2] and self._is_reference(whole):
+                return deepcopy(self._look_up(whole))
             return self.text(value)
         if isinstance(value, Mapping):
             return {key: self.value(each) for key, each in value.items()}
@@ -96,34 +96,34 @@ class _Results:
             return [self.value(each) for each in value]
         return value
 
-    def _is_meant(self, match: re.Match[str]) -> bool:
+    def _is_reference(self, match: re.Match[str]) -> bool:
         """Whether this is a reference: a lone name in braces may be anything."""
         return bool(match[3]) or match[2] in self._run.plan
 
-    def _write(self, match: re.Match[str]) -> str:
+    def _render(self, match: re.Match[str]) -> str:
         if match[1]:
             return match[0][1:-1]
-        if not self._is_meant(match):
+        if not self._is_reference(match):
             return match[0]
-        found = self._find(match)
+        found = self._look_up(match)
         return found if isinstance(found, str) else serde.dumps(found).decode()
 
-    def _find(self, match: re.Match[str]) -> object:
+    def _look_up(self, match: re.Match[str]) -> object:
         name, path = match[2], match[3].split(".")[1:]
         if name not in self._run.plan:
-            ids = ", ".join(sorted(self._before)) or "nothing"
+            ids = ", ".join(sorted(self._dependencies)) or "nothing"
             hint = f"{self._id} waits for {ids}"
             raise PlanError(f"{match[0]}: the plan has no subtask {name!r}", hint=hint)
-        if name not in self._before:
+        if name not in self._dependencies:
             hint = f"add {name!r} to `after` of {self._id}"
             raise PlanError(f"{match[0]}: {self._id} does not wait for {name}", hint=hint)
         found = self._run.state(name).result
         for field in path:
-            found = _field(found, field, match[0], name)
+            found = _get_field(found, field, match[0], name)
         return found
 
 
-def _before(subtask: Subtask, plan: Plan) -> set[str]:
+def _find_dependencies(subtask: Subtask, plan: Plan) -> set[str]:
     """Return the ids of all subtasks that this one waits for, over others too."""
     found: set[str] = set()
     waiting = list(subtask.after)
@@ -134,7 +134,7 @@ def _before(subtask: Subtask, plan: Plan) -> set[str]:
     return found
 
 
-def _field(value: object, field: str, reference: str, name: str) -> object:
+def _get_field(value: object, field: str, reference: str, name: str) -> object:
     if isinstance(value, str):
         value = read_value(value)
     if isinstance(value, dict) and field in value:

@@ -10,7 +10,7 @@ from greenroom.runtime import AgentHandle
 T = TypeVar("T")
 
 
-async def unless_silent(
+async def interrupt_if_silent(
     handle: AgentHandle, patience: float | None, ask: Callable[[], Awaitable[T]]
 ) -> T | None:
     """Wait for an answer; interrupt the agent once it has published nothing for so many seconds.

@@ -50,14 +50,14 @@ from greenroom.planning.error_context import (
 )
 from greenroom.tools import InputValidator
 
-_Ended: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
+_CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ASK = frozenset({Decision.ASK_AGAIN})
-_DECIDED = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
-_KEPT = 1_000  # conversations that were too long
-_RAISED: dict[ErrorClass, type[GreenroomError]] = {
+_DECISIONS = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
+_MAX_CONVERSATIONS = 1_000  # conversations that were too long
+_ERRORS: dict[ErrorClass, type[GreenroomError]] = {
     ErrorClass.FORMAT: ModelOutputError,
     ErrorClass.REFUSAL: ModelContentFilterError,
 }
@@ -75,7 +75,7 @@ class WatchedModel:
         self.llm = llm
         self.judge = judge
         self.others = others
-        self.too_long: set[str] = set()
+        self.long_conversations: set[str] = set()
         """The conversations that were too long at their last request."""
 
     def __repr__(self) -> str:
@@ -119,7 +119,7 @@ class _WatchedStream(ModelStream):
 
     def __init__(self, watched: WatchedModel, request: ModelRequest) -> None:
         super().__init__(watched.name)
-        self._watched = watched
+        self._owner = watched
         self._request = request
         self._llm = watched.llm
         self._retries = self._reformats = 0
@@ -161,14 +161,14 @@ class _WatchedStream(ModelStream):
         self._ready.append(event)
         match event:
             case Announcement(kind, data):
-                self._note(kind, data)
+                self._translate(kind, data)
             case StreamEnd(message) if message.stop_reason in _REFUSALS:
                 self._ready.pop()  # its row may end the reply
                 self._judge(ErrorClass.REFUSAL, 1, f"{message.stop_reason}: {message.text}")
                 if self._failure is None:
                     self._ready.append(event)
             case StreamEnd():
-                self._watched.too_long.discard(self._request.conversation)
+                self._owner.long_conversations.discard(self._request.conversation)
             case _:
                 pass
         return ()
@@ -177,45 +177,43 @@ class _WatchedStream(ModelStream):
         """Return what has been read so far."""
         return super().partial() if self._inner is None else self._inner.partial()
 
-    # -- what is told ---------------------------------------------------------------------------
-
     def _judge(
-        self, error: ErrorClass, attempt: int, detail: str, *, is_told: bool = False
+        self, error: ErrorClass, attempt: int, detail: str, *, is_announced: bool = False
     ) -> ErrorContext:
         """Look up what the model has done, tell of it, and end the reply where that is given up."""
-        possible = _ASK | {Decision.OTHER_MODEL} if self._watched.others else _ASK
-        context = self._watched.judge(error, attempt, detail, self._request.conversation, possible)
-        self._tell(context, is_told=is_told)
+        possible = _ASK | {Decision.OTHER_MODEL} if self._owner.others else _ASK
+        context = self._owner.judge(error, attempt, detail, self._request.conversation, possible)
+        self._announce(context, is_announced=is_announced)
         if context.decision is Decision.GIVE_UP:
-            kind = _RAISED.get(error, NoProgressError)
+            kind = _ERRORS.get(error, NoProgressError)
             self._failure = kind(f"the model is given up: {context}")
         return context
 
-    def _tell(self, context: ErrorContext, *, is_told: bool = False) -> None:
+    def _announce(self, context: ErrorContext, *, is_announced: bool = False) -> None:
         """Tell of an error; in words only where what has handled it has not done so."""
         chunk = context.chunk()
-        text = "" if is_told and context.decision is not Decision.GIVE_UP else chunk.text
+        text = "" if is_announced and context.decision is not Decision.GIVE_UP else chunk.text
         self._ready.append(Announcement(chunk.kind, chunk.data, text))
 
-    def _note(self, kind: str, data: dict[str, object]) -> None:
+    def _translate(self, kind: str, data: dict[str, object]) -> None:
         """Tell in our words what a retry, a fallback or a request to reformat has told in its own."""
         reason, seconds = str(data.get("reason", "")), data.get("seconds")
         if kind == "react.reformat":
             self._reformats += 1
-            self._judge(ErrorClass.FORMAT, self._reformats, reason, is_told=True)
-        elif kind in _DECIDED:
+            self._judge(ErrorClass.FORMAT, self._reformats, reason, is_announced=True)
+        elif kind in _DECISIONS:
             self._retries += 1
             wait = seconds if isinstance(seconds, float) else 0.0
             context = ErrorContext(
                 Component.MODEL,
                 classify(str(data.get("error", ""))),
                 self._retries,
-                _DECIDED[kind],
+                _DECISIONS[kind],
                 correlation_id=self._request.conversation,
                 detail=reason,
                 seconds=wait,
             )
-            self._tell(context, is_told=True)
+            self._announce(context, is_announced=True)
 
     def _give_up(self, error: GreenroomError) -> None:
         """Tell of an error that goes on to the one who has asked the model."""
@@ -223,29 +221,26 @@ class _WatchedStream(ModelStream):
         conversation, attempt = self._request.conversation, self._retries + 1
         kind, possible = classify(error), frozenset[Decision]()
         if kind is ErrorClass.OVERFLOW:  # an `Agent` makes it shorter, and asks once more
-            known = self._watched.too_long
+            known = self._owner.long_conversations
             attempt = 2 if conversation in known else 1
-            if conversation and len(known) < _KEPT:
+            if conversation and len(known) < _MAX_CONVERSATIONS:
                 known.add(conversation)
             possible = frozenset({Decision.COMPACT})
-        self._tell(self._watched.judge(kind, attempt, str(error), conversation, possible))
-
-
-# -- what a request shows ----------------------------------------------------------------------------
+        self._announce(self._owner.judge(kind, attempt, str(error), conversation, possible))
 
 
 def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
     """Say what is wrong with what the model has done last in this turn, how often, and in words."""
     tools = {tool.name: tool for tool in request.tools}
-    last = next(_calls(request.messages), None)
+    last = next(_recent_calls(request.messages), None)
     if last is None:
         asked = request.messages[-1] if request.messages else None
         return (ErrorClass.FORMAT, 1, asked.text) if asked and asks_again(asked) else None
     name = last[0].name
-    if fault := _fault(*last, tools):
-        count = _count(request, lambda each: _fault(*each, tools) is fault)
+    if fault := _find_call_fault(*last, tools):
+        count = _count_recent(request, lambda each: _find_call_fault(*each, tools) is fault)
         return fault, count, f"{name}: {last[1].text}"
-    same = _count(request, lambda each: _is_same(each, last))
+    same = _count_recent(request, lambda each: _is_same(each, last))
     if same > 1:
         text = f"{name} was called {same} times in a row, with the same input and result"
         return ErrorClass.REPETITION, same - 1, text
@@ -254,12 +249,12 @@ def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
     return None
 
 
-def _count(request: ModelRequest, holds: Callable[[_Ended], bool]) -> int:
+def _count_recent(request: ModelRequest, holds: Callable[[_CallResult], bool]) -> int:
     """Return for how many of the last calls something holds, one after the other."""
-    return sum(1 for _ in takewhile(holds, _calls(request.messages)))
+    return sum(1 for _ in takewhile(holds, _recent_calls(request.messages)))
 
 
-def _calls(messages: Sequence[Message]) -> Iterator[_Ended]:
+def _recent_calls(messages: Sequence[Message]) -> Iterator[_CallResult]:
     """Go through the last call of each reply of this turn, with its result, the newest first."""
     after: Message | None = None
     for message in reversed(messages):
@@ -273,7 +268,7 @@ def _calls(messages: Sequence[Message]) -> Iterator[_Ended]:
         after = message
 
 
-def _fault(
+def _find_call_fault(
     call: ToolUseBlock, result: ToolResultBlock, tools: dict[str, ToolDefinition]
 ) -> ErrorClass | None:
     """Return why a call did not run, where that was the model's fault."""
@@ -288,7 +283,7 @@ def _fault(
     return ErrorClass.INVALID_INPUT if is_wrong else None
 
 
-def _is_same(one: _Ended, other: _Ended) -> bool:
+def _is_same(one: _CallResult, other: _CallResult) -> bool:
     """Whether two calls are the same, with the same result but for notes behind it."""
     (call, result), (call_2, result_2) = one, other
     is_same_call = (call.name, call.input) == (call_2.name, call_2.input)

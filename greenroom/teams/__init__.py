@@ -1,7 +1,7 @@
 """Several agents as one: they run, nest and are delegated to like an `Agent`.
 
 `members` starts agents where there is room for them, and ends them: the one place for all that start
-several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
+several. `pattern` is several agents as one agent function; `combinators` has those that are one after the
 other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several
 as one (`team_model`). `composite` makes one tool of several.
 
@@ -31,6 +31,12 @@ from greenroom.teams.blackboard import (
     Blackboard as Blackboard,
     BlackboardEntry as BlackboardEntry,
     BlackboardStatistics as BlackboardStatistics,
+)
+from greenroom.teams.combinators import (
+    LOOP_ROUND as LOOP_ROUND,
+    loop as loop,
+    parallel as parallel,
+    pipeline as pipeline,
 )
 from greenroom.teams.committee import committee as committee
 from greenroom.teams.composite import Composite as Composite, composite as composite
@@ -67,12 +73,6 @@ from greenroom.teams.pattern import (
     Work as Work,
     as_text as as_text,
     output_of as output_of,
-)
-from greenroom.teams.patterns import (
-    LOOP_ROUND as LOOP_ROUND,
-    loop as loop,
-    parallel as parallel,
-    pipeline as pipeline,
 )
 from greenroom.teams.team_model import TeamModel as TeamModel
 from greenroom.teams.topic import (

@@ -40,13 +40,13 @@ class BlackboardStatistics:
 
     Attributes:
         keys: how many there are.
-        watching: how many tasks wait for a new value.
-        refused: how many writes were stale.
+        watchers: how many tasks wait for a new value.
+        stale_writes: how many writes were refused because the value had changed.
     """
 
     keys: int
-    watching: int
-    refused: int
+    watchers: int
+    stale_writes: int
 
 
 class Blackboard:
@@ -82,7 +82,7 @@ class Blackboard:
         self._entries: dict[str, BlackboardEntry] = {}
         # The tasks that wait for a key; a lot is there only while someone waits in it.
         self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
-        self._refused = 0
+        self._stale_writes = 0
         for record in session.records(_KIND) if session else ():
             stored = msgspec.convert(record, _Record)
             if stored.board == name:
@@ -138,7 +138,7 @@ class Blackboard:
         present = self._entries.get(key)
         now = present.version if present else 0
         if version != now:
-            self._refused += 1
+            self._stale_writes += 1
             raise StaleWriteError(
                 f"{key!r} was to be written over version {version}, and has version {now}",
                 key=key,
@@ -168,8 +168,8 @@ class Blackboard:
 
     def statistics(self) -> BlackboardStatistics:
         """Return figures about what is kept, and what was refused."""
-        watching = sum(map(len, self._lots.values()))
-        return BlackboardStatistics(len(self._entries), watching, self._refused)
+        watchers = sum(map(len, self._lots.values()))
+        return BlackboardStatistics(len(self._entries), watchers, self._stale_writes)
 
 
 def _copy(entry: BlackboardEntry) -> BlackboardEntry:
@@ -190,14 +190,14 @@ class _Watch:
     def __init__(self, board: Blackboard, key: str) -> None:
         self._board = board
         self._key = key
-        self._seen = 0
+        self._last_version = 0
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> BlackboardEntry:
         await trio.lowlevel.checkpoint()
-        while (entry := self._board.get(self._key)) is None or entry.version <= self._seen:
+        while (entry := self._board.get(self._key)) is None or entry.version <= self._last_version:
             await self._board._wait_for_change(self._key)
-        self._seen = entry.version
+        self._last_version = entry.version
         return entry

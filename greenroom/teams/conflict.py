@@ -111,7 +111,7 @@ async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Reso
         'most_confident'
     """
     if answers and len({_key(each.value) for each in answers}) == 1:
-        return _choose(answers, answers[0].value, "agreement")
+        return _make_resolution(answers, answers[0].value, "agreement")
     for strategy in strategies:
         found = strategy(answers)
         if isawaitable(found):
@@ -133,7 +133,7 @@ def majority(answers: Sequence[AgentAnswer]) -> Resolution | None:
     """
     for each in answers:
         if 2 * sum(_key(other.value) == _key(each.value) for other in answers) > len(answers):
-            return _choose(answers, each.value, "majority")
+            return _make_resolution(answers, each.value, "majority")
     return None
 
 
@@ -151,7 +151,7 @@ def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
     surest = [each for each in answers if each.confidence == most]
     if len({_key(each.value) for each in surest}) != 1:
         return None
-    return _choose(answers, surest[0].value, "most_confident")
+    return _make_resolution(answers, surest[0].value, "most_confident")
 
 
 def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
@@ -161,7 +161,7 @@ def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
         >>> by_authority([AgentAnswer("senior", "tabs"), AgentAnswer("junior", "spaces")]).value
         'tabs'
     """
-    return _choose(answers, answers[0].value, "by_authority") if answers else None
+    return _make_resolution(answers, answers[0].value, "by_authority") if answers else None
 
 
 def within(tolerance: float) -> Strategy:
@@ -222,7 +222,7 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     finally:
         with trio.CancelScope(shield=True):
             await handle.shutdown(grace=0)
-    return None if words is None else _choose(answers, words, "ask_person")
+    return None if words is None else _make_resolution(answers, words, "ask_person")
 
 
 def verify(agent: Agent[None, object]) -> Strategy:
@@ -239,8 +239,8 @@ def verify(agent: Agent[None, object]) -> Strategy:
         result = await agent.run(f"{_VERIFY}\n{describe(answers)}")
         if result.status is not TurnStatus.COMPLETED:
             return None
-        told = AgentAnswer.of(agent.name, msgspec.to_builtins(result.output))
-        return _choose(answers, told.value, "verify", told.reason)
+        answer = AgentAnswer.of(agent.name, msgspec.to_builtins(result.output))
+        return _make_resolution(answers, answer.value, "verify", answer.reason)
 
     return check
 
@@ -259,7 +259,9 @@ def describe(answers: Sequence[AgentAnswer]) -> str:
     return "\n".join("\n  ".join(line.splitlines()) for line in lines)
 
 
-def _choose(answers: Sequence[AgentAnswer], value: object, by: str, reason: str = "") -> Resolution:
+def _make_resolution(
+    answers: Sequence[AgentAnswer], value: object, by: str, reason: str = ""
+) -> Resolution:
     """Say who has given the answer that holds, and who another one."""
     key = _key(value)
     same = [each for each in answers if _key(each.value) == key]

@@ -97,7 +97,7 @@ async def ask_member(
 
 def has_room(agent: AgentInternals) -> bool:
     """Whether `start_member` would start a member now, without a wait."""
-    return _Queue.of(agent).is_open
+    return _Queue.of(agent).has_room
 
 
 class _Queue:
@@ -105,9 +105,9 @@ class _Queue:
 
     def __init__(self, agent: AgentInternals) -> None:
         self._agent = agent
-        self._working = 0
-        self._door = trio.StrictFIFOLock()  # who holds it is next, and looks for room
-        self._left = trio.lowlevel.ParkingLot()
+        self._active = 0
+        self._next_in_line = trio.StrictFIFOLock()  # who holds it is next, and looks for room
+        self._departures = trio.lowlevel.ParkingLot()
 
     @classmethod
     def of(cls, agent: AgentInternals) -> "_Queue":
@@ -121,25 +121,25 @@ class _Queue:
 
     async def enter(self) -> None:
         """Wait for room; the caller has to take it before its next checkpoint, and to `leave` after all."""
-        if not self.is_open:
-            async with self._door:
+        if not self.has_room:
+            async with self._next_in_line:
                 while self._is_full:
-                    await self._left.park()
-        self._working += 1
+                    await self._departures.park()
+        self._active += 1
 
     def leave(self) -> None:
         """Give a place back, or one that was not taken: who is next looks again."""
-        self._working -= 1
-        self._left.unpark()
+        self._active -= 1
+        self._departures.unpark()
 
     @property
-    def is_open(self) -> bool:
+    def has_room(self) -> bool:
         """Whether there is room, and nobody who waits for it."""
-        return not self._door.locked() and not self._is_full
+        return not self._next_in_line.locked() and not self._is_full
 
     @property
     def _is_full(self) -> bool:
-        return self._working > 0 and not self._agent.subagent_room
+        return self._active > 0 and not self._agent.subagent_room
 
 
 def name_members(members: Iterable[Member]) -> dict[str, Member]:

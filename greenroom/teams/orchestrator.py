@@ -31,18 +31,18 @@ from greenroom.planning import (
     ReplanPolicy,
     describe_errors,
     execute_plan,
+    find_open_run,
     is_answered,
-    open_run,
 )
 from greenroom.runtime import AgentInternals
 from greenroom.teams.members import Member
-from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
+from greenroom.teams.orchestrator_crew import Crew, add_help_tool, describe_workers
 from greenroom.teams.orchestrator_report import (
     Source,
     TeamResult,
     find_sources,
+    make_report,
     read_stints,
-    report,
 )
 from greenroom.teams.pattern import as_text
 from greenroom.teams.worker import Worker
@@ -120,7 +120,7 @@ def orchestrator(
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
     workers = Worker.gather(agents)
     if len(workers) > 1:
-        workers = tuple(map(with_help, workers))
+        workers = tuple(map(add_help_tool, workers))
     return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
 
 
@@ -155,7 +155,7 @@ class Orchestrator(Runnable[object, object]):
             was_answered = is_answered(internals.session)
             limits = internals.budget(seconds=self.deadline)
             async with internals.turn(message) as turn:
-                run = open_run(internals.session, message.text, was_answered=was_answered)
+                run = find_open_run(internals.session, message.text, was_answered=was_answered)
                 with note_turn(report, self, internals.context), limits:
                     result = await self._answer(internals, message.text, run, deps)
                     report.output = serde.loads(serde.encode(result))
@@ -166,7 +166,7 @@ class Orchestrator(Runnable[object, object]):
         self, agent: AgentInternals, goal: str, run: PlanRun | None, deps: object
     ) -> TeamResult:
         llm = find_model(self.llm, agent.context.resources)
-        number = _plans(agent) + (run is None)
+        number = _count_plans(agent) + (run is None)
         crew = Crew(
             agent,
             self.workers,
@@ -179,7 +179,7 @@ class Orchestrator(Runnable[object, object]):
         if run is None:
             agent.set_state(AgentState.processing("planning"))
             run = PlanRun(await crew.plan(goal, ToolRegistry(), ""))
-        crew.know(run.plan)
+        crew.note_subtasks(run.plan)
         run = await execute_plan(
             agent,
             run,
@@ -193,7 +193,7 @@ class Orchestrator(Runnable[object, object]):
         stints = read_stints(agent.session, number)
         sources = find_sources(run, stints)
         answer = await _synthesise(agent, llm, run, sources)
-        reports = tuple(report(worker.name, stints, sources) for worker in self.workers)
+        reports = tuple(make_report(worker.name, stints, sources) for worker in self.workers)
         missing = {
             id_: state.error or "it was not begun"
             for id_, state in run.states.items()
@@ -202,7 +202,7 @@ class Orchestrator(Runnable[object, object]):
         return TeamResult(answer, sources, reports, missing)
 
 
-def _plans(agent: AgentInternals) -> int:
+def _count_plans(agent: AgentInternals) -> int:
     """Count the plans that a session holds."""
     steps = agent.session.records(PLAN_STEP)
     return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
@@ -228,6 +228,6 @@ async def _synthesise(
         f"The result:\n{mark_lines(clip(as_text(each.result), room))}"
         for each in sources
     )
-    told = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
-    reply = await stream_reply(agent, llm, messages=[Message.user(told)], system=_SYNTHESIS)
+    prompt = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
+    reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], system=_SYNTHESIS)
     return reply.text

@@ -59,47 +59,41 @@ class Crew:
         self._limit = limit
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
         self._subtasks: dict[str, Subtask] = {}
-        self._running: Counter[str] = Counter()
+        self._task_counts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
-        self._doing: dict[str, str] = {}
-        self._failed: set[tuple[str, str]] = set()
+        self._assignments: dict[str, str] = {}
+        self._failed_pairs: set[tuple[str, str]] = set()
         self._waiting: list[_Task] = []
-
-    # -- a planner ------------------------------------------------------------------------------
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
         """Have a plan made."""
-        return self.know(await self._planner.plan(goal, tools, context))
+        return self.note_subtasks(await self._planner.plan(goal, tools, context))
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Have a plan revised."""
-        return self.know(await self._planner.revise(run, failure))
+        return self.note_subtasks(await self._planner.revise(run, failure))
 
-    def know(self, plan: Plan) -> Plan:
+    def note_subtasks(self, plan: Plan) -> Plan:
         """Note what the subtasks of a plan want, and return the plan."""
         self._subtasks |= {subtask.id: subtask for subtask in plan.subtasks}
         return plan
 
-    # -- a recovery -----------------------------------------------------------------------------
-
     async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
         """Let another worker go on with a subtask."""
         id_ = failure.subtask.id
-        name = self._doing.pop(id_, "")
+        name = self._assignments.pop(id_, "")
         if failure.error_class is ErrorClass.SPENT:
             return "give_up"
         if not name or failure.reason is not FailureReason.WORKER:
             return "replan"
         self._failures[name] += 1
-        self._failed.add((id_, name))
+        self._failed_pairs.add((id_, name))
         return "go_on"
-
-    # -- the workers ----------------------------------------------------------------------------
 
     async def work(self, agent: AgentInternals) -> None:
         """Be the agent of a subtask: let the best worker for it run in its place, once one is free."""
         subtask = self._subtasks[agent.lineage[-1]]
-        able = self._able(subtask.capability)
+        able = self._find_able(subtask.capability)
         if not able:
             await self._refuse(agent, f"nobody can do {subtask.capability!r}")
             return
@@ -109,9 +103,9 @@ class Crew:
                 agent, f"who can do {subtask.capability!r} waits for this very answer ({way})"
             )
             return
-        fresh = [each for each in able if (subtask.id, each.name) not in self._failed]
+        fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
         async with self._assign(fresh or able, subtask.goal) as worker:
-            self._doing[subtask.id] = worker.name
+            self._assignments[subtask.id] = worker.name
             data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
             await self._run(agent, worker, (worker,), subtask.id)
@@ -124,7 +118,7 @@ class Crew:
         """
         chain = " → ".join(each.name for each in seat.chain)
         able = list[Worker]()
-        for each in self._able(capability):
+        for each in self._find_able(capability):
             if way := find_circle(each.run):
                 chain = way
             elif each not in seat.chain:
@@ -174,9 +168,7 @@ class Crew:
     def _describe(self) -> str:
         return describe_workers(self._workers)
 
-    # -- who is free ----------------------------------------------------------------------------
-
-    def _able(self, capability: str) -> list[Worker]:
+    def _find_able(self, capability: str) -> list[Worker]:
         """Return who is good at something; where nobody is, those that may be given everything."""
         able = [each for each in self._workers if not capability or each.can(capability)]
         return able or [each for each in self._workers if not each.capabilities]
@@ -188,7 +180,7 @@ class Crew:
         if task.worker is None:
             self._waiting.append(task)
         else:
-            self._running[task.worker.name] += 1
+            self._task_counts[task.worker.name] += 1
         try:
             if task.worker is None:
                 await task.is_served.wait()
@@ -199,7 +191,7 @@ class Crew:
 
     def _choose(self, able: Sequence[Worker], goal: str) -> Worker | None:
         """Return the best of those that have room, if any; no task that came before waits for these."""
-        free = [each for each in able if self._running[each.name] < self._limit]
+        free = [each for each in able if self._task_counts[each.name] < self._limit]
         return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
 
     def _release(self, task: "_Task") -> None:
@@ -210,7 +202,7 @@ class Crew:
             return
         following = next((each for each in self._waiting if worker in each.able), None)
         if following is None:
-            self._running[worker.name] -= 1
+            self._task_counts[worker.name] -= 1
         else:
             self._waiting.remove(following)
             following.worker = worker
@@ -264,7 +256,7 @@ async def ask_for_help(capability: str, question: str, seat: Seat) -> str:
     return await seat.crew.help(seat, capability, question)
 
 
-def with_help(worker: Worker) -> Worker:
+def add_help_tool(worker: Worker) -> Worker:
     """Give an `Agent` the tool by which it asks the others; any other agent function stays as it is."""
     agent = worker.run
     if not isinstance(agent, Agent):

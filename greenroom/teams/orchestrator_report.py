@@ -95,12 +95,12 @@ def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
 def find_sources(run: PlanRun, stints: Iterable[Stint]) -> tuple[Source, ...]:
     """Say who has completed what, in the plan's order."""
     last = {stint.subtask: stint for stint in stints}
-    nobody = Stint("", 0, "", "", 0.0)
-    found = ((last.get(id_, nobody), id_, result) for id_, result in run.results.items())
+    unknown = Stint("", 0, "", "", 0.0)
+    found = ((last.get(id_, unknown), id_, result) for id_, result in run.results.items())
     return tuple(Source(id_, by.agent, by.session_id, result) for by, id_, result in found)
 
 
-def report(agent: str, stints: Sequence[Stint], sources: Sequence[Source]) -> AgentReport:
+def make_report(agent: str, stints: Sequence[Stint], sources: Sequence[Source]) -> AgentReport:
     """Say what one agent has done."""
     own = [stint for stint in stints if stint.agent == agent]
     completed = tuple(source.subtask for source in sources if source.agent == agent)

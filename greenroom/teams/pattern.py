@@ -32,7 +32,7 @@ from greenroom.core import (
 from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.teams.members import Member, start_member
 
-Said: TypeAlias = str | Iterable[ContentBlock]
+Content: TypeAlias = str | Iterable[ContentBlock]
 """What a member is asked: a text, or content blocks."""
 
 
@@ -70,7 +70,7 @@ class TeamTurn:
         async with start_member(self.agent, function, name=name) as handle:
             yield handle
 
-    async def ask(self, member: Member, content: Said, *, name: str, sender: str = "") -> object:
+    async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
         """Start a member, ask it this, end it, and return its output.
 
         Raises:
@@ -111,7 +111,9 @@ class TeamTurn:
         return {name: outputs[name] for name in members if name in outputs}
 
 
-async def output_of(handle: AgentHandle, content: Said, *, name: str, sender: str = "") -> object:
+async def output_of(
+    handle: AgentHandle, content: Content, *, name: str, sender: str = ""
+) -> object:
     """Ask a member, and return its output: the result of its turn, or its text where it has set none.
 
     Raises:

@@ -57,12 +57,12 @@ class Delivery(Wire, frozen=True):
 
     Attributes:
         number: its number in the topic, from 1.
-        got: the session ids of those in whose mailboxes it is.
+        delivered: the session ids of the members that have it in their mailboxes.
         missed: why each of the others missed it, by session ids.
     """
 
     number: int
-    got: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     missed: dict[str, DeliveryStatus] = {}
 
 
@@ -122,7 +122,7 @@ class Topic(Generic[T]):
         self._log: deque[AgentMessage] = deque(maxlen=keep)
         self._members: dict[str, _Member] = {}
         self._former = Counter[DeliveryStatus]()
-        self._published = 0
+        self._last_number = 0
 
     def join(self, handle: AgentHandle) -> None:
         """Make an agent a member: it gets what is published from now on; a second time changes nothing."""
@@ -157,7 +157,7 @@ class Topic(Generic[T]):
         """Return figures about what was published, and what became of it."""
         members = self._members.items()
         return TopicStatistics(
-            published=self._published,
+            published=self._last_number,
             waiting=sum(len(member.line) for _, member in members),
             members={session_id: dict(member.counts) for session_id, member in members},
             former=dict(self._former),
@@ -184,41 +184,43 @@ class Topic(Generic[T]):
         name = message.sender or sender or (author.name if author else "")
         message = msgspec.structs.replace(message, sender=name)  # and a copy of its content
         await trio.lowlevel.checkpoint()
-        self._published += 1
+        self._last_number += 1
         self._log.append(message)
-        letter = _Letter(self.name, self._published, message)
+        publication = _Publication(self.name, self._last_number, message)
         found = [
             member
             for session_id, member in self._members.items()
             if not (author and author.session_id == session_id)
             and message.to in ("", session_id, member.handle.name)
         ]
-        return await self._deliver(letter, found)
+        return await self._deliver(publication, found)
 
-    async def _deliver(self, letter: "_Letter", members: "list[_Member]") -> Delivery:
+    async def _deliver(self, publication: "_Publication", members: "list[_Member]") -> Delivery:
         """Hand it to all that have room, then wait for the others."""
         found: dict[str, DeliveryStatus] = {}
         lines: list[tuple[_Member, _Place]] = []
         for member in members:
-            status = member.offer(letter, self._when_full)
+            status = member.offer(publication, self._when_full)
             if status is None:
-                lines.append((member, member.stand_in_line()))
+                lines.append((member, member.join_line()))
             else:
                 found[member.handle.session_id] = self._count(member, status)
         if lines:
             async with trio.open_nursery() as nursery:
                 for member, place in lines:
-                    nursery.start_soon(self._wait, member, place, letter, found)
-        got = tuple(each for each, status in found.items() if status is DeliveryStatus.DELIVERED)
-        for each in got:
+                    nursery.start_soon(self._wait, member, place, publication, found)
+        delivered = tuple(
+            each for each, status in found.items() if status is DeliveryStatus.DELIVERED
+        )
+        for each in delivered:
             del found[each]
-        return Delivery(letter.number, got, missed=found)
+        return Delivery(publication.number, delivered, missed=found)
 
     async def _wait(
         self,
         member: "_Member",
         place: "_Place",
-        letter: "_Letter",
+        publication: "_Publication",
         found: dict[str, DeliveryStatus],
     ) -> None:
         """Wait for the place in the line, then for room."""
@@ -226,7 +228,7 @@ class Topic(Generic[T]):
         try:
             with place.scope:
                 await place.is_first.wait()
-                status = await member.send(letter)
+                status = await member.send(publication)
             if place.scope.cancelled_caught:
                 status = DeliveryStatus.LEFT
         finally:
@@ -247,7 +249,7 @@ class Topic(Generic[T]):
             member.counts = self._former
 
 
-class _Letter:
+class _Publication:
     """A publication as it is sent to each member."""
 
     def __init__(self, topic: str, number: int, message: AgentMessage) -> None:
@@ -280,17 +282,18 @@ class _Member:
         # could overtake another that has found the mailbox full and does not wait there yet.
         self.line: deque[_Place] = deque()
 
-    def offer(self, letter: _Letter, when_full: WhenFull) -> DeliveryStatus | None:
+    def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:
         """Send it if that can be done at once; None where it has to wait."""
         if self.line:
             return None
         try:
             receipt = self.handle.send_input_nowait(
-                letter.text,
-                sender=letter.sender,
-                metadata=letter.metadata,
+                publication.text,
+                sender=publication.sender,
+                metadata=publication.metadata,
                 instead_of=lambda waiting: (
-                    when_full == "drop_oldest" and waiting.metadata.get("topic") == letter.topic
+                    when_full == "drop_oldest"
+                    and waiting.metadata.get("topic") == publication.topic
                 ),
             )
         except AgentNotRunningError:
@@ -301,17 +304,17 @@ class _Member:
             self.counts[DeliveryStatus.DROPPED] += 1
         return DeliveryStatus.DELIVERED
 
-    async def send(self, letter: _Letter) -> DeliveryStatus:
+    async def send(self, publication: _Publication) -> DeliveryStatus:
         """Send it once there is room."""
         try:
             await self.handle.send_input(
-                letter.text, sender=letter.sender, metadata=letter.metadata
+                publication.text, sender=publication.sender, metadata=publication.metadata
             )
         except AgentNotRunningError:
             return DeliveryStatus.ENDED
         return DeliveryStatus.DELIVERED
 
-    def stand_in_line(self) -> _Place:
+    def join_line(self) -> _Place:
         """Take a place at the end of the line."""
         place = _Place()
         self.line.append(place)

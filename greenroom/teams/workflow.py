@@ -58,7 +58,7 @@ StreamMode: TypeAlias = Literal["values", "updates", "debug"]
 
 MAX_STEPS = 100
 _MAX_DEPTH = 20  # a workflow that is a node of itself would never end
-_NONE: Mapping[str, Answer] = {}
+_NO_ANSWERS: Mapping[str, Answer] = {}
 
 
 class Workflow(Generic[StateT]):
@@ -117,8 +117,6 @@ class Workflow(Generic[StateT]):
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
 
-    # -- what it is made of ---------------------------------------------------------------------
-
     def node(
         self,
         name: str,
@@ -157,10 +155,10 @@ class Workflow(Generic[StateT]):
             self._schema.field(each, name)
         look = trace_worker
         if isinstance(inner, Workflow):
-            look = inner._look
+            look = inner._trace_run
         elif isinstance(inner, Agent):
-            look = _look_at_agent
-        self._change().add(
+            look = _trace_agent
+        self._editable_graph().add(
             Node(
                 name=name,
                 run=cast("Function", fn),
@@ -178,7 +176,7 @@ class Workflow(Generic[StateT]):
         self, source: str, target: str, when: Callable[[StateT], object] | None = None
     ) -> Self:
         """Lead from a node, or START, to another one, or END; with `when`, where that holds of the state."""
-        self._change().connect(source, Edge(target, when))
+        self._editable_graph().connect(source, Edge(target, when))
         return self
 
     def route(self, source: str, fn: Callable[[StateT], str | Iterable[str]]) -> Self:
@@ -186,7 +184,7 @@ class Workflow(Generic[StateT]):
 
         Where its annotation lists them, as in `-> Literal["write", "END"]`, no other counts as reachable.
         """
-        self._change().connect(source, Edge(route=fn))
+        self._editable_graph().connect(source, Edge(route=fn))
         return self
 
     def each(self, name: str, over: str, limit: int = 5) -> Self:
@@ -200,7 +198,7 @@ class Workflow(Generic[StateT]):
             raise WorkflowError(
                 f"the limit of {name} is {limit}", hint="1 runs one after the other"
             )
-        self._change().spread(name, over, limit)
+        self._editable_graph().spread(name, over, limit)
         return self
 
     def build(self) -> Self:
@@ -215,12 +213,10 @@ class Workflow(Generic[StateT]):
             self._is_built = True
         return self
 
-    def _change(self) -> Graph[StateT]:
+    def _editable_graph(self) -> Graph[StateT]:
         if self._is_built:
             raise WorkflowError(f"{self.name} has been built already", hint="make another one")
         return self._graph
-
-    # -- running it -----------------------------------------------------------------------------
 
     async def run(
         self,
@@ -331,7 +327,9 @@ class Workflow(Generic[StateT]):
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 state = self._schema.begin(self._read_input(message.text))
-                progress, execution = self._open(agent, state, resume=self._is_open(agent, state))
+                progress, execution = self._open_run(
+                    agent, state, resume=self._has_open_run(agent, state)
+                )
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
                 if isinstance(result, str):
@@ -342,9 +340,9 @@ class Workflow(Generic[StateT]):
         return {self._input: text} if self._input else serde.loads(text)
 
     def _result(self, progress: Progress[StateT]) -> JSON:
-        return self._schema.plain(progress.now, self._output)
+        return self._schema.plain(progress.values_now, self._output)
 
-    def _is_open(self, agent: AgentInternals, state: Changes) -> bool:
+    def _has_open_run(self, agent: AgentInternals, state: Changes) -> bool:
         """Whether the last run began with this state, and has not come to its end."""
         last = last_entry(agent.session)
         if last is None or not last.next:
@@ -352,13 +350,13 @@ class Workflow(Generic[StateT]):
         progress = Progress.load(self._schema, agent.session)
         return progress is not None and progress.begin.state == state
 
-    def _open(
+    def _open_run(
         self,
         agent: AgentInternals,
         state: object,
         *,
         resume: bool,
-        answers: Mapping[str, Answer] = _NONE,
+        answers: Mapping[str, Answer] = _NO_ANSWERS,
     ) -> tuple[Progress[StateT], Execution[StateT]]:
         """Go on with the last run of the session, or begin one.
 
@@ -389,7 +387,7 @@ class Workflow(Generic[StateT]):
         execution.begin(begin)
         return progress, execution
 
-    def _look(self, session: AgentSession) -> Trace:
+    def _trace_run(self, session: AgentSession) -> Trace:
         """Say what became of a run in another one that was cut off: its session goes on, or has its result."""
         progress = Progress.load(self._schema, session)
         if progress is None or progress.ready:
@@ -415,17 +413,17 @@ class _Task(Generic[StateT]):
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    self.progress, execution = self.workflow._open(
+                    self.progress, execution = self.workflow._open_run(
                         agent, self.state, resume=self.resume, answers=self.answers
                     )
                     self.first = len(self.progress.steps)
                     self.progress.keeps_values = self.keeps_values
                     await execution.run(self.max_steps)
                 except BaseException as error:
-                    self._note(leaves(error))
+                    self._record_failure(leaves(error))
                     raise
 
-    def _note(self, errors: Sequence[BaseException]) -> None:
+    def _record_failure(self, errors: Sequence[BaseException]) -> None:
         typed = (GreenroomError, trio.Cancelled)
         self.report.error = next((e for e in errors if isinstance(e, GreenroomError)), None)
         self.report.has_crashed = any(not isinstance(each, typed) for each in errors)
@@ -442,8 +440,8 @@ class WorkflowStream(Generic[StateT]):
         self._task = task
         self._run = run
         self._mode = mode
-        self._seen = 0
-        self._waiting = deque[StateT | WorkflowStep | OutputChunk]()
+        self._read_count = 0
+        self._buffer = deque[StateT | WorkflowStep | OutputChunk]()
         self._is_over = False
 
     def __aiter__(self) -> Self:
@@ -451,7 +449,7 @@ class WorkflowStream(Generic[StateT]):
 
     async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
         """Return the next state, step or chunk; raises what has made the run fail by a bug."""
-        while not self._waiting:
+        while not self._buffer:
             if self._is_over:
                 raise StopAsyncIteration
             try:
@@ -461,17 +459,17 @@ class WorkflowStream(Generic[StateT]):
             else:
                 if self._mode == "debug":
                     return chunk
-            self._waiting += self._news()
-        return self._waiting.popleft()
+            self._buffer += self._read_new()
+        return self._buffer.popleft()
 
-    def _news(self) -> Iterable[StateT | WorkflowStep]:
+    def _read_new(self) -> Iterable[StateT | WorkflowStep]:
         progress = self._task.progress
         if progress is None or self._mode == "debug":
             return ()
         if self._mode == "updates":
-            seen, self._seen = max(self._seen, self._task.first), len(progress.steps)
+            seen, self._read_count = max(self._read_count, self._task.first), len(progress.steps)
             return progress.steps[seen:]
-        seen, self._seen = self._seen, len(progress.values)
+        seen, self._read_count = self._read_count, len(progress.values)
         return map(progress.schema.make, progress.values[seen:])
 
     @property
@@ -501,6 +499,6 @@ def _as_run(progress: Progress[StateT], session: AgentSession) -> WorkflowRun[St
     )
 
 
-def _look_at_agent(session: AgentSession) -> Trace:
+def _trace_agent(session: AgentSession) -> Trace:
     """Say what became of an `Agent`, which does nothing before it asks its model."""
     return trace_worker(session) if session.model else Trace("nothing", session)

@@ -216,7 +216,7 @@ def test_policies_that_make_no_sense_are_refused():
 
 async def test_the_running_plan_can_be_read_from_outside(autojump_clock):
     planned = Planned(diamond(), worker)
-    async with planned.spawned() as handle:
+    async with planned.spawn() as handle:
         handle.send_input_nowait("Go.")
         seen = []
         for _ in range(4):
@@ -507,7 +507,7 @@ async def test_an_agent_that_ends_without_a_turn_has_failed():
 
 async def test_what_is_no_agent_is_a_type_error():
     planned = Planned(Plan("", [Subtask("a", "A")]), lambda agent: None)
-    async with planned.spawned() as handle:
+    async with planned.spawn() as handle:
         handle.send_input_nowait("Go.")
         outcome = await handle.wait()
     assert "an agent is an async function" in str(outcome.error)

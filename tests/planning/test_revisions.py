@@ -84,7 +84,7 @@ async def test_a_call_that_was_made_is_not_made_again_by_a_revised_plan_without_
     ("error", "recovery", "asked"),
     [
         (ToolError("no answer"), None, 0),
-        (ConnectionError("reset"), RecoveryPolicy(repeats=lambda tool: True), 0),
+        (ConnectionError("reset"), RecoveryPolicy(may_repeat=lambda tool: True), 0),
         (ConnectionError("reset"), None, 1),
     ],
 )

@@ -48,9 +48,6 @@ async def broken(internals):
             raise ValueError("a bug")
 
 
-# -- one after the other -------------------------------------------------------------------------------
-
-
 async def test_a_pipeline_passes_outputs_on_and_says_from_whom():
     result = await pipeline(echo("a"), echo("b"), echo("c")).run("x")
     assert result.output == "c(b: b(a: a(x)))"
@@ -74,9 +71,6 @@ async def test_usage_steps_and_chunks_are_those_of_all():
     assert [chunk.name for chunk in chunks if isinstance(chunk, SubAgentSpawned)] == ["a", "b"]
     assert [chunk.text for chunk in chunks if isinstance(chunk, TextComplete)] == [run.result.text]
     assert run.result.usage.total == 30
-
-
-# -- side by side --------------------------------------------------------------------------------------
 
 
 async def test_parallel_takes_as_long_as_the_slowest(autojump_clock):
@@ -135,9 +129,6 @@ async def test_a_pattern_takes_the_next_input_after_a_failure():
         assert (await handle.ask("x")).value == {"flaky": "Done."}
 
 
-# -- again and again -----------------------------------------------------------------------------------
-
-
 async def test_a_loop_ends_when_it_is_good_and_goes_on_in_one_conversation():
     writer = agent("writer", "one", "two", "three")
     async with loop(writer, lambda text: text == "three" or f"not {text}").stream("count") as run:
@@ -174,9 +165,6 @@ async def test_until_may_ask_an_agent():
 
     result = await loop(agent("writer", "short", "longer"), until).run("x")
     assert (result.output, result.usage.total) == ("longer", 60)
-
-
-# -- together ------------------------------------------------------------------------------------------
 
 
 async def test_patterns_nest_and_are_tools():

@@ -63,7 +63,7 @@ def _is_thought(block: ContentBlock) -> bool:
     return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
 
 
-def in_words(message: Message) -> Iterable[ContentBlock]:
+def convert_to_text(message: Message) -> Iterable[ContentBlock]:
     """Say a message without blocks of tools, as the prompt wants it said."""
     is_answer = message.role == "assistant" and not message.tool_uses
     is_answer &= message.stop_reason is not StopReason.INTERRUPTED

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from greenroom.core import ConfigurationError, Custom, TeamError
 from greenroom.teams.members import Member, name_members
-from greenroom.teams.pattern import Pattern, Said, TeamTurn, as_text, output_of
+from greenroom.teams.pattern import Content, Pattern, TeamTurn, as_text, output_of
 
 T = TypeVar("T")
 
@@ -53,11 +53,11 @@ def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> 
 
     async def work(team: TeamTurn) -> object:
         output: object = None
-        said: Said = team.message.content
+        content: Content = team.message.content
         sender = team.sender
         for each, member in members.items():
-            output = await team.ask(member, said, name=each, sender=sender)
-            said, sender = as_text(output), each
+            output = await team.ask(member, content, name=each, sender=sender)
+            content, sender = as_text(output), each
         return output
 
     return Pattern(name, work, description=description)
@@ -109,7 +109,7 @@ def parallel(
         outputs = await team.ask_all(members, None if on_failure == "end" else warn)
         if not outputs:
             raise TeamError("; ".join(team.report.warnings))
-        return outputs if join is None else await _value(join(outputs))
+        return outputs if join is None else await _await_value(join(outputs))
 
     return Pattern(name, work, description=description)
 
@@ -158,23 +158,23 @@ def loop(
     async def work(team: TeamTurn) -> object:
         before: object = UNSET
         output: object = UNSET
-        said: Said = team.message.content
+        content: Content = team.message.content
         sender = team.sender
         async with team.start_member(member, each) as handle:
             for number in range(1, limit + 1):
-                output = await output_of(handle, said, name=each, sender=sender)
-                verdict = output == before if until is None else await _value(until(output))
-                _tell(team, number, limit, is_over=verdict is True)
+                output = await output_of(handle, content, name=each, sender=sender)
+                verdict = output == before if until is None else await _await_value(until(output))
+                _report_round(team, number, limit, is_over=verdict is True)
                 if verdict is True:
                     break
                 before, sender = output, name
-                said = verdict if isinstance(verdict, str) else as_text(output)
+                content = verdict if isinstance(verdict, str) else as_text(output)
         return output
 
     return Pattern(name, work, description=description)
 
 
-def _tell(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
+def _report_round(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
     reason = "done" if is_over else "limit" if number == limit else "again"
     text = {
         "done": f"round {number}: it is good",
@@ -187,5 +187,5 @@ def _tell(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
         team.report.warnings.append(text)
 
 
-async def _value(given: T | Awaitable[T]) -> T:
+async def _await_value(given: T | Awaitable[T]) -> T:
     return await given if inspect.isawaitable(given) else given

@@ -3,7 +3,7 @@
 from greenroom.core import RECALLED, SUMMARY, Message
 
 
-def said_by_person(message: Message) -> bool:
+def is_from_person(message: Message) -> bool:
     """Whether a person has said it, and not a program, an agent or the runtime.
 
     Example:
@@ -15,11 +15,11 @@ def said_by_person(message: Message) -> bool:
     return message.role == "user" and not message.sender and not message.tool_results
 
 
-def is_quoted(message: Message) -> bool:
+def is_repeated(message: Message) -> bool:
     """Whether it repeats what was said elsewhere: a summary, or what was recalled."""
     return message.sender in (SUMMARY, RECALLED)
 
 
 def begins_turn(message: Message) -> bool:
     """Whether a turn begins with a message: one of the user's, or of a program or agent."""
-    return message.role == "user" and not message.tool_results and not is_quoted(message)
+    return message.role == "user" and not message.tool_results and not is_repeated(message)
