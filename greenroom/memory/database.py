@@ -67,7 +67,7 @@ CREATE TABLE counts (word TEXT PRIMARY KEY, entries INTEGER NOT NULL) WITHOUT RO
 
 
 class Database:
-    """Opens the database when it is first needed, and closes it when nobody needs it any more.
+    """Opens the database on first use, and closes it when it is garbage-collected.
 
     Each write is one transaction, durable when it returns; other processes may use the same file.
     """
@@ -75,7 +75,7 @@ class Database:
     def __init__(
         self, path: str, functions: dict[str, Callable[[bytes | None, str], bool]]
     ) -> None:
-        """Name the file, or ":memory:", and what SQL may call; nothing is opened or made yet."""
+        """Set the file, or ":memory:", and the functions for SQL; nothing is opened or created yet."""
         self.path = path if path == ":memory:" else os.path.abspath(path)
         self._functions = functions
         # A limiter belongs to one run of trio, and this object need not.
@@ -89,7 +89,7 @@ class Database:
     ) -> T:
         """Do blocking work in one transaction, in a thread, to its end even if it is cancelled.
 
-        What it `erases` is then in the log no more either, unless another process reads just now.
+        With `erases`, removed data is gone from the log too, unless another process is reading.
 
         Raises:
             MemoryStorageError: SQLite or the disk refused; nothing was written.
@@ -123,7 +123,7 @@ class Database:
             return done
 
     def _get_connection(self) -> sqlite3.Connection:
-        """Return the connection, as long as its file is the one that stands there."""
+        """Return the connection, if its file is still the same."""
         if self._connection is None:
             if self.path != ":memory:" and not os.path.exists(self.path):
                 self._create()
@@ -151,12 +151,12 @@ class Database:
         return connection
 
     def _create(self) -> None:
-        """Make the database aside and link it into its place, so that no half of one is ever there."""
+        """Create the database under another name and link it into place, so that it is never half made."""
         for log in (f"{self.path}-wal", f"{self.path}-shm"):
             # SQLite would take it for the log of the new database. Another process may just have made both.
             if os.path.exists(log) and not os.path.exists(self.path):
                 raise MemoryStorageError(
-                    f"{log} belongs to a memory that is not there any more",
+                    f"{log} belongs to a memory that is missing",
                     hint="put the memory back; or if it is gone for good, remove these two as well",
                 )
         folder, name = os.path.split(self.path)
@@ -181,7 +181,7 @@ class Database:
                     os.unlink(aside + end)
 
     def _identify_file(self) -> tuple[int, int, int] | None:
-        """Say which file it is and whose: SQLite's locks on it are not inherited by a fork."""
+        """Return what identifies the open file; with the process, since a fork does not inherit locks."""
         if self.path == ":memory:":
             return None
         try:
@@ -199,7 +199,7 @@ def read_keys(connection: sqlite3.Connection, query: str, *values: object) -> li
 def read_rows(
     connection: sqlite3.Connection, columns: str, keys: Iterable[int]
 ) -> list[tuple[int, str]]:
-    """Return two columns of the entries of these keys; those that are gone are left out."""
+    """Return two columns of the entries of these keys; missing ones are left out."""
     numbers = ",".join(map(str, keys))
     query = f"SELECT {columns} FROM entries WHERE key IN ({numbers})"  # noqa: S608  # ours, and numbers
     return connection.execute(query).fetchall()
@@ -247,7 +247,7 @@ def _check_kind(connection: sqlite3.Connection, path: str) -> None:
     )
     if kind != _APPLICATION:
         raise MemoryStorageError(
-            f"{path} holds no memories: it is a file of something else",
+            f"{path} is not a memory database",
             hint="nothing was changed; name another file",
         )
     if version > _VERSION:

@@ -1,10 +1,10 @@
-"""Who speaks in a message: a person, or someone whose words no one may take for a person's."""
+"""Where a message comes from: a person, a program, an agent or the runtime."""
 
 from greenroom.core import RECALLED, SUMMARY, Message
 
 
 def is_from_person(message: Message) -> bool:
-    """Whether a person has said it, and not a program, an agent or the runtime.
+    """Whether a person wrote it, and not a program, an agent or the runtime.
 
     Example:
         >>> said_by_person(Message.user("I'm vegetarian."))
@@ -16,10 +16,10 @@ def is_from_person(message: Message) -> bool:
 
 
 def is_repeated(message: Message) -> bool:
-    """Whether it repeats what was said elsewhere: a summary, or what was recalled."""
+    """Whether it repeats earlier messages: a summary or recalled memories."""
     return message.sender in (SUMMARY, RECALLED)
 
 
 def begins_turn(message: Message) -> bool:
-    """Whether a turn begins with a message: one of the user's, or of a program or agent."""
+    """Whether a turn begins with this message."""
     return message.role == "user" and not message.tool_results and not is_repeated(message)

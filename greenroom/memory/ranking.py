@@ -1,4 +1,4 @@
-"""What a recall does in the database: rankings by words and by meaning made one, the best rows read."""
+"""Answer a question from the database: combine the rankings by words and by vectors, read the best rows."""
 
 import math
 import sqlite3
@@ -18,16 +18,16 @@ _K = 60  # of reciprocal rank fusion, as in the paper by Cormack and others
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the database.
+    """A question to the database.
 
     Attributes:
         text: the question.
         only: which entries count.
         limit: how many are wanted.
         threshold: what an entry must score.
-        vector: the question's vector; empty where there is none.
+        vector: the question's vector, or empty.
         embedder: the name of the vectors that it is compared with.
-        half_life: seconds in which half of what age can take is taken; None for nothing.
+        half_life: seconds after which half of the penalty for age applies; None for no penalty.
         at: the present time.
     """
 
@@ -43,7 +43,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Answer:
-    """What the database says, and what is wrong with it.
+    """The database's answer to a `Question`, and what was wrong with it.
 
     Attributes:
         recalled: the entries, the best first.
@@ -61,7 +61,7 @@ class Answer:
 
 
 def recall(connection: sqlite3.Connection, question: Question) -> Answer:
-    """Find entries by words and by meaning; where neither can be searched, the newest, which score 0."""
+    """Find entries by words and by meaning; if neither can be searched, return the newest with score 0."""
     answer = Answer(read_totals(connection))
     by_words: list[Match] = []
     by_meaning: list[Match] = []
@@ -146,7 +146,7 @@ def _read(
     *,
     is_list: bool = False,
 ) -> None:
-    """Read the first rows that are whole; unless it is a list, each text of an origin once."""
+    """Read the first undamaged rows; unless it is a list, skip duplicates of text and origin."""
     seen = set()
     for score, key in scored:
         if len(answer.recalled) == limit:

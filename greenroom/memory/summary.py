@@ -1,4 +1,4 @@
-"""The summary that a compacted conversation begins with: what a model made of it, and the user's own words."""
+"""The summary at the start of a compacted conversation: a model's notes, and the user's own words."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,16 +55,16 @@ _SAID_FORM = re.compile(re.escape(_SAID).replace(r"\{left_out\}", r"(\d+)"))
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What is left of the messages that were taken out of a conversation.
+    """What replaces the messages that a compaction removed.
 
-    It is a message, and is read from it again, so that it goes wherever the conversation goes: into a
-    fork, and through a rewind to any place behind it.
+    It is written as a message and read back from it, so it survives a fork, or a rewind to any later
+    message.
 
     Attributes:
-        notes: what a model made of them; empty where it could not be asked.
+        notes: a model's notes; empty if it could not be asked.
         user_messages: what the user said, oldest first.
-        left_out: how much else the user said, in messages.
-        turns: how many turns they were.
+        left_out: how many other messages of the user are left out.
+        turns: how many turns are covered.
     """
 
     notes: str = ""
@@ -74,7 +74,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     @classmethod
     def find(cls, messages: Sequence[Message]) -> "Summary | None":
-        """Return the summary that a conversation begins with; None where it begins otherwise."""
+        """Return the summary that a conversation begins with, if any."""
         if not messages or messages[0].sender != SUMMARY:
             return None
         text = messages[0].text
@@ -93,11 +93,11 @@ class Summary(msgspec.Struct, frozen=True):
         )
 
     def message(self, usage: Usage | None = None) -> Message:
-        """Return it as the message that the conversation begins with."""
+        """Return it as a message."""
         return replace(Message.user(self.describe(), sender=SUMMARY), usage=usage)
 
     def describe(self) -> str:
-        """Return it as the model is given it: quotes bear a mark, so that none can pose as more than it is."""
+        """Return the text for the model; quoted lines are marked, so that a quote can't imitate a heading."""
         parts = [_HEAD.format(turns=self.turns)]
         if self.notes:
             parts += [_NOTES, mark_lines(self.notes)]
@@ -108,10 +108,10 @@ class Summary(msgspec.Struct, frozen=True):
     def add_user_messages(
         self, said: Iterable[str], room: float, counter: TokenCounter
     ) -> "Summary":
-        """Add what the user said since, and leave out what there is no room for.
+        """Add the user's later messages, and leave out what does not fit.
 
-        A third of the room is for what came first, which is mostly what the work is about, and the rest
-        for what came last. A single message may take an eighth.
+        A third of the room is for the first messages, which usually describe the task, and the rest for
+        the last ones. A single message may take an eighth.
         """
         words = [clip(text, max(int(room / 2), 40)) for text in (*self.user_messages, *said)]
         costs = [counter.count([Message.user(text)]) for text in words]
@@ -136,7 +136,7 @@ def _unmark(text: str) -> str:
 
 
 def _count(costs: Iterable[int], room: float) -> int:
-    """Return how many of the first costs there is room for."""
+    """Return how many of the first costs fit."""
     number = 0
     for cost in costs:
         room -= cost
@@ -147,7 +147,7 @@ def _count(costs: Iterable[int], room: float) -> int:
 
 
 def user_words(messages: Iterable[Message]) -> list[str]:
-    """Return what the user has said, message by message."""
+    """Return the texts of the user's messages."""
     mine = filter(is_from_person, messages)
     return [message.text for message in mine if message.text.strip()]
 
@@ -155,9 +155,9 @@ def user_words(messages: Iterable[Message]) -> list[str]:
 def ask_for_summary(
     notes: str, segment: Sequence[Message], most: int, window: int, counter: TokenCounter
 ) -> ModelRequest:
-    """Make the request for notes on some messages, given the notes on those before.
+    """Return the request for notes on some messages, given the notes on earlier ones.
 
-    Where not all of them fit, the oldest are left out, whole: a cut could part words from who said them.
+    If not all of them fit, the oldest are left out as a whole: a cut could separate words from their speaker.
 
     Args:
         notes: the notes so far.

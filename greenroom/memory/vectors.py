@@ -19,7 +19,7 @@ from greenroom.memory.rows import FITS, Totals
 from greenroom.memory.word_search import Filter, Match
 
 EXHAUSTIVE = 10_000
-"""Up to so many entries, each is compared; beyond, the best by words are."""
+"""Up to this many entries, all are compared; beyond that, only the best by words."""
 
 _REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _PAGE = 500  # vectors in memory at a time
@@ -27,7 +27,7 @@ _BEST = 200  # the best of them
 
 
 def find_numpy() -> ModuleType | None:
-    """Return numpy where it is installed."""
+    """Return numpy if it is installed."""
     try:
         return import_module("numpy")
     except ImportError:
@@ -35,19 +35,19 @@ def find_numpy() -> ModuleType | None:
 
 
 def normalize(vector: Sequence[float]) -> bytes:
-    """Write a vector, scaled to length 1, as 32-bit floats.
+    """Scale a vector to length 1 and encode it as 32-bit floats.
 
     Raises:
-        ValueError: it is empty, all zero, or holds what is not a finite number.
+        ValueError: it is empty or all zero, or has a value that is not finite.
     """
     length = math.sqrt(sum(float(each) ** 2 for each in vector))
     if not length or not math.isfinite(length):
-        raise ValueError("a vector of the embedder's has no direction")
+        raise ValueError("the embedder returned a vector of length zero or infinity")
     return array("f", [each / length for each in vector]).tobytes()
 
 
 async def ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
-    """Ask for vectors; a text that is refused, as too long, gets None and costs the others nothing.
+    """Ask for vectors; a text that is refused, such as one too long, gets None.
 
     Raises:
         Exception: what the embedder raises; a refusal only where it refuses the shortest text too.

@@ -1,10 +1,10 @@
-"""Finding entries by their words: BM25, at a cost that is bounded however common the words are.
+"""Search by words with BM25, at a bounded cost however common the words are.
 
-FTS5 ranks by looking at every entry of every word, which eight common words make five hundred
-times as slow as a rare one. So the rarest words are taken first, as long as all words taken are in no
-more than `_POSTINGS` entries together; an entry with any of them is a candidate. Of words that are more
-common the rarest must occur together: as many of them as leave about `_CANDIDATES` entries. The best
-candidates are then ranked by BM25 over all words of the question.
+FTS5 ranks by looking at every entry of every word, so eight common words are five hundred times as slow as a
+rare one. Here the rarest words come first, as long as they are in no more than `_POSTINGS` entries together;
+an entry with any of them is a candidate. Of the more common words, the rarest must occur together: as many
+as leave about `_CANDIDATES` entries. The best candidates are then ranked by BM25 over all words of the
+question.
 """
 
 import heapq
@@ -26,7 +26,7 @@ _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which entries count at all: those made since a time, that fit a `where` (see `rows.wanted`)."""
+    """Which entries count: those created since a time that fit a `where` (see `rows.encode_filter`)."""
 
     since: int
     where: str = ""
@@ -38,7 +38,7 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """An entry's key, and how much of what was asked for it has, from 0 to 1."""
+    """An entry's key and its relevance, from 0 to 1."""
 
     key: int
     relevance: float
@@ -67,12 +67,12 @@ def find_by_words(
 
 
 def _count_entries(connection: sqlite3.Connection, query_words: Sequence[str]) -> dict[str, int]:
-    """Return in how many entries each word is; those that are in none are left out."""
+    """Return in how many entries each word occurs, without words that don't occur."""
     counts = {}
     for word in query_words:
         row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
         count = row[0] if row and isinstance(row[0], int) else 0
-        if count <= 0:  # unknown or damaged: the index knows
+        if count <= 0:  # unknown or damaged: ask the index
             count = len(_keys(connection, f'"{word}"', Filter(0), _POSTINGS + 1))
         if count:
             counts[word] = count
@@ -118,10 +118,10 @@ def _choose_rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[st
 
 
 def _choose_common(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
-    """Take the rarest words, until few enough entries can be expected to have them all.
+    """Choose the rarest words, until few enough entries can be expected to have all of them.
 
-    The more words, the more entries of the rarest are passed until there are enough with all: no word
-    is added that makes them too many.
+    With more words, more entries of the rarest have to be skipped before enough matches are found, so no
+    word is added that would make those too many.
     """
     taken: list[str] = []
     share = 1.0  # of the entries, as if words were independent

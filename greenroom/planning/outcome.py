@@ -1,7 +1,7 @@
-"""What a reply can come to, and what of that an object says.
+"""The possible meanings of a reply, and how to find the meaning of a JSON object.
 
-An object that means a call has a tool and its arguments, by one of the names that models use for them; it
-may stand in another object. Most objects in a text are about something else.
+An object that means a call has a tool and its arguments, under one of the names that models use for them; it
+may be nested in another object. Most objects in a text mean something else.
 """
 
 import re
@@ -19,8 +19,8 @@ class Action(Wire, frozen=True, tag="action"):
 
     Attributes:
         tool: the tool's name, as the model wrote it.
-        arguments: what it is called with. What came as a plain text is the argument "input".
-        thought: what the model said before; may be empty.
+        arguments: its arguments; a plain text becomes the argument "input".
+        thought: what the model said before, if anything.
     """
 
     tool: str
@@ -29,21 +29,21 @@ class Action(Wire, frozen=True, tag="action"):
 
 
 class FinalAnswer(Wire, frozen=True, tag="final_answer"):
-    """The model answers: all that follows "Final Answer:", and what it said before."""
+    """The model answers: everything after "Final Answer:", and what it said before."""
 
     text: str
     thought: str = ""
 
 
 class Fault(Wire, frozen=True, tag="fault"):
-    """The reply can't be read: why, in words for the model that wrote it."""
+    """The reply can't be parsed: the reason, worded for the model that wrote it."""
 
     reason: str
     thought: str = ""
 
 
 Outcome: TypeAlias = Action | FinalAnswer | Fault
-"""What a reply comes to."""
+"""The meaning of a reply."""
 
 
 NO_ANSWER = "nothing follows its Final Answer"
@@ -57,19 +57,19 @@ _ARGUMENTS = (
     *("params", "kwargs", "input"),
 )
 _CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
-"""What an object that is about something else hardly has: both of these, or one and nothing besides."""
+"""Names that identify a call: an unrelated object hardly has two of them, or one and nothing else."""
 
 _THOUGHTS = ("thought", "thoughts", "reasoning")
 _OTHER_FIELDS = {*_THOUGHTS, "id", "type", "call_id"}
 _ALMOST = re.compile(r"\w+\s*=\s*[\"'\d\[{]|\w+:[^\n]*\n\s*\w+:")
-"""A text that is arguments rather than one of them."""
+"""A text that looks like several arguments instead of one."""
 
 _WRAPPERS = ("tool_call", "function_call", "tool_calls", "function", "tool", "action", "command")
-"""What an object may stand in that means a call."""
+"""Fields that may wrap a call."""
 
 
 def interpret(value: Mapping[str, object], *, is_labelled: bool, levels: int = 3) -> Outcome | None:
-    """Say what an object means; None where it is about something else."""
+    """Return what an object means, or None if it is unrelated."""
     fields = {_plain(key): item for key, item in value.items()}
     said = next((t for key in _THOUGHTS if isinstance(t := fields.get(key), str)), "")
     given = [key for key in _ARGUMENTS if key in fields]
@@ -102,7 +102,7 @@ def interpret(value: Mapping[str, object], *, is_labelled: bool, levels: int = 3
 
 
 def _make_answer(answer: object, thought: str) -> FinalAnswer | Fault:
-    """Make the answer that an object gives."""
+    """Return the final answer in an object."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
     text = answer if isinstance(answer, str) else serde.dumps(answer).decode()
@@ -110,7 +110,7 @@ def _make_answer(answer: object, thought: str) -> FinalAnswer | Fault:
 
 
 def is_call_of(value: Mapping[str, object], tool: str) -> bool:
-    """Whether an object that follows a tool's name is the whole call, not only its arguments."""
+    """Whether an object after a tool's name is the whole call, not only its arguments."""
     names = {_plain(key) for key in value} - _OTHER_FIELDS
     return len(names & _CERTAIN) == 2 == len(names) or tool in map(value.get, _TOOLS)
 
@@ -120,7 +120,7 @@ def _plain(key: str) -> str:
 
 
 def make_action(tool: str, given: object) -> Action | Fault:
-    """Make the action of arguments, which may be an object, its JSON, or a plain text."""
+    """Return the action for arguments given as an object, as JSON, or as plain text."""
     if not tool:
         return Fault(NO_TOOL)
     if isinstance(given, dict):

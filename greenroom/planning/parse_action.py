@@ -1,8 +1,8 @@
-"""`parse_action`: what a reply in words means to do, call a tool or give the final answer.
+"""`parse_action`: parse a reply in plain text as a tool call or a final answer.
 
-A reply is read once, from its beginning to what decides it: the first action, or the first "Final
-Answer:" before any. What a model thinks in `<think>` is passed over, and so is what it makes up behind
-its action. Where it is not plain what the model means, the reply is a `Fault`, never a guess.
+A reply is read once, up to what decides it: the first action, or a "Final Answer:" before any action.
+Thoughts in `<think>` are skipped, and so is what the model makes up after its action. If the meaning is
+unclear, the reply is a `Fault`, never a guess.
 """
 
 import re
@@ -29,10 +29,10 @@ class Reading:
     """A reply that was read.
 
     Attributes:
-        outcome: what it comes to.
-        before: what the model said before that, without what it thinks in `<think>`.
-        start: the place where the action or the answer begins.
-        end: the place behind it.
+        outcome: its meaning.
+        before: what the model said before that, without thoughts in `<think>`.
+        start: where the action or the answer begins.
+        end: where it ends.
     """
 
     outcome: Outcome
@@ -42,17 +42,16 @@ class Reading:
 
 
 def parse_action(text: str) -> Outcome:
-    r"""Read what a model means to do from its reply: an `Action`, a `FinalAnswer`, or a `Fault`.
+    r"""Parse a model's reply into an `Action`, a `FinalAnswer`, or a `Fault`.
 
-    It is a pure function, never raises, and takes time in proportion to the text. An action is an
-    object with a tool and its arguments (`tool` or `tool_name` or `action`, with `arguments` or `args`
-    or `action_input`, among others), or a line "Action: NAME" with "Action Input:". It may stand in a
-    fence or in the tags of a model family, and its JSON may have the faults that models make, unless
-    they leave its meaning open. The first action counts, and a final answer only where no action stands
-    before it. A text whose closing quote is missing is a fault, since the rest of it may be missing too.
+    It is a pure function, never raises, and runs in linear time. An action is an object with a tool and its
+    arguments (`tool` or `tool_name` or `action`, with `arguments` or `args` or `action_input`, among
+    others), or a line "Action: NAME" with "Action Input:". It may be in a code fence or in the tags of a
+    model family, and its JSON may have the usual mistakes of models, unless they make it ambiguous. The
+    first action counts; a final answer counts only before any action. A string without its closing quote is
+    a fault, since more of it may be missing.
 
-    Of a reply that was cut off in its middle, the bracket that is missing may hide missing arguments:
-    see that the model ended it by itself.
+    If a reply was cut off, a missing bracket may hide missing arguments: check its stop reason first.
 
     Example:
         >>> parse_action("I add. Action: {'tool': 'add', 'args': {'a': 1, 'b': 2}}")
@@ -140,12 +139,12 @@ _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 
 
 def read_reply(text: str) -> Reading:
-    """Read a reply, and say where its action or its answer stands."""
+    """Parse a reply, and locate its action or answer."""
     found = _Scan(text, 0).read()
     tag = _ORPHAN.search(text)
     is_in_action = tag and isinstance(found.outcome, Action) and _is_inside(found, tag.start())
     if tag and tag[1] and not is_in_action:
-        # The beginning of these thoughts stands in the prompt.
+        # The prompt has the opening tag of these thoughts.
         return _Scan(text, tag.end()).read()
     return found
 
@@ -155,7 +154,7 @@ def _is_inside(found: Reading, place: int) -> bool:
 
 
 class _Scan:
-    """Looks at one event of a reply after the other, until one decides."""
+    """Goes through the events of a reply until one decides."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
@@ -193,7 +192,7 @@ class _Scan:
         return None
 
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
-        """Whether an object follows words, which may only speak of an earlier action."""
+        """Whether an object follows words on its line, which may only mention an earlier action."""
         line = self._text.rfind("\n", 0, event.start()) + 1
         return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
@@ -204,14 +203,14 @@ class _Scan:
         return Reading(replace(outcome, thought=thought), before, start, self._at)
 
     def _skip_thoughts(self, event: re.Match[str]) -> Fault | None:
-        """Pass over thoughts."""
+        """Skip to the end of the thoughts."""
         self._earlier_text.append(self._text[self._text_start : event.start()])
         end = thought_end(event).search(self._text, event.end())
         self._at = self._text_start = end.end() if end else len(self._text)
         return None if end else Fault(_UNCLOSED_THINK)
 
     def _read_answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
-        """Take all the rest, without what closes what the label is in."""
+        """Return the rest as the answer, without closing fences, tags and marks."""
         answer = self._text[event.end() :]
         self._at = len(self._text)
         for _ in range(len(_TRAILERS)):
@@ -228,7 +227,7 @@ class _Scan:
         return FinalAnswer(answer) if answer else Fault(NO_ANSWER)
 
     def _read_bare_object(self, event: re.Match[str]) -> Outcome | None:
-        """Read an object that no label announces; most are not about a tool."""
+        """Parse an object without a label; most of them are not calls."""
         found = read_object(self._text, event.end())
         self._at = max(found.end, event.end())
         if isinstance(found, Object):
@@ -237,7 +236,7 @@ class _Scan:
         return Fault(found.reason) if claims else None
 
     def _read_label(self, event: re.Match[str]) -> Outcome | None:
-        """Read what follows a label: an object, or a name and its arguments."""
+        """Parse what follows a label: an object, or a name and its arguments."""
         if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
             return None  # a list in code
         is_tag = not event[0].rstrip().endswith((":", "："))
@@ -256,7 +255,7 @@ class _Scan:
         return outcome or (Fault(_NO_ARGUMENTS_OBJECT) if is_tag else None)
 
     def _read_call(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
-        """Read the arguments of a tool whose name was read."""
+        """Parse the arguments after the name of a tool."""
         text = self._text
         is_empty = text.startswith("()", at)
         at += 2 * is_empty
@@ -279,25 +278,25 @@ class _Scan:
         return self._read_plain_input(tool, at) if has_label and "action" in label.lower() else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
-        """Read an object, whose opening bracket may be missing."""
+        """Parse an object, whose opening bracket may be missing."""
         found = read_object(self._text, at + self._text.startswith("{", at), closer)
         self._at = found.end
         return found if isinstance(found, Object) else Fault(found.reason)
 
     def _read_plain_input(self, tool: str, at: int) -> Action | Fault:
-        """Take a text that is not an object as the input."""
+        """Use a plain text as the input."""
         end = _NEXT_LABEL.search(self._text, at)
         self._at = end.start() if end else len(self._text)
         return make_action(tool, self._text[at : self._at].strip().strip("`"))
 
 
 def thought_end(event: re.Match[str]) -> re.Pattern[str]:
-    """Return what ends the thoughts that an event begins."""
+    """Return the pattern that ends the thoughts."""
     return _THOUGHT_ENDS[event[0].strip("<>").lower()]
 
 
 def open_mark(label: str) -> str:
-    """Return the mark of Markdown that a label leaves open, such as `**`; it closes in the answer."""
+    """Return the Markdown mark that a label leaves open, such as `**`, if any; the answer closes it."""
     found = _MARK.search(label)
     return found[1] if found and label.count(found[1]) % 2 else ""
 

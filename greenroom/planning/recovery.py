@@ -1,8 +1,8 @@
-"""`RecoveryPolicy`: one table that says what is done about an error, within an error budget.
+"""`RecoveryPolicy`: a table of what to do about errors, within an error budget.
 
-A row stands for what has failed and what kind of error it was; its answers are those to the first time, the
-second, and so on. Three places ask it: `execute_plan` about a subtask that has failed, the retry of a
-model call, and the stream of a model that is watched. Each answer is an `ErrorContext`.
+A row is for one component and class of error; its decisions are for the first occurrence, the second, and
+so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call, and by `WatchedModel`.
+Each decision is an `ErrorContext`.
 """
 
 import math
@@ -75,7 +75,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_P, _C.MISSING): _PLAN,
     }
 )
-"""What is done about the first error of a row, the second, and so on; behind its last answer a row gives up."""
+"""The decisions about the first error of a row, the second, and so on; after the last one it gives up."""
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
@@ -93,24 +93,24 @@ class RecoveryPolicy:
     Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that are
     given a model ask it through `model(llm)`: do the same for workers and planners of your own.
 
-    An answer that is not possible is passed over: without a planner nothing is replanned, without another
-    model none is asked. A call of a tool that may not be made twice is never made again without a
-    person's yes. An agent that is tried again goes on in its conversation, so no call of it is repeated.
+    A decision that is not possible is skipped, such as replanning without a planner. A call of a tool that
+    may not be called twice is never repeated without a person's approval. An agent that is tried again
+    continues its conversation, so none of its calls is repeated.
 
-    Each error that is handled counts in the error budget; once it is spent, the next ones are given up
-    (`Cause.BUDGET`), until the oldest are `seconds` ago. A policy is one budget: share it, or don't.
+    Each handled error counts in the error budget. Once that is spent, further errors are given up
+    (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share a policy to share it.
 
     Args:
-        rows: rows in place of those of `RECOVERY_TABLE`.
-        errors: how many errors are handled in any `seconds`.
+        rows: rows that replace those of `RECOVERY_TABLE`.
+        errors: how many errors are handled within `seconds`.
         seconds: how long an error counts.
         backoff: the waits before retries.
-        fallback: models that are asked where the first is given up.
+        fallback: models to ask when the first is given up.
         may_repeat: tells whether a call of a tool may be made twice.
 
     Raises:
-        ConfigurationError: a row is empty or has an answer that its component does not have; or a number
-            makes no sense.
+        ConfigurationError: a row is empty or has a decision that its component does not support, or a
+            number is out of range.
 
     Example:
         >>> from greenroom.planning import Component, Decision, ErrorClass
@@ -129,7 +129,7 @@ class RecoveryPolicy:
         fallback: Sequence[LLMProvider] = (),
         may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
     ) -> None:
-        """Take the rows that are other than by default, and the bounds."""
+        """Set the rows that differ from the default, and the limits."""
         if errors < 0 or not 0 < seconds < math.inf:
             raise ConfigurationError("RecoveryPolicy wants errors >= 0, and seconds above 0")
         self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
@@ -159,13 +159,13 @@ class RecoveryPolicy:
         correlation_id: str = "",
         subtask: str = "",
     ) -> ErrorContext:
-        """Look up what is done about an error, and count it in the error budget where it is handled.
+        """Look up what to do about an error, and count it in the error budget if it is handled.
 
         Args:
             component: what has failed.
             error: what kind of error it was.
-            attempt: how often it has come by now, counted from 1.
-            possible: what can be done here; other answers of the row are passed over.
+            attempt: how often it has occurred, counted from 1.
+            possible: the possible decisions; others in the row are skipped.
             detail: what went wrong, in words.
             correlation_id: the session in which it happened.
             subtask: the id of the subtask that it is about.
@@ -197,14 +197,14 @@ class RecoveryPolicy:
         return self._errors - len(self._error_times)
 
     def _count_error(self) -> bool:
-        """Count an error; False where the budget is spent."""
+        """Count an error; return False if the budget is spent."""
         if self.errors_left < 1:
             return False
         self._error_times.append(trio.current_time())
         return True
 
     async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:
-        """Say what comes of a failed subtask."""
+        """Decide what to do about a failed subtask."""
         await trio.lowlevel.checkpoint()
         return self.decide(
             self._component(failure),
@@ -225,10 +225,10 @@ class RecoveryPolicy:
         return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
 
     def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
-        """Put a model under this policy: retried, replaced where it is given up, and watched.
+        """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.
 
-        Each error that is handled is published by the agent that asks it. What a model does again and
-        again beyond its row (a tool that is not there, the same call) ends the turn with an error.
+        The agent that uses the model publishes each handled error. A mistake that is repeated beyond its row
+        (an unknown tool, the same call) ends the turn with an error.
 
         Args:
             llm: the model.
@@ -254,7 +254,7 @@ class RecoveryPolicy:
         session_id: str,
         possible: frozenset[Decision],
     ) -> ErrorContext:
-        """Say what is done about an error of a model, beside what `resilient` has done."""
+        """Decide what to do about an error of a model, in addition to what `resilient` did."""
         found = self.decide(
             _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
         )

@@ -1,4 +1,4 @@
-"""`TextTools`: tools for a model that has none of its own, by words in the prompt and in the reply."""
+"""`TextTools`: tools for a model without native tool calls, through the text of its prompt and replies."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ from greenroom.resilience import current_meter
 
 _REFORMATS = 3
 _MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
-_CACHE_SIZE = 4_096  # messages whose words are kept
+_CACHE_SIZE = 4_096  # messages whose conversion is cached
 
 _REFORMAT = """Your reply could not be read: {reason}. Reply again, in one of these two forms:
 
@@ -56,32 +56,31 @@ Action: {{"tool": "NAME", "arguments": {{…}}}}
 Thought: …
 Final Answer: …"""
 _NOT_PARSED = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
-"""Why a reply ended that means nothing more; one with tool calls of its own is not read either."""
+"""Stop reasons of replies that are not parsed; neither are replies with native tool calls."""
 
 _CUT = Fault("it was cut off at its limit of tokens, so say less")
 
 
 class TextTools:
-    """Lets a model without tool calls of its own use tools; a provider like any other.
+    """A provider that lets a model without native tool calls use tools.
 
-    The tools of a request are listed in its system prompt. The model thinks and acts in words, as in
-    ReAct; an action comes back as a `ToolUseBlock`, and results go to the model as observations. So
-    any loop, session and permission works as with native tool calls, and a conversation may change
-    between both. Put it around `resilient(…)`, not inside of it.
+    The tools of a request are listed in its system prompt. The model thinks and acts in plain text, as in
+    ReAct; an action becomes a `ToolUseBlock`, and results are sent to the model as observations. Loops,
+    sessions and permissions work as with native tool calls, and a conversation can switch between both.
+    Wrap it around `resilient(…)`, not the other way round.
 
-    What the model says before its action streams on; the action itself is not a text of the reply. Of a
-    final answer, what was said before is thinking. Four announcements tell of each step, which an agent
-    publishes as `Custom` chunks: `react.thought`, `react.action`, `react.observation` and
-    `react.reformat`.
+    Text before an action is streamed; the action itself is not part of the reply's text. Text before a final
+    answer becomes thinking. An agent publishes each step as a `Custom` chunk: `react.thought`,
+    `react.action`, `react.observation` and `react.reformat`.
 
-    A reply that can't be read is asked for again, with what is wrong with it, at most three times; each
-    is a model call for the budgets, and none of it joins the history. Then a `ModelOutputError` says so.
+    If a reply can't be parsed, the model is told why and asked again, at most three times; each attempt
+    counts as a model call, and none of it is added to the history. After that a `ModelOutputError` is raised.
 
     Args:
         llm: the model.
 
     Raises:
-        TypeError: the model is only its name.
+        TypeError: the model is given by name.
 
     Example:
         >>> import trio
@@ -98,7 +97,7 @@ class TextTools:
         if isinstance(llm, str):
             raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
         self._llm = llm
-        # By the id of a message, which is that of one object as long as it is kept.
+        # By the id() of a message, which stays valid while the cache holds the message.
         self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -116,15 +115,15 @@ class TextTools:
 
     @property
     def price(self) -> Price | None:
-        """What the model costs, where that is known."""
+        """The model's price, if known."""
         price = getattr(self._llm, "price", None)
         return price if isinstance(price, Price) else None
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
-        """Send a request and stream the reply; one without tools goes on as it is.
+        """Send a request and stream the reply; a request without tools is passed on unchanged.
 
         Raises:
-            ModelOutputError: no reply could be read.
+            ModelOutputError: no reply could be parsed.
             ModelError: the request failed.
         """
         if not request.tools and not any(map(_has_calls, request.messages)):
@@ -147,7 +146,7 @@ class TextTools:
         await self._llm.aclose()
 
     def _convert(self, message: Message) -> Message:
-        """Return a message without tool blocks: the same object each time, for the request encoder."""
+        """Return a message without tool blocks; always the same object, for the request encoder."""
         if message.role == "user" and not message.tool_results:
             return message
         kept = self._cache.get(id(message))
@@ -165,7 +164,7 @@ def _has_calls(message: Message) -> bool:
 
 
 class _TextToolsStream(ModelStream):
-    """A reply in words as one with tool calls; it is its own block, and may take several attempts."""
+    """Turns a reply in plain text into one with tool calls, possibly after several attempts."""
 
     def __init__(self, llm: LLMProvider, request: ModelRequest, asked: ModelRequest) -> None:
         super().__init__(llm.name)
@@ -197,12 +196,12 @@ class _TextToolsStream(ModelStream):
         await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next events of the model in our words.
+        """Return the next events, converted.
 
         Raises:
-            ModelOutputError: no reply could be read.
+            ModelOutputError: no reply could be parsed.
             ModelError: the request failed.
-            BudgetExceededError: nothing is left for another attempt.
+            BudgetExceededError: the budget has no room for another attempt.
         """
         if self._failure is not None:
             raise self._failure
@@ -230,14 +229,14 @@ class _TextToolsStream(ModelStream):
                 return (event,)
 
     def partial(self) -> Message:
-        """Return what has been read so far; an action that is not complete is left out."""
+        """Return the reply so far, without an incomplete action."""
         made = super().partial()
         if made.usage is None or self._inner is None:
             return made
-        return replace(made, usage=self._inner.partial().usage)  # with its cost
+        return replace(made, usage=self._inner.partial().usage)  # includes its cost
 
     def _index(self, key: object) -> int:
-        """Return the index of a block: those of the model in their order, and ours between them."""
+        """Return the index of a block, assigned in order of first use."""
         return self._indexes.setdefault(key, len(self._indexes))
 
     def _show(self, piece: str) -> list[StreamEvent]:
@@ -250,7 +249,7 @@ class _TextToolsStream(ModelStream):
         return events
 
     def _read(self, message: Message) -> list[StreamEvent]:
-        """Say what a complete reply comes to."""
+        """Parse a complete reply, and return the events that end it."""
         events: list[StreamEvent] = []
         if rest := self._live.rest():
             events.append(BlockDelta(self._index("said"), "text", rest))
@@ -276,19 +275,19 @@ class _TextToolsStream(ModelStream):
         return [*events, *_announce_step(outcome, made), end]
 
     def _read_reply(self, message: Message) -> Reading:
-        """Read a reply, knowing why it ended and what it was to be."""
+        """Parse a reply, considering its stop reason and the tool choice."""
         text = valid_unicode(message.text)
         reading = read_reply(text)
         is_cut = message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip())
         if is_cut and not isinstance(reading.outcome, FinalAnswer):
-            # Whatever is missing at the end of an action may have been an argument.
+            # An argument may be missing at the end of the action.
             return with_fields(reading, outcome=_CUT)
         if isinstance(reading.outcome, Fault) and self._must_answer and text.strip():
             return Reading(FinalAnswer(text.strip()), "", 0, len(text))
         return reading
 
     def _make_block(self, outcome: Action | FinalAnswer) -> ContentBlock:
-        """Make the block of an action or answer; a plain input is that of a tool's only parameter."""
+        """Return the block of an action or answer; a plain text is passed as the tool's only parameter."""
         if isinstance(outcome, FinalAnswer):
             return TextBlock(outcome.text)
         tool = self._tools.get(outcome.tool)
@@ -302,7 +301,7 @@ class _TextToolsStream(ModelStream):
         return ToolUseBlock(new_id("call"), outcome.tool, arguments)
 
     def _ask_again(self, message: Message, fault: Fault) -> list[StreamEvent]:
-        """Ask for the reply in a form that can be read, at most three times; then give up."""
+        """Ask for the reply in a readable format, at most three times; then give up."""
         if self._reformats == _REFORMATS:
             error = ModelOutputError(
                 f"{_REFORMATS + 1} replies of {self._llm.model} could not be read: {fault.reason}",
@@ -321,13 +320,13 @@ class _TextToolsStream(ModelStream):
         self._request = with_fields(self._first, messages=messages)
         text = f"the reply could not be read: {fault.reason}; asked again"
         data = {"reason": fault.reason, "attempt": self._reformats, "attempts": _REFORMATS}
-        # Readers drop what they have shown of it.
+        # Subscribers drop what they have shown of the reply.
         begins = _announcement("reply.restarted", provider=self._llm.name, model=self._llm.model)
         return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
 
 
 def _preamble_block(reading: Reading) -> ContentBlock | None:
-    """Return what was said before an action as text, and before an answer as a thought."""
+    """Return what precedes an action as text, or what precedes an answer as a thought."""
     if not reading.before:
         return None
     is_action = isinstance(reading.outcome, Action)

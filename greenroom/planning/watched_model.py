@@ -1,8 +1,8 @@
-"""A model that is watched: what it does wrong is looked up in the recovery table, and told.
+"""`WatchedModel`: look up a model's mistakes in the recovery table, and report them.
 
-All that a model does is in its requests and replies, so this is a provider around another one, and works
-in any loop. A request shows what came of the calls before it: a tool that is not there, an input that
-does not fit, the same call once more. The reply shows a refusal, and what was retried below.
+It is a provider that wraps another one, so it works in any loop. A request shows the outcome of earlier
+calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and retries of the wrapped
+provider.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,15 +63,15 @@ _ERRORS: dict[ErrorClass, type[GreenroomError]] = {
 }
 
 Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[Decision]], ErrorContext]
-"""Says what is done about an error of a model, given its class, how often it has come, what it says, the
-session, and what is possible."""
+"""Decides about an error of a model, given its class, the number of occurrences, the detail, the session and
+the possible decisions."""
 
 
 class WatchedModel:
-    """A model whose errors are looked up and told; a provider like any other."""
+    """A provider that looks up and reports a model's errors."""
 
     def __init__(self, llm: LLMProvider, judge: Judge, others: Sequence[LLMProvider]) -> None:
-        """Watch a model; the first of the others is asked where that is the answer to what it does."""
+        """Wrap a model; the first of the others replaces it where the table says so."""
         self.llm = llm
         self.judge = judge
         self.others = others
@@ -93,16 +93,16 @@ class WatchedModel:
 
     @property
     def price(self) -> Price | None:
-        """What the model costs, where that is known."""
+        """The model's price, if known."""
         price = getattr(self.llm, "price", None)
         return price if isinstance(price, Price) else None
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether the model has a mode of its own for this type."""
+        """Whether the model supports this output type natively."""
         return isinstance(self.llm, KnowsSchemas) and self.llm.accepts_output(output)
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
-        """Send a request and stream the reply; errors are raised once they are told."""
+        """Send a request and stream the reply; errors are reported before they are raised."""
         return _WatchedStream(self, request)
 
     async def generate(self, request: ModelRequest) -> Message:
@@ -115,7 +115,7 @@ class WatchedModel:
 
 
 class _WatchedStream(ModelStream):
-    """A reply, and what is told of it; it is its own block, and opened while it is read."""
+    """A reply with the reports about it; the wrapped stream is opened on the first read."""
 
     def __init__(self, watched: WatchedModel, request: ModelRequest) -> None:
         super().__init__(watched.name)
@@ -143,10 +143,10 @@ class _WatchedStream(ModelStream):
         await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next events of the model, and what is told of them.
+        """Return the next events of the model, with reports.
 
         Raises:
-            GreenroomError: what the model raises, or what its row of the table gives up.
+            GreenroomError: the model failed, or its row of the table gives up.
         """
         if self._failure is not None:
             raise self._failure
@@ -174,29 +174,29 @@ class _WatchedStream(ModelStream):
         return ()
 
     def partial(self) -> Message:
-        """Return what has been read so far."""
+        """Return the reply so far."""
         return super().partial() if self._inner is None else self._inner.partial()
 
     def _judge(
         self, error: ErrorClass, attempt: int, detail: str, *, is_announced: bool = False
     ) -> ErrorContext:
-        """Look up what the model has done, tell of it, and end the reply where that is given up."""
+        """Look up a mistake, report it, and end the reply if the decision is to give up."""
         possible = _ASK | {Decision.OTHER_MODEL} if self._owner.others else _ASK
         context = self._owner.judge(error, attempt, detail, self._request.conversation, possible)
         self._announce(context, is_announced=is_announced)
         if context.decision is Decision.GIVE_UP:
             kind = _ERRORS.get(error, NoProgressError)
-            self._failure = kind(f"the model is given up: {context}")
+            self._failure = kind(f"giving up on the model: {context}")
         return context
 
     def _announce(self, context: ErrorContext, *, is_announced: bool = False) -> None:
-        """Tell of an error; in words only where what has handled it has not done so."""
+        """Report an error, without a text if it was announced before."""
         chunk = context.chunk()
         text = "" if is_announced and context.decision is not Decision.GIVE_UP else chunk.text
         self._ready.append(Announcement(chunk.kind, chunk.data, text))
 
     def _translate(self, kind: str, data: dict[str, object]) -> None:
-        """Tell in our words what a retry, a fallback or a request to reformat has told in its own."""
+        """Report a retry, a fallback or a request to reformat as a decision of the table."""
         reason, seconds = str(data.get("reason", "")), data.get("seconds")
         if kind == "react.reformat":
             self._reformats += 1
@@ -216,11 +216,11 @@ class _WatchedStream(ModelStream):
             self._announce(context, is_announced=True)
 
     def _give_up(self, error: GreenroomError) -> None:
-        """Tell of an error that goes on to the one who has asked the model."""
+        """Report an error that is raised to the caller."""
         self._failure = error
         conversation, attempt = self._request.conversation, self._retries + 1
         kind, possible = classify(error), frozenset[Decision]()
-        if kind is ErrorClass.OVERFLOW:  # an `Agent` makes it shorter, and asks once more
+        if kind is ErrorClass.OVERFLOW:  # an `Agent` compacts the conversation and asks once more
             known = self._owner.long_conversations
             attempt = 2 if conversation in known else 1
             if conversation and len(known) < _MAX_CONVERSATIONS:
@@ -230,7 +230,7 @@ class _WatchedStream(ModelStream):
 
 
 def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
-    """Say what is wrong with what the model has done last in this turn, how often, and in words."""
+    """Return the model's latest mistake in this turn: its class, how often it occurred, and a description."""
     tools = {tool.name: tool for tool in request.tools}
     last = next(_recent_calls(request.messages), None)
     if last is None:
@@ -250,12 +250,12 @@ def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
 
 
 def _count_recent(request: ModelRequest, holds: Callable[[_CallResult], bool]) -> int:
-    """Return for how many of the last calls something holds, one after the other."""
+    """Count the latest consecutive calls for which a condition holds."""
     return sum(1 for _ in takewhile(holds, _recent_calls(request.messages)))
 
 
 def _recent_calls(messages: Sequence[Message]) -> Iterator[_CallResult]:
-    """Go through the last call of each reply of this turn, with its result, the newest first."""
+    """Yield the last call of each reply in this turn with its result, newest first."""
     after: Message | None = None
     for message in reversed(messages):
         if message.role == "assistant":
@@ -271,7 +271,7 @@ def _recent_calls(messages: Sequence[Message]) -> Iterator[_CallResult]:
 def _find_call_fault(
     call: ToolUseBlock, result: ToolResultBlock, tools: dict[str, ToolDefinition]
 ) -> ErrorClass | None:
-    """Return why a call did not run, where that was the model's fault."""
+    """Return why a call did not run, if the model made a mistake."""
     if not result.is_error:
         return None
     if call.name == ANSWER_TOOL:
@@ -284,7 +284,7 @@ def _find_call_fault(
 
 
 def _is_same(one: _CallResult, other: _CallResult) -> bool:
-    """Whether two calls are the same, with the same result but for notes behind it."""
+    """Whether two calls and their results are the same, apart from notes after the result."""
     (call, result), (call_2, result_2) = one, other
     is_same_call = (call.name, call.input) == (call_2.name, call_2.input)
     return is_same_call and result.content[:1] == result_2.content[:1]

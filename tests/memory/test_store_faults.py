@@ -161,7 +161,7 @@ async def test_the_log_of_a_memory_that_was_removed_is_not_read_into_a_new_one(t
     path = tmp_path / "memory.db"
     log = tmp_path / "memory.db-wal"
     log.write_bytes(b"of another memory")
-    with pytest.raises(MemoryStorageError, match="not there any more"):
+    with pytest.raises(MemoryStorageError, match="a memory that is missing"):
         await SQLiteMemory(path).add("text")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["memory.db-wal"]
 

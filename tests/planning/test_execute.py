@@ -360,7 +360,7 @@ async def test_failures_in_a_row_stop_what_has_not_started(autojump_clock):
         await planned.carry_out()
         assert [*planner.seen[0].values()].count("failed") == tried
         assert planned.run.error == "there is no other way"
-        assert planned.steps[-1] == "not revised any more: there is no other way"
+        assert planned.steps[-1] == "no longer revised: there is no other way"
 
 
 async def test_a_plan_is_revised_three_times_and_no_more(autojump_clock):
@@ -395,7 +395,7 @@ async def test_a_plan_that_was_written_down_is_not_revised(autojump_clock):
     plan = Plan("", [Subtask("a", "fail"), Subtask("b", "B")])
     planned = Planned(plan, worker, planner=plan)
     await planned.carry_out()
-    assert "knows no other way" in planned.run.error
+    assert "a fixed plan can't be revised" in planned.run.error
     assert words(planned.run) == {"a": "failed", "b": "completed"}
 
 

@@ -93,7 +93,7 @@ async def test_what_could_not_be_done_is_told_and_not_left_out():
     told = llm.requests[0].messages[-1].text
     assert "no data" in told
     assert "b: it waits for oslo" in told
-    assert "knows no other way" in told
+    assert "a fixed plan can't be revised" in told
 
 
 async def test_memories_reach_the_planner():

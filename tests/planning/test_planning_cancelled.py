@@ -4,7 +4,10 @@ from functools import partial
 
 import pytest
 import trio
-from greenroom.planning_agent import (
+
+from greenroom import Agent, tool
+from greenroom.core import ModelOverloadedError
+from greenroom.planning import (
     Component,
     Decision,
     ErrorClass,
@@ -16,10 +19,6 @@ from greenroom.planning_agent import (
     execute_plan,
     plan_and_execute,
 )
-from tests.planning_agent.planned import Planned, worker
-
-from greenroom import Agent, tool
-from greenroom.core import ModelOverloadedError
 from greenroom.testing import (
     Reply,
     Scenario,
@@ -28,6 +27,7 @@ from greenroom.testing import (
     call,
     cancel_at_every_checkpoint,
 )
+from tests.planning.planned import Planned, worker
 
 
 def scenario(seen):

@@ -301,7 +301,7 @@ async def test_a_question_about_a_failure_outlives_an_interrupt(autojump_clock):
 
 async def ask_twice(planned):
     async with (
-        planned.spawned() as handle,
+        planned.spawn() as handle,
         handle.subscribe(answers=True) as chunks,
         trio.open_nursery() as nursery,
     ):

@@ -306,7 +306,7 @@ async def test_a_worker_asks_another_one_for_help(autojump_clock):
     assert "nobody else can do 'cooking'" in others[0]
     assert "- lawyer: law." in others[0]
     assert "coder wait" in others[1]
-    assert [(each.agent, each.helped_team) for each in told.reports] == [
+    assert [(each.agent, each.helped) for each in told.reports] == [
         ("coder", 0),
         ("lawyer", 1),
     ]
