@@ -1,4 +1,4 @@
-"""`committee`: several agents that answer the same question, and one answer that comes of it."""
+"""`committee`: several agents that answer the same question and settle on one answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,27 +19,26 @@ def committee(
     description: str = "",
     capabilities: Iterable[str] = (),
 ) -> Pattern:
-    """Make an agent of several: it puts each input to all of them, and answers with what they agree on.
+    """Combine several agents: put each input to all of them, and answer with what they agree on.
 
-    All members are asked at once; where there is no room for one more (`RuntimeLimits.subagents`), it waits.
-    What more than half of those who have answered say holds, else what `tie` decides. The output is a
-    `Resolution`, which says who has decided.
+    All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The answer of
+    more than half of those who answered wins, else `tie` decides. The output is a `Resolution`, which names
+    the strategy that decided.
 
-    A member whose turn fails, or that says nothing, has not answered. The turn ends with a `ConflictError` where fewer than the
-    quorum have answered, or where they contradict each other and nothing decides.
+    A member whose turn fails or whose answer is empty does not count. The turn ends with a `ConflictError` if
+    fewer members than the quorum answer, or if they disagree and no strategy decides.
 
     Args:
-        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` says
-            how sure it is, and why.
+        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` states
+            its confidence and reason.
         quorum: how many have to answer; by default more than half of them.
-        tie: decides where no answer has a majority, such as `by_authority` or `ask_person`.
+        tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
         name: for people, logs and models.
         description: what it is good for, for a model that may call it.
-        capabilities: what it is good at, for an orchestrator of which it is a worker.
+        capabilities: what it is good at, for an orchestrator.
 
     Raises:
-        ConfigurationError: there are no agents, one has a name that nobody can be called by, or the quorum
-            can't be reached.
+        ConfigurationError: there are no agents, one has an invalid name, or the quorum can't be reached.
         TypeError: one of them is not an agent function.
 
     Example:

@@ -176,8 +176,8 @@ class Topic(Generic[T]):
             also whose full mailbox holds nothing of this topic; with "refuse", whose mailbox is full.
 
         Raises:
-            InvalidJSONError: the content is something that JSON can't express.
-            ValueError: the sender can't be called so.
+            InvalidJSONError: the content can't be converted to JSON.
+            ValueError: the sender's name is invalid.
         """
         author = calling_agent()
         message = content if isinstance(content, AgentMessage) else AgentMessage(content=content)

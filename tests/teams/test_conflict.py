@@ -114,7 +114,7 @@ async def test_a_person_chooses_one_or_says_something_else(answer, found):
 
 
 async def test_a_person_is_asked_in_an_agent_only():
-    with pytest.raises(ConflictError, match="nobody can be asked here"):
+    with pytest.raises(ConflictError, match="no person can be asked outside an agent"):
         await resolve([ADA, BOB], ask_person)
 
 
