@@ -5,22 +5,20 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
-from urllib.parse import quote
 
 import trio
 
-from greenroom.core import MemoryStorageError, new_id
+from greenroom.core import MemoryStorageError
+from greenroom.fs import sqlite
 
 T = TypeVar("T")
 
 _APPLICATION = 0x47524D45  # in the file's header: the letters GRME
 _VERSION = 1
 _PATIENCE = 5.0  # seconds that SQLite waits for another process's write; then it is an error
-_LOG = 8 << 20  # bytes of log that stay once all of it is in the database
 
 _BUSY = "another program is writing the file; try again when it is done"
 _FULL = "make room on the disk"
@@ -115,7 +113,7 @@ class Database:
     def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool, erases: bool) -> T:
         with self._lock:
             connection = self._get_connection()
-            with _transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
+            with sqlite.transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
                 done = work(connection)
             if erases:
                 with contextlib.suppress(sqlite3.Error):  # it is done; a later one empties the log
@@ -152,33 +150,12 @@ class Database:
 
     def _create(self) -> None:
         """Create the database under another name and link it into place, so that it is never half made."""
-        for log in (f"{self.path}-wal", f"{self.path}-shm"):
-            # SQLite would take it for the log of the new database. Another process may just have made both.
-            if os.path.exists(log) and not os.path.exists(self.path):
-                raise MemoryStorageError(
-                    f"{log} belongs to a memory that is missing",
-                    hint="put the memory back; or if it is gone for good, remove these two as well",
-                )
-        folder, name = os.path.split(self.path)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        aside = os.path.join(folder, f".{name}.{new_id('new')}")
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
-            with contextlib.closing(_connect(aside)) as connection:
-                _make_tables(connection)
-                # Last, so that nothing is left in a log of the file aside.
-                connection.execute("PRAGMA journal_mode = WAL")
-            with contextlib.suppress(FileExistsError):  # another process was faster
-                os.link(aside, self.path)
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        finally:
-            for end in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(aside + end)
+        if log := sqlite.find_stray_log(self.path):
+            raise MemoryStorageError(
+                f"{log} belongs to a memory that is missing",
+                hint="put the memory back; or if it is gone for good, remove these two as well",
+            )
+        sqlite.create_database(self.path, _make_tables, patience=_PATIENCE)
 
     def _identify_file(self) -> tuple[int, int, int] | None:
         """Return what identifies the open file; with the process, since a fork does not inherit locks."""
@@ -205,31 +182,9 @@ def read_rows(
     return connection.execute(query).fetchall()
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite has ended it itself where the disk refused
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _connect(path: str) -> sqlite3.Connection:
-    # As an address, by which SQLite makes no file where none is.
-    address = path if path == ":memory:" else f"file:{quote(os.fsencode(path))}?mode=rw"
-    connection = sqlite3.connect(
-        address, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
-    )
-    # Damaged text is not a reason to refuse: its checksum is wrong.
-    connection.text_factory = lambda data: data.decode(errors="replace")
-    # A commit is durable when it returns; on macOS only a full sync is one.
-    for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
-        connection.execute(f"PRAGMA {setting}")
-    connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
-    connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+    connection = sqlite.connect(path, patience=_PATIENCE)
+    connection.execute("PRAGMA secure_delete = ON")  # overwrite what is forgotten
     return connection
 
 
@@ -241,16 +196,12 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _check_kind(connection: sqlite3.Connection, path: str) -> None:
-    kind, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
-    if kind != _APPLICATION:
+    if sqlite.read_pragma(connection, "application_id") != _APPLICATION:
         raise MemoryStorageError(
             f"{path} is not a memory database",
             hint="nothing was changed; name another file",
         )
-    if version > _VERSION:
+    if sqlite.read_pragma(connection, "user_version") > _VERSION:
         raise MemoryStorageError(
             f"{path} was written by a newer version of Greenroom", hint="upgrade greenroom"
         )
