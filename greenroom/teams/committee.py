@@ -33,7 +33,7 @@ def committee(
             its confidence and reason.
         quorum: how many have to answer; by default more than half of them.
         tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
-        name: for people, logs and models.
+        name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
         capabilities: what it is good at, for an orchestrator.
 

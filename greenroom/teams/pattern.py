@@ -1,4 +1,4 @@
-"""`Pattern`: several agents as one, which runs, nests and is delegated to like an `Agent`."""
+"""`Pattern`: several agents that run, nest and are delegated to like a single `Agent`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -33,18 +33,18 @@ from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.teams.members import Member, start_member
 
 Content: TypeAlias = str | Iterable[ContentBlock]
-"""What a member is asked: a text, or content blocks."""
+"""The input of a member: a text, or content blocks."""
 
 
 @dataclass(frozen=True)
 class TeamTurn:
-    """One turn of several agents as one: what they are asked, and how to ask them.
+    """One turn of a `Pattern`: its input, and methods to ask its members.
 
     Attributes:
-        agent: the agent whose subagents they are.
+        agent: the agent that runs the pattern; members are its subagents.
         message: the input.
-        deps: what the run was given, for those members that are an `Agent` or a `Pattern`.
-        report: what the result of a run will say besides.
+        deps: the dependencies of the run, for members that are an `Agent` or a `Pattern`.
+        report: warnings and other facts for the result of the run.
     """
 
     agent: AgentInternals
@@ -54,15 +54,15 @@ class TeamTurn:
 
     @property
     def sender(self) -> str:
-        """Who the input is from; empty for a person."""
+        """The sender of the input; empty for a person."""
         return self.message.sender if isinstance(self.message, UserInput) else ""
 
     @asynccontextmanager
     async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
-        """Start a member, and end it with the block; `greenroom.teams.start_member` says how.
+        """Start a member, and end it with the block, like `greenroom.teams.start_member`.
 
         Raises:
-            TeamError: it is one of the agents that wait for the result of this very turn.
+            TeamError: the member waits for the result of this turn itself.
         """
         if way := find_circle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({way})")
@@ -71,7 +71,7 @@ class TeamTurn:
             yield handle
 
     async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
-        """Start a member, ask it this, end it, and return its output.
+        """Start a member, ask it, end it, and return its output.
 
         Raises:
             TeamError: its turn did not complete, or it can't be asked.
@@ -114,7 +114,7 @@ class TeamTurn:
 async def output_of(
     handle: AgentHandle, content: Content, *, name: str, sender: str = ""
 ) -> object:
-    """Ask a member, and return its output: the result of its turn, or its text where it has set none.
+    """Ask a member, and return its output: the result of its turn, or its text if it set no result.
 
     Raises:
         TeamError: its turn did not complete.
@@ -122,12 +122,12 @@ async def output_of(
     result = await try_ask(handle, content, sender=sender)
     if result.status is not TurnStatus.COMPLETED:
         why = f": {result.error}" if result.error else ""
-        raise TeamError(f"{name} has not answered: its turn {result.status}{why}")
+        raise TeamError(f"{name} did not answer: its turn {result.status}{why}")
     return result.text if result.value is UNSET else result.value
 
 
 def as_text(output: object) -> str:
-    """Return an output as what is said of it: a text as it is, anything else as JSON."""
+    """Return an output as text: a string unchanged, anything else as JSON."""
     return output if isinstance(output, str) else serde.dumps(output).decode()
 
 
@@ -136,18 +136,17 @@ Work: TypeAlias = Callable[[TeamTurn], Awaitable[object]]
 
 
 class Pattern(Runnable[object, object]):
-    """Several agents as one: an agent function that is run, nested and delegated to like an `Agent`.
+    """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
-    Made by `pipeline` and the others; with a function of yours it is a pattern of yours. Each input is a
-    turn, and its output is what the function returns: the result of the turn, and its text as the
-    reply. The members are subagents, begin anew with each input, and end with the turn: its budget holds
-    for all of them, its interrupt ends them, and what is denied to it is denied to them.
+    `pipeline` and others return patterns; you can write your own with a function. Each input is a turn, whose
+    result is the return value of the function, with its text as the reply. The members are subagents that
+    start fresh with each input and end with the turn: its budget, interrupts and denials apply to them.
 
     Args:
-        name: for people, logs and models.
+        name: the name for people, logs and models.
         work: an async function of a `TeamTurn` that returns the output.
         description: what it is good for, for a model that may call it (`as_tool`).
-        capabilities: words for what it is good at, by which an orchestrator chooses one of several agents.
+        capabilities: words for what it is good at, from which an orchestrator chooses an agent.
 
     Example:
         ```python
@@ -170,7 +169,7 @@ class Pattern(Runnable[object, object]):
         """Take a function that answers one input.
 
         Raises:
-            ConfigurationError: `capabilities` is one text, which stands for a word in a list.
+            ConfigurationError: `capabilities` is a string instead of a list.
         """
         if isinstance(capabilities, str):
             hint = f"write capabilities=[{capabilities!r}]"
@@ -178,7 +177,7 @@ class Pattern(Runnable[object, object]):
         self.name = name
         self.description = description
         self.capabilities = tuple(capabilities)
-        self.deps_type = None  # each of the members says what it wants
+        self.deps_type = None  # each member checks its own
         self._work = work
 
     def __repr__(self) -> str:
@@ -188,8 +187,8 @@ class Pattern(Runnable[object, object]):
         super()._check_run(input, deps)
         if input is None:
             raise ConfigurationError(
-                f"{self.name} begins anew with each input, and does not go on without one",
-                hint="give it the input again; what goes on where it was is a Workflow",
+                f"{self.name} starts fresh with each input, and can't continue without one",
+                hint="pass the input again, or use a Workflow, which can resume",
             )
 
     async def __call__(

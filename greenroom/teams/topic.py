@@ -1,15 +1,15 @@
-"""`Topic`: what one says reaches all members, each through its mailbox.
+"""`Topic`: publish messages to the mailboxes of all members.
 
-There is no queue beside the mailboxes. A publication first goes to every member with room in its
-mailbox, in one step of the event loop; so all publications have one order, and each member gets its own
-in that order. What happens where there is no room is the topic's `when_full`:
+There is no other queue. A publication first goes to every member with room in its mailbox, in one step of the
+event loop, so all members get publications in the same order. The topic's `when_full` decides what happens
+without room:
 
 - "refuse": the member misses it.
-- "drop_oldest": the oldest publication of this topic that still waits in that mailbox gives its place.
-- "wait": the publisher waits, and who publishes meanwhile stands in line behind it, for this member alone.
+- "drop_oldest": the publication replaces the oldest one of this topic in that mailbox.
+- "wait": the publisher waits, and later publishers line up behind it, for this member only.
 
-A publisher that is cancelled while it waits leaves the line: who has not got it by then misses it. An
-agent that has ended drops out with the next publication; a restart under a supervisor ends no agent.
+If a publisher is cancelled while it waits, the members that it waits for miss the publication. An agent that
+has ended is removed with the next publication; a restart under a supervisor does not end an agent.
 """
 
 from collections import Counter, deque
@@ -34,7 +34,7 @@ from greenroom.teams.agent_message import AgentMessage
 T = TypeVar("T")
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]
-"""What becomes of a publication where a member's mailbox has no room."""
+"""What to do if a member's mailbox has no room for a publication."""
 
 
 class DeliveryStatus(StrEnum):
@@ -53,12 +53,12 @@ class DeliveryStatus(StrEnum):
 
 
 class Delivery(Wire, frozen=True):
-    """Who got a publication, and who did not.
+    """The members that got a publication, and those that missed it.
 
     Attributes:
         number: its number in the topic, from 1.
         delivered: the session ids of the members that have it in their mailboxes.
-        missed: why each of the others missed it, by session ids.
+        missed: why the other members missed it, by session id.
     """
 
     number: int
@@ -85,18 +85,18 @@ class TopicStatistics:
 
 
 class Topic(Generic[T]):
-    """Lets agents say something to all who have joined, in one order, exactly once to each.
+    """Delivers publications to all members, in the same order and exactly once.
 
-    Members get it as input, with its sender. Who publishes from inside of an agent does not get its own.
-    What is in a mailbox is taken in order, or is in `Outcome.undelivered` should the agent end before.
+    Members get them as inputs with a sender; an agent does not get its own publications. If an agent ends
+    before it reads one, it is in `Outcome.undelivered`.
 
     Args:
         name: names the topic in the inputs' metadata, next to the `number` of the publication and the
             `message`, which `AgentMessage.of` reads. Two topics that share members need two names.
         keep: how many publications `log` holds.
-        when_full: what happens where a member's mailbox is full: "wait" for room, which holds up the
-            publisher once all others have got it; "drop_oldest", so that the member misses an older
-            one of this topic; "refuse", so that it misses this one. The latter two never wait.
+        when_full: what to do if a member's mailbox is full: "wait" for room, which delays the publisher
+            after all others have it; "drop_oldest", so that the member misses an older publication of
+            this topic; or "refuse", so that it misses this one. The latter two never wait.
 
     Raises:
         ConfigurationError: the name is empty, `keep` negative, or `when_full` another word.
@@ -125,7 +125,7 @@ class Topic(Generic[T]):
         self._last_number = 0
 
     def join(self, handle: AgentHandle) -> None:
-        """Make an agent a member: it gets what is published from now on; a second time changes nothing."""
+        """Make an agent a member, which gets what is published from now on, unless it is one already."""
         member = self._members.get(handle.session_id)
         if member is not None and member.handle.state.is_final:
             self._remove(member)  # another agent goes on with its session
@@ -133,7 +133,7 @@ class Topic(Generic[T]):
             self._members[handle.session_id] = _Member(handle)
 
     def leave(self, handle: AgentHandle) -> bool:
-        """Take a member out, and say whether it was one; what waits for room in its mailbox misses it."""
+        """Remove a member; return whether it was one. It misses publications that wait for room."""
         member = self._members.get(handle.session_id)
         if member is not None:
             self._remove(member)
@@ -154,7 +154,7 @@ class Topic(Generic[T]):
         return tuple(self._log)
 
     def statistics(self) -> TopicStatistics:
-        """Return figures about what was published, and what became of it."""
+        """Return figures about the topic."""
         members = self._members.items()
         return TopicStatistics(
             published=self._last_number,
@@ -164,16 +164,16 @@ class Topic(Generic[T]):
         )
 
     async def publish(self, content: T | AgentMessage, *, sender: str = "") -> Delivery:
-        """Say something to all members, or with an `AgentMessage` to whom it is for.
+        """Publish to all members, or with an `AgentMessage` to its recipient.
 
         Args:
             content: a JSON value or a msgspec struct, or a whole message.
-            sender: who says it, unless the message names one; by default the name of the agent that
-                calls, and outside of any a person.
+            sender: the sender, unless the message names one; by default the name of the calling agent, and
+                outside an agent a person.
 
         Returns:
-            Who got it, and who did not: with "wait", only who has ended or left; with "drop_oldest",
-            also whose full mailbox holds nothing of this topic; with "refuse", whose mailbox is full.
+            The members that got or missed it. With "wait", members miss it only if they ended or left; with
+            "drop_oldest", also if their full mailbox has nothing of this topic; with "refuse", if it is full.
 
         Raises:
             InvalidJSONError: the content can't be converted to JSON.
@@ -196,7 +196,7 @@ class Topic(Generic[T]):
         return await self._deliver(publication, found)
 
     async def _deliver(self, publication: "_Publication", members: "list[_Member]") -> Delivery:
-        """Hand it to all that have room, then wait for the others."""
+        """Deliver to all members with room, then wait for the others."""
         found: dict[str, DeliveryStatus] = {}
         lines: list[tuple[_Member, _Place]] = []
         for member in members:
@@ -242,7 +242,7 @@ class Topic(Generic[T]):
         return status
 
     def _remove(self, member: "_Member") -> None:
-        """It is not a member any more; what still comes of it counts among the former ones."""
+        """Remove a member, and count its further deliveries among those of former members."""
         if self._members.get(member.handle.session_id) is member:
             del self._members[member.handle.session_id]
             self._former += member.counts
@@ -273,7 +273,7 @@ class _Place:
 
 
 class _Member:
-    """An agent that has joined."""
+    """An agent that joined."""
 
     def __init__(self, handle: AgentHandle) -> None:
         self.handle = handle
@@ -283,7 +283,7 @@ class _Member:
         self.line: deque[_Place] = deque()
 
     def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:
-        """Send it if that can be done at once; None where it has to wait."""
+        """Deliver without waiting; return None if that is impossible."""
         if self.line:
             return None
         try:

@@ -198,7 +198,7 @@ async def test_a_reference_to_nothing_fails_before_anything_starts():
     ("plan", "options", "said"),
     [
         (Plan("", [Subtask("a", "", tool="nope")]), {}, "there is no tool 'nope' (tools: none)"),
-        (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and there is no worker"),
+        (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and no worker was passed"),
         (Plan("", []), {"limit": 0}, "limit is 0"),
     ],
 )

@@ -167,7 +167,7 @@ async def test_what_a_person_wants_changed_goes_to_the_planner():
 
 @pytest.mark.parametrize(
     ("answers", "said"),
-    [([no()], "a person has declined it"), ([no(f"No {n}") for n in range(3)], "of 3 plans none")],
+    [([no()], "a person declined it"), ([no(f"No {n}") for n in range(3)], "none of 3 plans")],
 )
 async def test_a_plan_that_nobody_agrees_to_does_not_start(answers, said):
     result, llm, _ = await review(*answers, script=[draft(WEATHER)] * 3)

@@ -60,7 +60,7 @@ async def test_a_member_that_fails_does_not_count_and_too_few_are_no_quorum():
     assert (await ask_jury(committee(members, 1))).agents == ("ada",)
     result = await ask(committee(members))
     assert "1 of 2 agents answered, but the quorum is 2" in result.error
-    assert "mute has not answered: its turn failed: the script of scripted" in result.error
+    assert "mute did not answer: its turn failed: the script of scripted" in result.error
 
 
 async def test_members_wait_for_room(autojump_clock):

@@ -303,7 +303,7 @@ async def test_a_worker_asks_another_one_for_help(autojump_clock):
     told = await run(orchestrator(agents, says("?"), planner=CODE))
     first, *others = answers(coder)
     assert first == "Yes."
-    assert "nobody else can do 'cooking'" in others[0]
+    assert "no other agent can do 'cooking'" in others[0]
     assert "- lawyer: law." in others[0]
     assert "coder wait" in others[1]
     assert [(each.agent, each.helped) for each in told.reports] == [
@@ -319,14 +319,14 @@ async def test_who_is_busy_helps_later_or_not_at_all(autojump_clock):
     begun = trio.current_time()
     result = await ask(orchestrator(agents, says("?"), planner=plan, deadline=100))
     assert "100 seconds" in result.error
-    assert "all who can do 'law' are busy" in answers(coder)[0]
+    assert "all agents that can do 'law' are busy" in answers(coder)[0]
     assert trio.current_time() == begun + 100
 
 
 async def test_one_that_fails_to_help_is_an_error_of_the_call(autojump_clock):
     coder, agents = helped_team("law", also=[Agent(ScriptedProvider(), name="law")])
     told = await run(orchestrator(agents, says("?"), planner=CODE))
-    assert "law has not answered: the script of scripted is used up" in answers(coder)[0]
+    assert "law did not answer: the script of scripted is used up" in answers(coder)[0]
     assert told.answer == "It is done."
 
 
@@ -353,7 +353,7 @@ async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
     told = await run(orchestrator(agents, llm))
     assert told.sources[0].subtask == "b"
     asked = llm.requests[1].messages[0].text
-    assert "nobody can do 'cooking' (- coder: code.)" in asked
+    assert "no agent can do 'cooking' (- coder: code.)" in asked
     assert "a [for: cooking]: Cook" in asked
 
 

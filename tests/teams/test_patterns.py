@@ -102,7 +102,7 @@ async def test_a_failure_ends_the_turn_and_names_the_member(pattern):
     result = await pattern(broken).run("x")
     assert result.status == "failed"
     assert isinstance(result.error, TeamError)
-    assert "broken has not answered: its turn failed: ValueError: a bug" in str(result.error)
+    assert "broken did not answer: its turn failed: ValueError: a bug" in str(result.error)
     with pytest.raises(TeamError):
         _ = result.output
 
@@ -116,7 +116,7 @@ async def test_a_failure_ends_the_others(autojump_clock):
 async def test_a_failure_can_be_left_out():
     result = await parallel(echo("a"), broken, on_failure="leave_out").run("x")
     assert result.output == {"a": "a(x)"}
-    assert "broken has not answered" in result.warnings[0]
+    assert "broken did not answer" in result.warnings[0]
     result = await parallel(broken, broken, on_failure="leave_out").run("x")
     assert isinstance(result.error, TeamError)
 
