@@ -1,9 +1,9 @@
-"""Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
+"""Run a workflow step by step: all ready nodes in parallel, then merge their changes in order.
 
-That a node begins is on record before it begins, and in which session. What it has changed is on record
-before anything rests upon it: a node that begins saves what was before it as well. So a run that is read
-back knows of each node of its step whether it has ended, has not begun, or was cut off; of an agent that was
-cut off, its own session tells what it has left behind.
+The start of a node and its session are recorded before it starts. Its changes are recorded before anything
+depends on them: the start of a node also saves what came before. A loaded run therefore knows which nodes of
+its step ended, which have not begun, and which were cut off; the session of an agent that was cut off shows
+what it left behind.
 """
 
 from collections import deque
@@ -96,7 +96,7 @@ class Execution(Generic[StateT]):
         self._open_units = 0  # units of the current step that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
-        """Write down that the run begins."""
+        """Record and announce that the run begins."""
         self._record(WORKFLOW_STEP, begin)
         self._announce(begin, 0, {START: begin.state})
 
@@ -104,9 +104,9 @@ class Execution(Generic[StateT]):
         """Take steps until no node is ready.
 
         Raises:
-            WorkflowLimitError: there are more steps than that.
-            WorkflowError: a node has failed, or has done what it can't do.
-            Exception: what a function of a node or an edge has raised.
+            WorkflowLimitError: the run takes more steps than that.
+            WorkflowError: a node failed, or returned an invalid result.
+            Exception: a function of a node or an edge raised it.
         """
         progress = self._progress
         while progress.ready:
@@ -148,7 +148,7 @@ class Execution(Generic[StateT]):
         self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
 
     def _remaining_units(self, node: Node) -> deque[Unit]:
-        """Return what is left to run of a node."""
+        """Return the units of a node that have not ended."""
         units = [Unit(node.name)]
         if node.over:
             items = self._progress.schema.read(self._progress.values_now, node.over)
@@ -160,7 +160,7 @@ class Execution(Generic[StateT]):
         return deque(unit for unit in units if unit not in self._progress.changes)
 
     async def _work(self, node: Node, units: deque[Unit]) -> None:
-        """Run a node, or its items one after the other; where one has failed, no other item begins."""
+        """Run units of a node one after the other, until one fails."""
         while units:
             unit = units.popleft()
             try:
@@ -177,7 +177,7 @@ class Execution(Generic[StateT]):
         return bool(units) and (node.look is None or has_room(self._agent))
 
     async def _run_unit(self, node: Node, unit: Unit) -> None:
-        """Run a node, or find out what became of it, and put on record what it has changed."""
+        """Run a node, or find its earlier result, and record its changes."""
         trace = await self._look_back(node, unit)
         given = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
         if given is not None:
@@ -212,7 +212,7 @@ class Execution(Generic[StateT]):
     async def _record_start(
         self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
     ) -> None:
-        """Put on record that a node begins, before it does; from then on its time counts."""
+        """Record that a node begins, and start its timeout."""
         if node.look is not None or not node.repeatable:
             self._record_node(unit, None, id_)
         await self._agent.session.save()  # the step before as well
@@ -267,7 +267,7 @@ class Execution(Generic[StateT]):
         return result.text if result.value is UNSET else result.value
 
     async def _look_back(self, node: Node, unit: Unit) -> Trace:
-        """Say what a node has left behind that has begun before, and has not ended."""
+        """Find out what an earlier, unfinished run of a node left behind."""
         session_id = self._progress.started.get(unit)
         if session_id is None:
             return Trace("nothing")
@@ -282,10 +282,10 @@ class Execution(Generic[StateT]):
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
     async def _ask_about_doubt(self, unit: Unit, doubt: str) -> Changes | None:
-        """Ask a person about a node that may have had its effect: what it has changed, or None to run it.
+        """Ask a person about a node that may have had an effect; return its changes, or None to run it again.
 
         Raises:
-            WorkflowError: nobody can be asked.
+            WorkflowError: no person can be asked.
         """
         await self._agent.session.save()  # the answer may take its time
         answer = await self._ask_person(

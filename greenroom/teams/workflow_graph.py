@@ -1,4 +1,4 @@
-"""The graph of a workflow: its nodes, what leads from one to the next, and whether that makes sense."""
+"""The graph of a workflow: nodes, edges, and their checks."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ from greenroom.teams.workflow_state import END, START
 StateT = TypeVar("StateT")
 
 StateFunction: TypeAlias = Callable[[StateT], object]
-"""Says something of a state."""
+"""A function of a state."""
 
 Function: TypeAlias = Callable[[Unpack[tuple[object, ...]]], Awaitable[object]]
 """What a node runs: a function of a state, or an agent's."""
@@ -116,11 +116,11 @@ class Graph(Generic[StateT]):
         self._edges.setdefault(source, []).append(edge)
 
     def check(self) -> None:
-        """Refuse a graph that can't run, or can't end.
+        """Check that the graph can run and end.
 
         Raises:
-            WorkflowError: it names a node that there is not; or a node can't be reached, or END can't be
-                reached from it; or a node lacks what it is to work on.
+            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be reached from a
+                node, or an agent has no input.
         """
         ways = {
             source: {each for edge in edges for each in edge.targets(self.nodes)}

@@ -1,8 +1,8 @@
-"""A workflow while it runs: which steps it has taken, and how far the one is that it takes.
+"""The progress of a workflow: completed steps, and the state of the current one.
 
-Everything is in the records of the session, and read back from there. "workflow.step" has the beginning
-and the steps, which are the same for the same state and nodes. "workflow.node" says when each node began and
-what it came to, in the order in which that happened.
+Everything is stored in records of the session and loaded from there. "workflow.step" records have the
+beginning and the steps, which are the same for the same state and nodes. "workflow.node" records have the
+start and the changes of each node, in the order in which they happened.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
-"""The state of a workflow: typed fields, and how the changes of its nodes become the next state.
+"""The state of a workflow: typed fields, and how changes of nodes are merged into the next state.
 
-The state is kept as JSON, field by field. So each node gets a copy of its own, whatever one of them does to
-it reaches no other, and a run that is resumed sees the very values that the run before it has seen.
+Each field is stored as JSON. So each node gets its own copy, and a resumed run sees exactly the values that
+the earlier run saw.
 """
 
 from collections.abc import Callable, Iterable, Mapping

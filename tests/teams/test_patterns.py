@@ -261,7 +261,7 @@ def test_a_team_has_members_with_names(pattern):
 
 async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
     result = await pipeline(broken).run("x", session="s", store=(store := InMemoryStore()))
-    with pytest.raises(ConfigurationError, match="begins anew"):
+    with pytest.raises(ConfigurationError, match="starts fresh"):
         await pipeline(broken).run(session=result.session.session_id, store=store)
 
 
