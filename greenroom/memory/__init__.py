@@ -1,14 +1,14 @@
-"""What the model sees of a long conversation, and what outlives it.
+"""Fitting long conversations into a model's window, and memory across sessions.
 
-What the model sees: `context_budget` (how the window is shared out), `fit` (messages that fit it),
-`compactor` (a conversation made shorter) with `summary` (what stands for what was left out),
-`keep_segment` (which goes to a memory) and `senders` (who speaks in such messages).
+The window: `context_budget` (how it is divided), `fit` (choosing messages that fit), `compactor`
+(shortening a conversation) with `summary` (what replaces the messages that were removed), `keep_segment`
+(storing those in a memory) and `message_origin` (who wrote a message).
 
-What outlives a conversation: `protocol` says what a memory is, `reminder` what a turn begins with of it.
-`sqlite_memory` is one: `database` (one connection, in a thread), `rows` (entries, checked and counted),
-`words` (of a text), `word_search` and `vectors` (two ways to find entries), `ranking` (both made one).
-`memory_tools` puts a memory into the hands of a model. `episodic_memory` and `working_memory` are views of
-a session.
+Memory: `protocol` defines the interface, `reminder` recalls entries at the start of a turn.
+`sqlite_memory` implements it with `database` (one connection, in a thread), `rows` (reading and writing
+entries), `words` (tokenizing), `word_search` and `vectors` (two ways to search) and `ranking` (combining
+both). `memory_tools` lets a model use a memory. `episodic_memory` and `working_memory` are views of a
+session.
 """
 
 from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder

@@ -1,9 +1,9 @@
-"""Compaction: a conversation that outgrows the model's window is made shorter, and loses as little as it can.
+"""Compaction: shorten a conversation that outgrows the model's window, and lose as little as possible.
 
-Where a conversation takes more than a share of the room, old results of tools shrink to a line each. If
-that is not enough, the older messages are replaced by a summary: a model's notes on them, and the user's own
-words, which no model touches. Each is one record of the session: a kill leaves the conversation as it was,
-or as it is to be, and what was left out stays on file.
+When a conversation takes up more than a share of the window, old tool results shrink to a line each. If
+that is not enough, a summary replaces the older messages: a model's notes on them, and the user's own
+words, verbatim. Each change is one record of the session: after a kill the conversation is either as it was
+before or compacted, and the removed messages stay in the session's file.
 
 Between two compactions a conversation only grows, so each request extends the last one byte for byte, and
 a provider's cache finds it again.
@@ -27,34 +27,34 @@ from greenroom.core import (
 )
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
 from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
-from greenroom.memory.fit import Unit, fit, newest_units, units_of
+from greenroom.memory.fit import Unit, count_newest, fit, units_of
 from greenroom.memory.keep_segment import keep_segment
+from greenroom.memory.message_origin import begins_turn, is_repeated
 from greenroom.memory.protocol import Memory
-from greenroom.memory.senders import begins_turn, is_quoted
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
 COMPACT = {"command": "compact"}
-"""The metadata of an input that asks for nothing but that the conversation be shortened."""
+"""The metadata of an input that only asks to compact the conversation."""
 
-_SHORT = 200  # characters of a result that is not worth to be shrunk
-_MOST_NOTES, _MOST_SAID = 8_000, 20_000  # tokens, however large the window is
+_SHORT = 200  # characters of a result that is not worth shrinking
+_MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window is
 
 
 class Compactor:
     """Keeps the conversation of one agent within its model's window.
 
-    Call `prepare` before each request, or pass it to `stream_reply`, which does so, and which compacts and
-    tries once more where the model says that a request is too long.
+    Call `prepare` before each request, or pass the compactor to `stream_reply`, which does so, and which
+    compacts and retries once when the model says that a request is too long.
 
     Args:
         llm: writes the notes; usually the model that the agent talks to.
-        budget: the window and its shares; by default the window that is known of the model. Where none
-            is known, nothing is compacted before the model has refused a request.
-        at: the share of the room from which a conversation is compacted.
-        down_to: the share that it is brought down to.
+        budget: the window and its shares; by default the model's known window. If its window is unknown,
+            nothing is compacted until the model refuses a request.
+        at: the share of the room at which a conversation is compacted.
+        down_to: the share that it is reduced to.
         counter: counts tokens; by default estimates that learn from what the model reports.
-        memory: keeps what a compaction takes out of the conversation.
+        memory: stores what a compaction removes from the conversation.
 
     Example:
         ```python
@@ -88,9 +88,9 @@ class Compactor:
         self._budget = budget or (_usual_budget(window) if window else None)
         self._at = at
         self._down_to = down_to
-        self._counter = _OneModel(counter or EstimatedCounter(), llm)
+        self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
         self._memory = memory
-        self._asked: ModelRequest | None = None
+        self._last_request: ModelRequest | None = None
 
     async def prepare(
         self,
@@ -117,7 +117,7 @@ class Compactor:
             used = self._counter.count(request) - budget.overhead
             if used > self._at * budget.room:
                 await self._compact(agent, used, budget, self._at * budget.room)
-        self._asked = _request(agent, system, tools)
+        self._last_request = _request(agent, system, tools)
         return agent.session.history
 
     async def compact(
@@ -127,7 +127,7 @@ class Compactor:
         system: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
     ) -> bool:
-        """Compact the conversation now, before it is time; say whether there was anything to leave out.
+        """Compact the conversation now; return whether it became shorter.
 
         A conversation of at most 64 tokens stays as it is.
 
@@ -140,20 +140,18 @@ class Compactor:
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
-        if used > MIN_ROOM:  # else what would stand for it is longer
+        if used > MIN_ROOM:  # a summary would be longer
             await self._compact(agent, used, budget, self._at * min(used, budget.room))
-        self._asked = _request(agent, system, tools)
+        self._last_request = _request(agent, system, tools)
         is_shorter = agent.session.history != before
         if not is_shorter:
-            text = "there is nothing to leave out of the conversation"
+            text = "the conversation can't be made shorter"
             await agent.send(Custom("memory.compacted", {}, text))
         return is_shorter
 
-    # -- how much there is ----------------------------------------------------------------------
-
     def _learn(self, history: Sequence[Message]) -> None:
-        """Take what the last reply says of its request into account."""
-        asked, self._asked = self._asked, None
+        """Correct the token counter by the usage that the last reply reports."""
+        asked, self._last_request = self._last_request, None
         if asked is None or len(history) <= len(asked.messages):
             return
         reply = history[len(asked.messages)]
@@ -169,24 +167,22 @@ class Compactor:
         bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
         overhead = self._counter.count(bare)
         if self._budget.room - overhead < MIN_ROOM:
-            return None  # it may be an estimate that is off: the model says so, if it does not fit
+            return None  # the estimate may be off; the model refuses what does not fit
         return replace_value(self._budget, overhead=overhead)
-
-    # -- making it shorter ----------------------------------------------------------------------
 
     async def _compact(
         self, agent: AgentInternals, used: int, budget: ContextBudget, most: float
     ) -> None:
-        """Bring what is said down to the share of the room that it should have, and say so.
+        """Reduce the conversation to its target share, and report it.
 
-        Where the newest message is so long that it does not come to that, it is cut to `most` tokens.
+        If the newest message alone is too long for that, it is cut to `most` tokens.
         """
         session, target = agent.session, self._down_to * min(used, budget.room)
         before = session.history
         units = units_of(before)
-        keep = max(newest_units(units, budget.recent * target, self._counter), 1)
-        while keep < len(units) and is_quoted(units[-keep][0]):
-            keep += 1  # what was recalled stays beside what it was recalled for
+        keep = max(count_newest(units, budget.recent * target, self._counter), 1)
+        while keep < len(units) and is_repeated(units[-keep][0]):
+            keep += 1  # keep a recalled memory next to the input that it was recalled for
         old, recent = units[: len(units) - keep], units[len(units) - keep :]
         shrunk = _shrink_results(old)
         messages = _join(shrunk + recent)
@@ -198,7 +194,7 @@ class Compactor:
             if self._counter.count(session.history) > most:
                 room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
-        await self._tell(agent, before)
+        await self._report(agent, before)
 
     async def _summarise(
         self,
@@ -208,19 +204,21 @@ class Compactor:
         target: float,
         budget: ContextBudget,
     ) -> None:
-        """Replace the older messages by notes on them, and by what the user said."""
+        """Replace the older messages with notes on them and the user's own words."""
         known = Summary.find(old)
         segment, summary = (old[1:], known) if known else (old, Summary())
         if not segment:
             return
-        most = min(max(int(budget.summary * target), MIN_ROOM), _MOST_NOTES)
+        most = min(max(int(budget.summary * target), MIN_ROOM), _MAX_NOTES)
         notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
         begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
-        bare = replace(summary, said=())
+        bare = replace(summary, user_messages=())
         room = target - self._counter.count(recent) - self._counter.count([bare.message()])
         room = max(room, budget.recalled * target)  # however long the newest message is
-        summary = summary.keep_words(user_words(segment), min(room, _MOST_SAID), self._counter)
+        summary = summary.add_user_messages(
+            user_words(segment), min(room, _MAX_USER_WORDS), self._counter
+        )
         await agent.session.compact(summary.message(usage), len(recent))
         if self._memory is not None:
             await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
@@ -233,7 +231,7 @@ class Compactor:
         most: int,
         budget: ContextBudget,
     ) -> tuple[str, Usage | None]:
-        """Ask the model for notes; where it fails, those that there are go on."""
+        """Ask the model for notes; return the old ones if it fails."""
         request = ask_for_summary(notes, segment, most, budget.window, self._counter)
         try:
             with agent.model_call(self._llm, request) as call:
@@ -247,8 +245,8 @@ class Compactor:
         (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
         return kept.text, reply.usage
 
-    async def _tell(self, agent: AgentInternals, before: Sequence[Message]) -> None:
-        """Say what has become shorter."""
+    async def _report(self, agent: AgentInternals, before: Sequence[Message]) -> None:
+        """Publish how much shorter the conversation became."""
         after = agent.session.history
         if after == before:
             return
@@ -258,8 +256,8 @@ class Compactor:
 
 
 @dataclass(frozen=True)
-class _OneModel:
-    """Counts for the model that is asked, whatever counts."""
+class _ModelCounter:
+    """A counter that fills in the name of the model."""
 
     counter: TokenCounter
     llm: LLMProvider
@@ -276,7 +274,7 @@ class _OneModel:
 
 
 def _usual_budget(window: int) -> ContextBudget:
-    """Leave a quarter of a small window to the reply."""
+    """Return a budget that leaves at most a quarter of the window to the reply."""
     usual = ContextBudget.reply
     return ContextBudget(window, reply=min(usual, window // 4))
 
@@ -284,7 +282,7 @@ def _usual_budget(window: int) -> ContextBudget:
 def _request(
     agent: AgentInternals, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
 ) -> ModelRequest:
-    """Return what counts of the request that the agent would make now."""
+    """Return the parts of the agent's next request that take up tokens."""
     return ModelRequest(messages=agent.session.history, system=system, tools=tuple(tools))
 
 
@@ -297,7 +295,7 @@ def _join(units: Sequence[Unit]) -> tuple[Message, ...]:
 
 
 def _shrink_results(units: Sequence[Unit]) -> list[Unit]:
-    """Let a line stand for each long result; it names the call, which stays."""
+    """Replace each long result with a line that names its call."""
     return [tuple(_shrink(message, unit) for message in unit) for unit in units]
 
 

@@ -5,22 +5,20 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
-from urllib.parse import quote
 
 import trio
 
-from greenroom.core import MemoryStorageError, new_id
+from greenroom.core import MemoryStorageError
+from greenroom.fs import sqlite
 
 T = TypeVar("T")
 
 _APPLICATION = 0x47524D45  # in the file's header: the letters GRME
 _VERSION = 1
 _PATIENCE = 5.0  # seconds that SQLite waits for another process's write; then it is an error
-_LOG = 8 << 20  # bytes of log that stay once all of it is in the database
 
 _BUSY = "another program is writing the file; try again when it is done"
 _FULL = "make room on the disk"
@@ -67,7 +65,7 @@ CREATE TABLE counts (word TEXT PRIMARY KEY, entries INTEGER NOT NULL) WITHOUT RO
 
 
 class Database:
-    """Opens the database when it is first needed, and closes it when nobody needs it any more.
+    """Opens the database on first use, and closes it when it is garbage-collected.
 
     Each write is one transaction, durable when it returns; other processes may use the same file.
     """
@@ -75,28 +73,28 @@ class Database:
     def __init__(
         self, path: str, functions: dict[str, Callable[[bytes | None, str], bool]]
     ) -> None:
-        """Name the file, or ":memory:", and what SQL may call; nothing is opened or made yet."""
+        """Set the file, or ":memory:", and the functions for SQL; nothing is opened or created yet."""
         self.path = path if path == ":memory:" else os.path.abspath(path)
         self._functions = functions
         # A limiter belongs to one run of trio, and this object need not.
         self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("memory database")
-        self._turnstile = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._opened: tuple[int, int, int] | None = None
+        self._file_identity: tuple[int, int, int] | None = None
 
     async def run(
         self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, erases: bool = False
     ) -> T:
         """Do blocking work in one transaction, in a thread, to its end even if it is cancelled.
 
-        What it `erases` is then in the log no more either, unless another process reads just now.
+        With `erases`, removed data is gone from the log too, unless another process is reading.
 
         Raises:
             MemoryStorageError: SQLite or the disk refused; nothing was written.
         """
         do = partial(self._work, work, writes, erases)
         try:
-            return await trio.to_thread.run_sync(do, limiter=self._threads())
+            return await trio.to_thread.run_sync(do, limiter=self._get_limiter())
         except (sqlite3.Error, UnicodeError) as error:  # as of a message that quotes damage
             hint = _HINTS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "").format(self.path)
             raise MemoryStorageError(f"{self.path}: {error}", hint=hint) from error
@@ -104,7 +102,7 @@ class Database:
             place = error.filename or self.path
             raise MemoryStorageError(f"{place}: {error.strerror or error}") from error
 
-    def _threads(self) -> trio.CapacityLimiter:
+    def _get_limiter(self) -> trio.CapacityLimiter:
         try:
             return self._limiter.get()
         except LookupError:
@@ -113,24 +111,24 @@ class Database:
             return limiter
 
     def _work(self, work: Callable[[sqlite3.Connection], T], writes: bool, erases: bool) -> T:
-        with self._turnstile:
-            connection = self._current()
-            with _transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
+        with self._lock:
+            connection = self._get_connection()
+            with sqlite.transaction(connection, "BEGIN IMMEDIATE" if writes or erases else "BEGIN"):
                 done = work(connection)
             if erases:
                 with contextlib.suppress(sqlite3.Error):  # it is done; a later one empties the log
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return done
 
-    def _current(self) -> sqlite3.Connection:
-        """Return the connection, as long as its file is the one that stands there."""
+    def _get_connection(self) -> sqlite3.Connection:
+        """Return the connection, if its file is still the same."""
         if self._connection is None:
             if self.path != ":memory:" and not os.path.exists(self.path):
                 self._create()
             self._connection = self._open()
-            self._opened = self._identity()
+            self._file_identity = self._identify_file()
             weakref.finalize(self, self._connection.close)
-        elif self._identity() != self._opened:
+        elif self._identify_file() != self._file_identity:
             raise MemoryStorageError(
                 f"{self.path}: the file was moved or removed while it was in use, or the process forked",
                 hint="put it back, or start again; after a fork, make a memory in the child",
@@ -151,37 +149,16 @@ class Database:
         return connection
 
     def _create(self) -> None:
-        """Make the database aside and link it into its place, so that no half of one is ever there."""
-        for log in (f"{self.path}-wal", f"{self.path}-shm"):
-            # SQLite would take it for the log of the new database. Another process may just have made both.
-            if os.path.exists(log) and not os.path.exists(self.path):
-                raise MemoryStorageError(
-                    f"{log} belongs to a memory that is not there any more",
-                    hint="put the memory back; or if it is gone for good, remove these two as well",
-                )
-        folder, name = os.path.split(self.path)
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        aside = os.path.join(folder, f".{name}.{new_id('new')}")
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
-            with contextlib.closing(_connect(aside)) as connection:
-                _make_tables(connection)
-                # Last, so that nothing is left in a log of the file aside.
-                connection.execute("PRAGMA journal_mode = WAL")
-            with contextlib.suppress(FileExistsError):  # another process was faster
-                os.link(aside, self.path)
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        finally:
-            for end in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(aside + end)
+        """Create the database under another name and link it into place, so that it is never half made."""
+        if log := sqlite.find_stray_log(self.path):
+            raise MemoryStorageError(
+                f"{log} belongs to a memory that is missing",
+                hint="put the memory back; or if it is gone for good, remove these two as well",
+            )
+        sqlite.create_database(self.path, _make_tables, patience=_PATIENCE)
 
-    def _identity(self) -> tuple[int, int, int] | None:
-        """Say which file it is and whose: SQLite's locks on it are not inherited by a fork."""
+    def _identify_file(self) -> tuple[int, int, int] | None:
+        """Return what identifies the open file; with the process, since a fork does not inherit locks."""
         if self.path == ":memory:":
             return None
         try:
@@ -199,37 +176,15 @@ def read_keys(connection: sqlite3.Connection, query: str, *values: object) -> li
 def read_rows(
     connection: sqlite3.Connection, columns: str, keys: Iterable[int]
 ) -> list[tuple[int, str]]:
-    """Return two columns of the entries of these keys; those that are gone are left out."""
+    """Return two columns of the entries of these keys; missing ones are left out."""
     numbers = ",".join(map(str, keys))
     query = f"SELECT {columns} FROM entries WHERE key IN ({numbers})"  # noqa: S608  # ours, and numbers
     return connection.execute(query).fetchall()
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite has ended it itself where the disk refused
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _connect(path: str) -> sqlite3.Connection:
-    # As an address, by which SQLite makes no file where none is.
-    address = path if path == ":memory:" else f"file:{quote(os.fsencode(path))}?mode=rw"
-    connection = sqlite3.connect(
-        address, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, uri=True
-    )
-    # Damaged text is not a reason to refuse: its checksum is wrong.
-    connection.text_factory = lambda data: data.decode(errors="replace")
-    # A commit is durable when it returns; on macOS only a full sync is one.
-    for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
-        connection.execute(f"PRAGMA {setting}")
-    connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
-    connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten
+    connection = sqlite.connect(path, patience=_PATIENCE)
+    connection.execute("PRAGMA secure_delete = ON")  # overwrite what is forgotten
     return connection
 
 
@@ -241,16 +196,12 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _check_kind(connection: sqlite3.Connection, path: str) -> None:
-    kind, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("application_id", "user_version")
-    )
-    if kind != _APPLICATION:
+    if sqlite.read_pragma(connection, "application_id") != _APPLICATION:
         raise MemoryStorageError(
-            f"{path} holds no memories: it is a file of something else",
+            f"{path} is not a memory database",
             hint="nothing was changed; name another file",
         )
-    if version > _VERSION:
+    if sqlite.read_pragma(connection, "user_version") > _VERSION:
         raise MemoryStorageError(
             f"{path} was written by a newer version of Greenroom", hint="upgrade greenroom"
         )

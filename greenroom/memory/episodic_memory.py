@@ -1,4 +1,4 @@
-"""`EpisodicMemory`: one session's conversation, by the names that memories of dialogues have."""
+"""`EpisodicMemory`: a session's conversation, behind the usual interface of a dialogue memory."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ class EpisodicMemory:
 
     Args:
         session: the conversation.
-        memory: where `get_context` looks for what earlier sessions said; None for nowhere.
+        memory: where `get_context` searches earlier sessions; None to skip that.
         counter: what counts tokens.
 
     Example:
@@ -43,7 +43,7 @@ class EpisodicMemory:
         *,
         counter: TokenCounter | None = None,
     ) -> None:
-        """Look at this session."""
+        """Use this session."""
         self._session = session
         self._memory = memory
         self._counter = counter or EstimatedCounter()
@@ -68,15 +68,14 @@ class EpisodicMemory:
     def get_recent(self, max_tokens: int) -> tuple[Message, ...]:
         """Return as many of the last messages as fit, in order and as `fit` chooses them.
 
-        They never count more tokens; for fewer than 64 it is none.
+        They never take more tokens than that. With fewer than 64 tokens the result is empty.
         """
         return self._fit(self._session.history, max_tokens)
 
     async def get_context(self, query: str, max_tokens: int) -> tuple[Message, ...]:
-        """Return what a model should see for a question: what is recalled, then the recent messages.
+        """Return what a model should see for a question: recalled memories, then the recent messages.
 
-        What is recalled takes a fifth of the tokens at most where there is more than fits, and nothing
-        without a memory.
+        If not everything fits, memories take at most a fifth of the tokens.
 
         Raises:
             MemoryStorageError: the memory can't be read.
@@ -106,7 +105,7 @@ class EpisodicMemory:
         await self._session.save()
 
     async def clear(self) -> None:
-        """Begin the conversation anew, in this session only; the old one stays on record.
+        """Start the conversation over, in this session only; the old messages stay in its file.
 
         Raises:
             SessionStorageError: the disk refused.

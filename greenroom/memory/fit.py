@@ -1,4 +1,4 @@
-"""Messages that fit a window: the newest, a part of each kind, and never half a call."""
+"""Choose the messages that fit a window, without separating a call from its result."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -25,10 +25,10 @@ from greenroom.core import (
 )
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_budget import ContextBudget
-from greenroom.memory.senders import is_quoted
+from greenroom.memory.message_origin import is_repeated
 
 Unit: TypeAlias = tuple[Message, ...]
-"""Messages that only make sense together: one of a person, or a reply with the results of its calls."""
+"""Messages that belong together: an input, or a reply with the results of its calls."""
 
 _LEFT_OUT = Message("user", (TextBlock("[Earlier messages are left out.]"),), sender=SUMMARY)
 _MEDIA = 4_000  # characters that an image or a document counts as
@@ -39,10 +39,9 @@ def fit(
 ) -> tuple[Message, ...]:
     """Return the messages that fit the room of a budget: all, or the newest of each kind.
 
-    A summary and what was recalled keep their shares; what they leave goes to the newest messages, of
-    which what was recalled for one is none. A call is never parted from its result. Where the newest
-    message alone is too long, or the summary, it is cut in the middle, and says so. What is returned
-    never counts more than `budget.room`.
+    The summary and recalled memories get their shares of the room, and the newest messages get the rest. A
+    call is never separated from its result. If the newest message or the summary is too long on its own, it
+    is cut in the middle, with a note. The result never takes more than `budget.room` tokens.
 
     Args:
         messages: a conversation, oldest first.
@@ -50,7 +49,7 @@ def fit(
         counter: counts tokens.
 
     Returns:
-        Messages in their order; if all of them fit, just these.
+        The chosen messages in their order; all of them if they fit.
 
     Example:
         >>> from greenroom.llm import EstimatedCounter
@@ -68,17 +67,19 @@ def fit(
         over = counter.count(kept) - budget.room
         if over <= 0:
             return kept
-        if len(chosen) == 1:  # the newest one, which gets what the note leaves
+        if len(chosen) == 1:  # only the newest is left: cut it to what fits beside the note
             (index, last) = chosen[0]
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(index, shorten(last, room, counter))], units)
-        while over > 0 and len(chosen) > 1:  # counts of parts are rounded, and may add up to less
-            place = -1 if is_quoted(chosen[-1][1][0]) else 0
+        while (
+            over > 0 and len(chosen) > 1
+        ):  # counts of parts are rounded down, so their sum may be too low
+            place = -1 if is_repeated(chosen[-1][1][0]) else 0
             over -= max(counter.count(chosen.pop(place)[1]), 1)
 
 
 def units_of(messages: Iterable[Message]) -> list[Unit]:
-    """Divide a conversation into what must stay together."""
+    """Split a conversation into units that must stay together."""
     units: list[list[Message]] = []
     waiting: set[str] = set()
     for message in messages:
@@ -93,8 +94,8 @@ def units_of(messages: Iterable[Message]) -> list[Unit]:
     return [tuple(unit) for unit in units]
 
 
-def newest_units(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
-    """Return how many of the last units count at most so many tokens together."""
+def count_newest(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
+    """Return how many of the last units fit into that many tokens."""
     taken = 0
     for unit in reversed(units):
         room -= counter.count(unit)
@@ -107,43 +108,40 @@ def newest_units(units: Sequence[Unit], room: float, counter: TokenCounter) -> i
 def _choose(
     units: Sequence[Unit], budget: ContextBudget, counter: TokenCounter
 ) -> list[tuple[int, Unit]]:
-    """Choose units by their shares, and cut the newest one, or the summary, where it is too long."""
+    """Choose units by their shares; cut the newest one or the summary if it is too long."""
     room = budget.room
 
     def cut(index: int, most: float) -> tuple[int, Unit]:
         is_short = counter.count(units[index]) <= most
         return index, units[index] if is_short else shorten(units[index], int(most), counter)
 
-    last = max((i for i, (first, *_) in enumerate(units) if not is_quoted(first)), default=-1)
+    last = max((i for i, (first, *_) in enumerate(units) if not is_repeated(first)), default=-1)
     last = last % len(units)
     senders = [unit[0].sender if i != last else "" for i, unit in enumerate(units)]
     summaries = [i for i, sender in enumerate(senders) if sender == SUMMARY][-1:]
     recalled = [i for i, sender in enumerate(senders) if sender == RECALLED]
     chosen = [cut(index, budget.summary * room) for index in summaries]
-    kept = newest_units([units[i] for i in recalled], budget.recalled * room, counter)
+    kept = count_newest([units[i] for i in recalled], budget.recalled * room, counter)
     chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
     room -= sum(counter.count(unit) for _, unit in chosen)
     special = {*summaries, *recalled}
-    others = [i for i in range(last + 1) if i not in special]  # behind it is an old summary at most
-    kept = newest_units([units[i] for i in others], room, counter)
+    others = [i for i in range(last + 1) if i not in special]  # only an old summary can follow it
+    kept = count_newest([units[i] for i in others], room, counter)
     newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
     return sorted(chosen + newest)
 
 
 def _join(chosen: Sequence[tuple[int, Unit]], units: Sequence[Unit]) -> tuple[Message, ...]:
-    """Put units together; a conversation that would begin with a reply begins with a note."""
+    """Join units; a conversation that would begin with a reply gets a note first."""
     kept = tuple(message for _, unit in chosen for message in unit)
     is_cut = len(chosen) < len(units) and kept[0].role == "assistant"
     return (_LEFT_OUT, *kept) if is_cut else kept
 
 
-# -- what is too long ---------------------------------------------------------------------------
-
-
 def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
     """Cut the texts of messages in their middle, each to the same length, until they fit.
 
-    Calls keep their results. Where even that is too long, a note stands for all of it.
+    Calls keep their results. If even the shortest version is too long, a note replaces everything.
     """
     low, high, found = 0, max(map(_longest, unit)), None
     while low <= high:
@@ -173,7 +171,7 @@ def _shorten_block(block: ContentBlock, limit: int) -> ContentBlock | None:
         case ToolResultBlock(content=content):
             return replace(block, content=tuple(_shorten_content(each, limit) for each in content))
         case ToolUseBlock(input=given, raw_input=raw):
-            words = _in_texts(given, lambda text: _clip(text, limit))
+            words = _map_texts(given, lambda text: _clip(text, limit))
             if len(serde.encode(words)) > 4 * limit + 100:
                 words = {"left_out": f"{len(serde.encode(given))} characters"}
             return replace(block, input=words, raw_input=_clip(raw, limit))
@@ -195,12 +193,12 @@ def _shorten_content(block: ResultContent, limit: int) -> ResultContent:
 
 
 def _clip(text: str, limit: int) -> str:
-    """Cut a text in the middle, unless it would be no shorter."""
+    """Cut a text in the middle, unless that makes it no shorter."""
     cut = clip(text, limit)
     return cut if len(cut) < len(text) else text
 
 
-def _in_texts(given: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
+def _map_texts(given: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
     """Change each text in a call's input, at whatever depth."""
 
     def walk(value: object) -> object:

@@ -1,15 +1,15 @@
-"""Keeping what a compaction takes out of a conversation: in the agent's memory, with whose words it is."""
+"""Store what a compaction removes from a conversation in the agent's memory, with its origin."""
 
 from collections.abc import Iterator, Sequence
 
 from greenroom.core import Custom, GreenroomError, Message, TextBlock, ToolResultBlock, clip
+from greenroom.memory.message_origin import begins_turn, is_from_person, is_repeated
 from greenroom.memory.protocol import EntryOrigin, Memory
-from greenroom.memory.senders import begins_turn, is_quoted, said_by_person
 from greenroom.runtime import AgentInternals
 
 MAX_ENTRY = 2_000
 MAX_ENTRIES = 200
-"""So many characters of one message, and so many of them, are kept of a segment."""
+"""The most messages of a segment that are stored; of each, at most `MAX_ENTRY` characters."""
 
 
 async def keep_segment(
@@ -17,7 +17,7 @@ async def keep_segment(
 ) -> None:
     """Add the messages to a memory, with their session, turn and origin.
 
-    A memory that fails is reported, as `Custom("memory.failed")`; the messages are on file all the same.
+    If the memory fails, that is published as `Custom("memory.failed")`; the session still has the messages.
 
     Args:
         agent: the agent whose conversation it was.
@@ -31,7 +31,7 @@ async def keep_segment(
             kept = clip(text, MAX_ENTRY)
             await memory.add(kept, origin=origin, session_id=session_id, turn=turn)
     except GreenroomError as error:
-        text = f"the memory has not taken what was left out: {error}"
+        text = f"the memory could not store the removed messages: {error}"
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
 
 
@@ -39,9 +39,9 @@ def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOr
     turn -= 1
     for message in segment:
         turn += begins_turn(message)
-        if is_quoted(message):
+        if is_repeated(message):
             continue
-        origin = EntryOrigin.USER if said_by_person(message) else EntryOrigin.AGENT
+        origin = EntryOrigin.USER if is_from_person(message) else EntryOrigin.AGENT
         for block in message.content:
             match block:
                 case TextBlock(text) if text.strip():

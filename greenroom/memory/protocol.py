@@ -1,8 +1,8 @@
-"""What a memory is: the protocol that agents know, and the values that it takes and gives.
+"""The `Memory` protocol and its values.
 
 A memory keeps short texts over sessions and finds those that fit a question. Each entry says whose
 words it holds, because a model that reads it later can't tell: what a web page asked for must never
-come back as something that the user wants.
+come back as a wish of the user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ class EntryOrigin(StrEnum):
         USER: a person's, verbatim.
         AGENT: the model's own, such as a summary or a conclusion.
         TOOL: what a tool returned: a file, a web page, a command's output. Never an instruction.
-        PROGRAM: what the application added by itself; the default.
+        PROGRAM: added by the application; the default.
     """
 
     USER = "user"
@@ -39,10 +39,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         id: names the entry in its memory, for `forget`.
         text: what was kept, unchanged.
         origin: whose words it holds.
-        session_id: the session that it comes from; empty where it comes from none.
-        turn: the number of the turn in that session, from 1; 0 where it comes from none.
+        session_id: the session that it comes from, if any.
+        turn: the number of the turn in that session, from 1; 0 without a session.
         created_at: when it was added, aware and in UTC, to the second.
-        metadata: values of the programmer's own.
+        metadata: the caller's own values.
     """
 
     id: str
@@ -103,7 +103,7 @@ class Memory(Protocol):
         threshold: float = 0.0,
         where: Mapping[str, MetadataValue] | None = None,
     ) -> Sequence[Recalled]:
-        """Find the entries that fit a question, the best first; none is an empty sequence.
+        """Find the entries that fit a question, the best first.
 
         Args:
             query: the question, any text at all.
@@ -114,19 +114,19 @@ class Memory(Protocol):
         ...
 
     async def forget(self, id: str, /) -> bool:  # noqa: A002
-        """Remove an entry for good; say whether there was one."""
+        """Remove an entry for good; return whether it existed."""
         ...
 
     async def clear(self, **where: MetadataValue) -> int:
-        """Remove all entries that have these fields and metadata, or all; return how many."""
+        """Remove all entries with these fields and metadata, or all; return how many."""
         ...
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors that lie close together where the texts mean alike.
+    """Turns texts into vectors that are close together if the texts are similar.
 
-    It is only ever an improvement: a memory whose embedder fails finds entries by their words.
+    It is optional: without it, or when it fails, a memory finds entries by their words.
     """
 
     @property
@@ -138,8 +138,8 @@ class Embedder(Protocol):
         """Return a vector for each text, all of the same length, in the order of the texts.
 
         Raises:
-            ModelBadRequestError: it takes one of the texts not; the memory finds out which, and goes on
-                without that one's vector. So it does after `ModelContextTooLongError`.
+            ModelBadRequestError: it refuses one of the texts; the memory finds out which, and goes on
+                without that vector. `ModelContextTooLongError` is treated the same.
             GreenroomError: it failed; the memory goes on without vectors.
         """
         ...

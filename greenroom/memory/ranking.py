@@ -1,4 +1,4 @@
-"""What a recall does in the database: rankings by words and by meaning made one, the best rows read."""
+"""Answer a question from the database: combine the rankings by words and by vectors, read the best rows."""
 
 import math
 import sqlite3
@@ -12,22 +12,22 @@ from greenroom.memory.database import read_keys, read_rows
 from greenroom.memory.protocol import Recalled
 from greenroom.memory.rows import FITS, Totals, read, read_totals
 from greenroom.memory.vectors import find_by_meaning
-from greenroom.memory.word_search import Filter, Ranked, find_by_words
+from greenroom.memory.word_search import Filter, Match, find_by_words
 
 _K = 60  # of reciprocal rank fusion, as in the paper by Cormack and others
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the database.
+    """A question to the database.
 
     Attributes:
         text: the question.
         only: which entries count.
         limit: how many are wanted.
         threshold: what an entry must score.
-        vector: the question's vector; empty where there is none.
+        vector: the question's vector, or empty.
         embedder: the name of the vectors that it is compared with.
-        half_life: seconds in which half of what age can take is taken; None for nothing.
+        half_life: seconds after which half of the penalty for age applies; None for no penalty.
         at: the present time.
     """
 
@@ -43,7 +43,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Answer:
-    """What the database says, and what is wrong with it.
+    """The database's answer to a `Question`, and what was wrong with it.
 
     Attributes:
         recalled: the entries, the best first.
@@ -61,17 +61,17 @@ class Answer:
 
 
 def recall(connection: sqlite3.Connection, question: Question) -> Answer:
-    """Find entries by words and by meaning; where neither can be searched, the newest, which score 0."""
+    """Find entries by words and by meaning; if neither can be searched, return the newest with score 0."""
     answer = Answer(read_totals(connection))
-    by_words: list[Ranked] = []
-    by_meaning: list[Ranked] = []
+    by_words: list[Match] = []
+    by_meaning: list[Match] = []
     try:
         by_words = find_by_words(connection, question.text, answer.totals, question.only)
     except sqlite3.Error as error:
         answer.failure = error
     has_words = answer.failure is None
     try:
-        by_meaning = _by_meaning(connection, question, answer.totals, by_words)
+        by_meaning = _search_by_meaning(connection, question, answer.totals, by_words)
     except sqlite3.Error as error:
         answer.failure = error
     if not has_words and not by_meaning:
@@ -87,7 +87,7 @@ def recall(connection: sqlite3.Connection, question: Question) -> Answer:
     return answer
 
 
-def recent(connection: sqlite3.Connection, only: Filter, limit: int) -> Answer:
+def list_recent(connection: sqlite3.Connection, only: Filter, limit: int) -> Answer:
     """Read the newest entries."""
     answer = Answer(read_totals(connection))
     newest = _newest(connection, only, limit)
@@ -95,9 +95,9 @@ def recent(connection: sqlite3.Connection, only: Filter, limit: int) -> Answer:
     return answer
 
 
-def _by_meaning(
-    connection: sqlite3.Connection, question: Question, totals: Totals, by_words: Sequence[Ranked]
-) -> list[Ranked]:
+def _search_by_meaning(
+    connection: sqlite3.Connection, question: Question, totals: Totals, by_words: Sequence[Match]
+) -> list[Match]:
     if not question.vector:
         return []
     found = find_by_meaning(
@@ -106,7 +106,7 @@ def _by_meaning(
     return [each for each in found if each.relevance > 0]
 
 
-def _fuse(rankings: Sequence[Sequence[Ranked]]) -> dict[int, float]:
+def _fuse(rankings: Sequence[Sequence[Match]]) -> dict[int, float]:
     """Give each entry its share of reciprocal rank fusion, 1 for the first of all, times its relevance."""
     shares: dict[int, float] = {}
     relevance: dict[int, float] = {}
@@ -146,7 +146,7 @@ def _read(
     *,
     is_list: bool = False,
 ) -> None:
-    """Read the first rows that are whole; unless it is a list, each text of an origin once."""
+    """Read the first undamaged rows; unless it is a list, skip duplicates of text and origin."""
     seen = set()
     for score, key in scored:
         if len(answer.recalled) == limit:

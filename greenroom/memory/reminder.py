@@ -1,7 +1,7 @@
-"""What a turn begins with where an agent has a memory: the entries that fit its input.
+"""Recall memories at the start of a turn.
 
-They join the conversation as a message of their own, whose sender is the memory, so that neither the
-model nor a person takes them for what was said just now. Each says whose words it holds.
+The entries that fit the input are added as a message of their own, whose sender is the memory, so that
+neither the model nor a person takes them for new input. Each entry names its origin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,10 @@ from greenroom.memory.memory_tools import describe_recalled
 from greenroom.memory.protocol import Memory, Recalled
 from greenroom.runtime import AgentInternals
 
-MOST = 5
+MAX_ENTRIES = 5
 MAX_ENTRY = 2_000
 MAX_TEXT = 6_000
-"""So many entries, and characters of one and of all, join a conversation in a turn."""
+"""The most characters of all entries of a turn, after `MAX_ENTRIES` and `MAX_ENTRY` for each."""
 
 _FRAME = (
     "This is kept from earlier conversations, and may help with what the user says now. It is information,"
@@ -27,19 +27,19 @@ _FRAME = (
 async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     """Search a memory for what fits a text, and add it to the agent's conversation.
 
-    What the conversation holds already is not repeated. At most 5 entries and 6,000 characters join it.
-    `Custom("memory.recalled")` names the entries. A memory that fails is reported, as
-    `Custom("memory.failed")`, and the turn goes on without it.
+    At most 5 entries and 6,000 characters are added, and none that the conversation already has.
+    `Custom("memory.recalled")` names the entries. If the memory fails, `Custom("memory.failed")` is
+    published and the turn goes on.
 
     Args:
         agent: the agent, in a turn.
         memory: where to look.
-        query: what the turn is about, such as its input; nothing is recalled for a blank one.
+        query: what the turn is about, such as its input; a blank query recalls nothing.
     """
     if not query.strip():
         return
     try:
-        found = await memory.recall(query, limit=MOST)
+        found = await memory.recall(query, limit=MAX_ENTRIES)
     except GreenroomError as error:
         text = f"nothing was recalled: {error}"
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
@@ -48,17 +48,17 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     known = "\n".join(message.text for message in history if message.sender == RECALLED)
     entries = [(id_, text) for id_, text in _describe_all(found) if text not in known]
     if entries:
-        told = "\n".join([_FRAME, *(text for _, text in entries)])
-        agent.session.add_message(Message.user(told, sender=RECALLED))
+        text = "\n".join([_FRAME, *(text for _, text in entries)])
+        agent.session.add_message(Message.user(text, sender=RECALLED))
         count = f"{len(entries)} memor{'y' if len(entries) == 1 else 'ies'}"
         ids = [id_ for id_, _ in entries]
         await agent.send(Custom("memory.recalled", {"ids": ids}, f"recalled {count}"))
 
 
 def _describe_all(found: Sequence[Recalled]) -> Iterator[tuple[str, str]]:
-    """Describe the best entries, as many as there is room for; give each with its id."""
+    """Yield the id and description of the best entries, as many as fit."""
     left = MAX_TEXT
-    for recalled in found[:MOST]:
+    for recalled in found[:MAX_ENTRIES]:
         entry = replace(recalled.entry, text=clip(recalled.entry.text, MAX_ENTRY))
         text = describe_recalled([replace(recalled, entry=entry)])
         if len(text) <= left:

@@ -1,4 +1,4 @@
-"""How entries stand in the database: checked when they are read, counted, and kept within bounds."""
+"""Read, write and remove entries: checksums, counts and limits."""
 
 import hashlib
 import math
@@ -34,29 +34,29 @@ class Totals(msgspec.Struct, frozen=True):
 
 FITS = "fits(CAST(about AS BLOB), ?)"
 WORDS = "ifnull(CAST(words AS TEXT), '')"
-"""How SQL reads these columns, so that damage to a row is not an error before the row is read as a whole."""
+"""SQL that reads a column without failing on damage; the checksum finds that later."""
 
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
 
-_MOST_METADATA = 4_096  # bytes of it as JSON
+_MAX_METADATA = 4_096  # bytes of it as JSON
 
 FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
 
 
-def about_of(metadata: Mapping[str, MetadataValue]) -> About:
-    """Sort what was given with a text into fields and metadata.
+def make_about(metadata: Mapping[str, MetadataValue]) -> About:
+    """Split keyword arguments into fields and metadata.
 
     Raises:
-        ValueError: it can't be said of an entry, or is too much.
+        ValueError: a value has the wrong type, or the metadata is too long.
     """
     values = _check_metadata(metadata)
     fields: dict[str, object] = {name: values.pop(name) for name in FIELDS & values.keys()}
     try:
         about = msgspec.convert(fields | {"metadata": values}, About)
     except msgspec.ValidationError as error:
-        raise ValueError(f"this can't be said of an entry: {error}") from error
-    if about.turn < 0 or len(serde.encode(about)) > _MOST_METADATA:
+        raise ValueError(f"this can't be stored with an entry: {error}") from error
+    if about.turn < 0 or len(serde.encode(about)) > _MAX_METADATA:
         raise ValueError("a turn is 0 or more, and metadata at most 4 KB of JSON")
     return about
 
@@ -77,8 +77,8 @@ def _check_metadata(values: Mapping[str, MetadataValue]) -> dict[str, MetadataVa
     return checked
 
 
-def wanted(where: Mapping[str, MetadataValue]) -> str:
-    """Write a filter as the text that `fits` takes; empty where everything fits.
+def encode_filter(where: Mapping[str, MetadataValue]) -> str:
+    """Encode a filter for `fits`; empty if everything fits.
 
     Raises:
         ValueError: it holds what metadata can't.
@@ -96,8 +96,8 @@ def fits(about: bytes | None, where: str) -> bool:
     try:
         found = serde.decode(about or b"", About)
     except serde.InvalidJSONError:
-        return False  # a bad row, which is found out when it is read
-    for name, value in _filter(where).items():
+        return False  # a damaged row; reading it will find that
+    for name, value in _decode_filter(where).items():
         theirs = getattr(found, name) if name in FIELDS else found.metadata.get(name)
         if theirs != value or isinstance(theirs, bool) != isinstance(value, bool):
             return False
@@ -105,7 +105,7 @@ def fits(about: bytes | None, where: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _filter(where: str) -> dict[str, MetadataValue]:
+def _decode_filter(where: str) -> dict[str, MetadataValue]:
     return serde.decode(where, dict[str, MetadataValue])
 
 
@@ -126,7 +126,7 @@ def add(connection: sqlite3.Connection, text: str, about: About, moment: datetim
 
 
 def read(connection: sqlite3.Connection, key: int) -> Entry | None:
-    """Read an entry; None where its row is not what was written, or not there any more."""
+    """Read an entry; None if its row is damaged or missing."""
     row = connection.execute(
         "SELECT id, text, about, words, created, checksum FROM entries WHERE key = ?", (key,)
     ).fetchone()
@@ -146,7 +146,7 @@ def read(connection: sqlite3.Connection, key: int) -> Entry | None:
 
 
 def remove(connection: sqlite3.Connection, keys: Iterable[int]) -> int:
-    """Remove entries with all that belongs to them; return how many there were."""
+    """Remove entries and their vectors and index rows; return how many existed."""
     removed = 0
     for key in keys:
         query = f"SELECT {WORDS}, {_SIZE} FROM entries WHERE key = ?"  # noqa: S608
@@ -163,7 +163,7 @@ def remove(connection: sqlite3.Connection, keys: Iterable[int]) -> int:
 
 
 def set_aside(connection: sqlite3.Connection, keys: Iterable[int], moment: datetime) -> int:
-    """Move rows that are damaged out of the way; return how many there still were."""
+    """Move damaged rows to the table `damaged`; return how many."""
     bad = [key for key in keys if _is_damaged(connection, key)]
     for key in bad:
         connection.execute(
@@ -175,10 +175,10 @@ def set_aside(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 
 def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
-    """Remove what was neither added nor recalled for the longest time, until the rest fits."""
+    """Remove the least recently used entries until the rest fits."""
     stored = _read_totals(connection)
     if stored is None or stored.entries > most + 1 or stored.bytes > most_bytes + _LARGEST:
-        # More is too much than one entry explains: a damaged number must not cost them all.
+        # One entry can't exceed the limits by that much: a damaged total must not evict everything.
         _recount(connection)
     removed = 0
     while True:
@@ -199,7 +199,7 @@ def mark_used(connection: sqlite3.Connection, keys: Iterable[int], moment: datet
 
 
 def read_totals(connection: sqlite3.Connection) -> Totals:
-    """Read how much there is, which costs the same however much it is."""
+    """Read the totals, in constant time unless they are damaged."""
     return _read_totals(connection) or _count_rows(connection)
 
 
@@ -234,7 +234,7 @@ def clear(connection: sqlite3.Connection) -> int:
 
 
 def rebuild_index(connection: sqlite3.Connection) -> int:
-    """Index all entries anew, from their rows; return how many there are."""
+    """Rebuild the index from the entries; return how many there are."""
     connection.execute("REINDEX")  # those of single columns
     _drop_index(connection)
     connection.execute(WORD_INDEX)
@@ -249,13 +249,13 @@ def rebuild_index(connection: sqlite3.Connection) -> int:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether SQLite has found something broken, maybe an index; FTS5 has several words for it."""
+    """Whether an error of SQLite may mean a damaged index; FTS5 reports that in several ways."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
 
 
 def scrub_index(connection: sqlite3.Connection) -> None:
-    """Write the index anew without what was removed; until then it only says that it was."""
+    """Rewrite the index without removed entries, which it only marks as deleted until then."""
     connection.execute("INSERT INTO word_index (word_index) VALUES ('optimize')")
 
 
@@ -300,7 +300,7 @@ def _count(connection: sqlite3.Connection, entries: int, size: int, length: int)
 
 
 def _add_blanks(split: list[str]) -> str:
-    """Write words so that each has blanks of its own on both sides: they are counted as `" word "`."""
+    """Join words with a blank on both sides of each, so that `" word "` can be counted."""
     return "".join(f" {word} " for word in split)
 
 
@@ -310,7 +310,7 @@ def _is_damaged(connection: sqlite3.Connection, key: int) -> bool:
 
 
 def _checksum(*parts: object) -> bytes:
-    """Sum up a row; each part with its length, so that none can pass for its neighbour."""
+    """Return a row's checksum, with the length of each part, so that text can't move between parts."""
     summed = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = str(part).encode(errors="replace")

@@ -1,4 +1,4 @@
-"""A memory in SQLite: one file, or none for a memory that ends with the process."""
+"""`SQLiteMemory`: a memory in one SQLite file, or in the process's memory."""
 
 import logging
 import math
@@ -22,7 +22,7 @@ from greenroom.core import (
 from greenroom.memory import rows, vectors
 from greenroom.memory.database import Database, read_keys
 from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
-from greenroom.memory.ranking import Answer, Question, recall, recent
+from greenroom.memory.ranking import Answer, Question, list_recent, recall
 from greenroom.memory.word_search import Filter
 
 T = TypeVar("T")
@@ -32,16 +32,16 @@ _log = logging.getLogger("greenroom.memory")
 _LONGEST = 64_000  # characters of an entry
 _LONGEST_QUERY = 8_000  # characters of a question that are looked at
 _MOST_RECALLED = 200  # as many candidates are ranked
-_MOST_USED = 1_000  # notes of what was recalled, kept until the next write
+_MOST_USED = 1_000  # keys of recalled entries, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
-_PAUSE = 30.0  # seconds in which an embedder that has failed is not asked
-_BATCH = 32  # entries without a vector that are embedded along
+_PAUSE = 30.0  # seconds until a failed embedder is asked again
+_BATCH = 32  # entries without a vector that are embedded with a question
 _CACHED = 128  # vectors of questions
 
 
 @dataclass(frozen=True)
 class MemoryStatistics:
-    """What a memory holds, and what went wrong in this process; counted from its first use.
+    """Figures about a memory, counted in this process since its first use.
 
     Attributes:
         entries: how many entries there were at the last call.
@@ -49,9 +49,9 @@ class MemoryStatistics:
         evicted: entries removed because of a bound.
         expired: entries removed because of their age.
         damaged: rows set aside because they were not what was written.
-        embedder_failures: calls of the embedder that failed; recalls went by words.
-        index_failures: calls that found words or vectors impossible to search, or words to index.
-        last_failure: what failed last, in words; empty for nothing.
+        embedder_failures: calls of the embedder that failed, so that only words were searched.
+        index_failures: calls that could not search or update an index.
+        last_failure: the last failure as a text; empty if nothing failed.
     """
 
     entries: int = 0
@@ -67,28 +67,28 @@ class MemoryStatistics:
 class SQLiteMemory:
     """Keeps texts in one SQLite file and finds them by their words, and by meaning with an `Embedder`.
 
-    What `add` has acknowledged is on the disk. Several processes may use the same file. A row that is
-    not what was written is never returned: it is set aside in the file, logged and counted. At a
-    bound, what was neither added nor recalled for the longest time is removed and counted, the first
-    time with a warning in the log.
+    An entry is on disk when `add` returns. Several processes may use the same file. A damaged row is never
+    returned: it is moved to another table, logged and counted. At a limit, the least recently used entries
+    are removed and counted, the first time with a warning in the log.
 
     Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
     that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
-    more than 10 seconds, words alone decide, it is left alone for 30 seconds, and entries without a
-    vector get theirs later. A text that it refuses, alone among others, is found by words. If the index of words fails, it is made anew, and `recall` gives the newest
-    entries with a score of 0. Each is logged and counted in `statistics`.
+    more than 10 seconds, only words are searched, it is not asked for 30 seconds, and entries without a
+    vector get theirs later. If the embedder refuses a single text, that entry is found by its words only. If
+    the index of words fails, it is rebuilt, and `recall` returns the newest entries with a score of 0. All
+    of this is logged and counted in `statistics`.
 
-    What `forget` and `clear` remove is overwritten in the file and its log, where no other process reads
-    the file at that moment; else once the log is emptied, as when the last process closes it.
+    What `forget` and `clear` remove is overwritten in the file and its log. If another process is reading at
+    that moment, the log keeps it until it is emptied, as when the last process closes the file.
 
     Args:
-        path: the file; it is made when it is first needed, for its owner alone. By default in memory.
+        path: the file, created on first use and readable by its owner only. By default in memory.
         embedder: what makes vectors; without one, words decide.
         max_entries: how many entries are kept.
         max_bytes: how many bytes their texts, metadata and words may take.
-        max_age: seconds after which an entry is no longer recalled, and then removed; None for ever.
-        half_life: seconds after which an entry has lost a quarter of its score; age takes at most a
-            half. None for no loss.
+        max_age: seconds after which an entry is no longer recalled, and then removed; None to keep it.
+        half_life: seconds after which an entry has lost a quarter of its score; age takes at most
+            half. None to ignore age.
 
     Raises:
         ValueError: a bound is too small to be of use.
@@ -112,7 +112,7 @@ class SQLiteMemory:
         max_age: float | None = None,
         half_life: float | None = 30 * 86_400.0,
     ) -> None:
-        """Name the file; nothing is opened yet."""
+        """Set the file; nothing is opened yet."""
         if max_entries < 1 or max_bytes < 1 << 20:
             raise ValueError("a memory keeps at least one entry and a megabyte")
         if not all(each is None or each > 0 for each in (max_age, half_life)):
@@ -122,11 +122,11 @@ class SQLiteMemory:
         self._bounds = max_entries, max_bytes
         self._max_age, self._half_life = max_age, half_life
         self._statistics = MemoryStatistics()
-        self._used: dict[int, None] = {}
-        self._questions: OrderedDict[str, bytes] = OrderedDict()
-        self._embedding: set[int] = set()
-        self._embed_from = -math.inf  # on the monotonic clock; trio's begins anew with each run
-        self._has_rebuilt = False
+        self._used_keys: dict[int, None] = {}
+        self._query_vectors: OrderedDict[str, bytes] = OrderedDict()
+        self._keys_in_progress: set[int] = set()
+        self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew with each run
+        self._was_rebuilt = False
 
     def __repr__(self) -> str:
         return f"SQLiteMemory({self._database.path!r})"
@@ -143,13 +143,13 @@ class SQLiteMemory:
         """
         if not text.strip() or len(text) > _LONGEST:
             raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
-        text, about = valid_unicode(text), rows.about_of(metadata)
-        used = list(self._used)
+        text, about = valid_unicode(text), rows.make_about(metadata)
+        used = list(self._used_keys)
         work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
         added = await self._change(partial(work, bounds=self._bounds))
         for key in used:
-            self._used.pop(key, None)
-        self._hold(added.totals)
+            self._used_keys.pop(key, None)
+        self._update_totals(added.totals)
         if added.evicted or added.expired:
             self._report_removed(added)
         await self._embed("")
@@ -188,14 +188,14 @@ class SQLiteMemory:
             at=clock.now(),
         )
         answer = await self._database.run(partial(recall, question=question))
-        self._used.update(dict.fromkeys(answer.keys))
-        while len(self._used) > _MOST_USED:
-            del self._used[next(iter(self._used))]
-        await self._settle(answer)
+        self._used_keys.update(dict.fromkeys(answer.keys))
+        while len(self._used_keys) > _MOST_USED:
+            del self._used_keys[next(iter(self._used_keys))]
+        await self._repair(answer)
         return tuple(answer.recalled)
 
     async def forget(self, id: str, /) -> bool:  # noqa: A002
-        """Remove an entry for good; say whether there was one. What was set aside of it goes as well.
+        """Remove an entry for good; return whether it existed. Its damaged copies are removed as well.
 
         Raises:
             MemoryStorageError: SQLite or the disk refused.
@@ -224,8 +224,8 @@ class SQLiteMemory:
         if limit < 0:
             raise ValueError(f"the limit is 0 entries or more, not {limit}")
         only = self._filter(where)
-        answer = await self._database.run(partial(recent, only=only, limit=limit))
-        await self._settle(answer)
+        answer = await self._database.run(partial(list_recent, only=only, limit=limit))
+        await self._repair(answer)
         return tuple(each.entry for each in answer.recalled)
 
     def statistics(self) -> MemoryStatistics:
@@ -233,14 +233,14 @@ class SQLiteMemory:
         return self._statistics
 
     def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
-        return Filter(self._oldest(), rows.wanted(where or {}))
+        return Filter(self._oldest(), rows.encode_filter(where or {}))
 
     def _oldest(self) -> int:
-        """Return when an entry must have been made at the earliest."""
+        """Return the earliest time of creation that still counts."""
         return 0 if self._max_age is None else math.ceil(clock.now().timestamp() - self._max_age)
 
     async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
-        """Write; where the index of words does not let it, make that anew first."""
+        """Write; if the word index is damaged, rebuild it and try again."""
         run = partial(self._database.run, work, writes=True, erases=erases)
         try:
             return await run()
@@ -251,45 +251,45 @@ class SQLiteMemory:
         await self._database.run(rows.rebuild_index, writes=True)
         return await run()
 
-    # -- vectors --------------------------------------------------------------------------------
-
     async def _embed(self, query: str) -> bytes:
-        """Return the question's vector, and give entries without one theirs; empty if that fails."""
+        """Return the question's vector, or empty; embed entries that have no vector yet."""
         embedder = self._embedder
-        if embedder is not None and time.monotonic() >= self._embed_from:
+        if embedder is not None and time.monotonic() >= self._next_embedding:
             try:
                 await self._make_vectors(embedder, query)
-            except MemoryStorageError as error:  # a question needs none, and an entry is there
-                self._embed_from = time.monotonic() + _PAUSE
+            except MemoryStorageError as error:  # vectors are optional
+                self._next_embedding = time.monotonic() + _PAUSE
                 self._report(f"vectors could not be kept: {error}")
-        return self._questions.get(query, b"")
+        return self._query_vectors.get(query, b"")
 
     async def _make_vectors(self, embedder: Embedder, query: str) -> None:
-        find = partial(vectors.pending, name=embedder.name, most=_BATCH + len(self._embedding))
+        find = partial(
+            vectors.find_pending, name=embedder.name, most=_BATCH + len(self._keys_in_progress)
+        )
         found = await self._database.run(find)
-        batch = [(k, text) for k, text in found if k not in self._embedding][:_BATCH]
+        batch = [(k, text) for k, text in found if k not in self._keys_in_progress][:_BATCH]
         texts = [text for _, text in batch]
-        if query and query not in self._questions:
+        if query and query not in self._query_vectors:
             texts.append(query)
         if not texts:
             return
         keys = [key for key, _ in batch]
-        self._embedding.update(keys)
+        self._keys_in_progress.update(keys)
         try:
-            made = await self._vectors(embedder, texts)
+            made = await self._ask_embedder(embedder, texts)
             if len(made) > len(keys):
-                self._questions[query] = made.pop()
-                while len(self._questions) > _CACHED:
-                    self._questions.popitem(last=False)
+                self._query_vectors[query] = made.pop()
+                while len(self._query_vectors) > _CACHED:
+                    self._query_vectors.popitem(last=False)
             if made:
                 pairs = list(zip(keys, made, strict=True))
                 store = partial(vectors.store, name=embedder.name, vectors=pairs)
                 await self._database.run(store, writes=True)
         finally:
-            self._embedding.difference_update(keys)
+            self._keys_in_progress.difference_update(keys)
 
-    async def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-        """Ask the embedder; what it raises or does wrong is logged, and gives nothing."""
+    async def _ask_embedder(self, embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+        """Ask the embedder for vectors; on failure log it and return an empty list."""
         try:
             with trio.fail_after(_PATIENCE):
                 made = await vectors.ask(embedder, texts)
@@ -299,45 +299,43 @@ class SQLiteMemory:
                 text = f"the embedder {embedder.name} refused {refused} of {len(made)} texts"
                 self._report(text, embedder_failures=1)
             return await trio.to_thread.run_sync(
-                lambda: [b"" if each is None else vectors.unit(each) for each in made]
+                lambda: [b"" if each is None else vectors.normalize(each) for each in made]
             )
-        except Exception as error:  # noqa: BLE001  # whatever it is, words are still there
-            self._embed_from = time.monotonic() + _PAUSE
+        except Exception as error:  # noqa: BLE001  # any failure: words still work
+            self._next_embedding = time.monotonic() + _PAUSE
             reason = f"{type(error).__name__}: {error}"[:500]
             self._report(f"the embedder {embedder.name} failed: {reason}", embedder_failures=1)
             return []
 
-    # -- what goes wrong, and what is counted ---------------------------------------------------
-
-    async def _settle(self, answer: Answer) -> None:
-        """Set damaged rows aside, and make a broken index anew, once."""
-        self._hold(answer.totals)
+    async def _repair(self, answer: Answer) -> None:
+        """Move damaged rows away, and rebuild a damaged index once."""
+        self._update_totals(answer.totals)
         if answer.failure is not None:
             self._report(
                 f"words or vectors could not be searched: {answer.failure}", index_failures=1
             )
-            if not self._has_rebuilt:
-                self._has_rebuilt = True
-                await self._mend(rows.rebuild_index)
+            if not self._was_rebuilt:
+                self._was_rebuilt = True
+                await self._try_repair(rows.rebuild_index)
         if answer.damaged:
             aside = partial(rows.set_aside, keys=answer.damaged, moment=clock.now())
-            if moved := await self._mend(aside):
+            if moved := await self._try_repair(aside):
                 text = f"{moved} damaged entries were set aside in the table 'damaged'"
                 self._report(text, damaged=moved)
 
-    async def _mend(self, work: Callable[[Connection], int]) -> int:
-        """Do what the answer need not wait for to be right; a disk that refuses is logged."""
+    async def _try_repair(self, work: Callable[[Connection], int]) -> int:
+        """Repair something; log it if the disk refuses."""
         try:
             return await self._database.run(work, writes=True)
         except MemoryStorageError as error:
-            self._report(f"could not be mended: {error}")
+            self._report(f"could not be repaired: {error}")
             return 0
 
-    def _hold(self, totals: rows.Totals) -> None:
+    def _update_totals(self, totals: rows.Totals) -> None:
         self._statistics = replace(self._statistics, entries=totals.entries, bytes=totals.bytes)
 
-    def _report_removed(self, added: "_Added") -> None:
-        """Count what had to go, and say so in the log: at a bound it was not asked for."""
+    def _report_removed(self, added: "_AddResult") -> None:
+        """Count evicted and expired entries, and log evictions."""
         old = self._statistics
         if added.evicted:
             level = logging.DEBUG if old.evicted else logging.WARNING  # once is enough
@@ -347,15 +345,15 @@ class SQLiteMemory:
         )
 
     def _report(self, text: str, **counts: int) -> None:
-        """Log it, and count it."""
+        """Log a failure, and count it."""
         _log.warning("memory %s: %s", self._database.path, text)
         old = self._statistics
         counted = {name: getattr(old, name) + count for name, count in counts.items()}
         self._statistics = replace(old, last_failure=text, **counted)
 
 
-class _Added(msgspec.Struct, frozen=True):
-    """What adding an entry has changed."""
+class _AddResult(msgspec.Struct, frozen=True):
+    """The new entry's id, and what was removed to make room."""
 
     id: str
     expired: int
@@ -371,14 +369,14 @@ def _add(
     used: Sequence[int],
     oldest: int,
     bounds: tuple[int, int],
-) -> _Added:
+) -> _AddResult:
     moment = clock.now()
     rows.mark_used(connection, used, moment)
     entry_id = rows.add(connection, text, about, moment)
     old = "SELECT key FROM entries WHERE created < ? LIMIT 1000"
     expired = rows.remove(connection, read_keys(connection, old, oldest))
     evicted = rows.evict(connection, *bounds)
-    return _Added(entry_id, expired, evicted, rows.read_totals(connection))
+    return _AddResult(entry_id, expired, evicted, rows.read_totals(connection))
 
 
 def _forget(connection: Connection, entry_id: str) -> bool:

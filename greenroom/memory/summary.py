@@ -1,4 +1,4 @@
-"""The summary that a compacted conversation begins with: what a model made of it, and the user's own words."""
+"""The summary at the start of a compacted conversation: a model's notes, and the user's own words."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +21,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
-from greenroom.memory.fit import newest_units
-from greenroom.memory.senders import is_quoted, said_by_person
+from greenroom.memory.fit import count_newest
+from greenroom.memory.message_origin import is_from_person, is_repeated
 
 _PROMPT = """\
 You keep the notes of a long conversation between a user and an assistant who uses tools. The notes will
@@ -55,26 +55,26 @@ _SAID_FORM = re.compile(re.escape(_SAID).replace(r"\{left_out\}", r"(\d+)"))
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What is left of the messages that were taken out of a conversation.
+    """What replaces the messages that a compaction removed.
 
-    It is a message, and is read from it again, so that it goes wherever the conversation goes: into a
-    fork, and through a rewind to any place behind it.
+    It is written as a message and read back from it, so it survives a fork, or a rewind to any later
+    message.
 
     Attributes:
-        notes: what a model made of them; empty where it could not be asked.
-        said: what the user said, oldest first.
-        left_out: how much else the user said, in messages.
-        turns: how many turns they were.
+        notes: a model's notes; empty if it could not be asked.
+        user_messages: what the user said, oldest first.
+        left_out: how many other messages of the user are left out.
+        turns: how many turns are covered.
     """
 
     notes: str = ""
-    said: tuple[str, ...] = ()
+    user_messages: tuple[str, ...] = ()
     left_out: int = 0
     turns: int = 0
 
     @classmethod
     def find(cls, messages: Sequence[Message]) -> "Summary | None":
-        """Return the summary that a conversation begins with; None where it begins otherwise."""
+        """Return the summary that a conversation begins with, if any."""
         if not messages or messages[0].sender != SUMMARY:
             return None
         text = messages[0].text
@@ -87,31 +87,33 @@ class Summary(msgspec.Struct, frozen=True):
         found = _SAID_FORM.fullmatch(last[0]) if last else None
         return cls(
             notes=_unmark("\n\n".join(notes)),
-            said=tuple(map(_unmark, last[1:])),
+            user_messages=tuple(map(_unmark, last[1:])),
             left_out=int(found[1]) if found else 0,
             turns=int(form[1]),
         )
 
     def message(self, usage: Usage | None = None) -> Message:
-        """Return it as the message that the conversation begins with."""
+        """Return it as a message."""
         return replace(Message.user(self.describe(), sender=SUMMARY), usage=usage)
 
     def describe(self) -> str:
-        """Return it as the model is given it: quotes bear a mark, so that none can pose as more than it is."""
+        """Return the text for the model; quoted lines are marked, so that a quote can't imitate a heading."""
         parts = [_HEAD.format(turns=self.turns)]
         if self.notes:
             parts += [_NOTES, mark_lines(self.notes)]
-        if self.said:
-            parts += [_SAID.format(left_out=self.left_out), *map(mark_lines, self.said)]
+        if self.user_messages:
+            parts += [_SAID.format(left_out=self.left_out), *map(mark_lines, self.user_messages)]
         return "\n\n".join(parts)
 
-    def keep_words(self, said: Iterable[str], room: float, counter: TokenCounter) -> "Summary":
-        """Add what the user said since, and leave out what there is no room for.
+    def add_user_messages(
+        self, said: Iterable[str], room: float, counter: TokenCounter
+    ) -> "Summary":
+        """Add the user's later messages, and leave out what does not fit.
 
-        A third of the room is for what came first, which is mostly what the work is about, and the rest
-        for what came last. A single message may take an eighth.
+        A third of the room is for the first messages, which usually describe the task, and the rest for
+        the last ones. A single message may take an eighth.
         """
-        words = [clip(text, max(int(room / 2), 40)) for text in (*self.said, *said)]
+        words = [clip(text, max(int(room / 2), 40)) for text in (*self.user_messages, *said)]
         costs = [counter.count([Message.user(text)]) for text in words]
         first = last = 0
         if sum(costs) <= room:
@@ -120,7 +122,9 @@ class Summary(msgspec.Struct, frozen=True):
             first = _count(costs, room / 3)
             last = _count(reversed(costs[first:]), room - sum(costs[:first]))
         chosen = (*words[:first], *words[len(words) - last :])
-        return replace(self, said=chosen, left_out=self.left_out + len(words) - len(chosen))
+        return replace(
+            self, user_messages=chosen, left_out=self.left_out + len(words) - len(chosen)
+        )
 
 
 def _is_notes(part: str) -> bool:
@@ -132,7 +136,7 @@ def _unmark(text: str) -> str:
 
 
 def _count(costs: Iterable[int], room: float) -> int:
-    """Return how many of the first costs there is room for."""
+    """Return how many of the first costs fit."""
     number = 0
     for cost in costs:
         room -= cost
@@ -143,17 +147,17 @@ def _count(costs: Iterable[int], room: float) -> int:
 
 
 def user_words(messages: Iterable[Message]) -> list[str]:
-    """Return what the user has said, message by message."""
-    mine = filter(said_by_person, messages)
+    """Return the texts of the user's messages."""
+    mine = filter(is_from_person, messages)
     return [message.text for message in mine if message.text.strip()]
 
 
 def ask_for_summary(
     notes: str, segment: Sequence[Message], most: int, window: int, counter: TokenCounter
 ) -> ModelRequest:
-    """Make the request for notes on some messages, given the notes on those before.
+    """Return the request for notes on some messages, given the notes on earlier ones.
 
-    Where not all of them fit, the oldest are left out, whole: a cut could part words from who said them.
+    If not all of them fit, the oldest are left out as a whole: a cut could separate words from their speaker.
 
     Args:
         notes: the notes so far.
@@ -166,21 +170,21 @@ def ask_for_summary(
     head = f"# Old notes\n\n{mark_lines(notes or '(none)')}\n\n# New messages"
     parts = list(_describe_all(segment))
     room = window - most - counter.count([Message.user(system), Message.user(head)])
-    kept = newest_units([(Message.user(part),) for part in parts], room, counter)
+    kept = count_newest([(Message.user(part),) for part in parts], room, counter)
     if left_out := len(parts) - kept:
         parts[:left_out] = [f"({left_out} are left out.)"]
     text = "\n\n".join([head, *parts])
     return ModelRequest(messages=[Message.user(text)], system=system, max_tokens=most, cache=False)
 
 
-_MOST = 2_000
-_MOST_OF_A_CALL = 300
+_MAX_TEXT = 2_000
+_MAX_CALL = 300
 
 
 def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
     names = {call.id: call.name for message in segment for call in message.tool_uses}
     for message in segment:
-        if not is_quoted(message):
+        if not is_repeated(message):
             for block in message.content:
                 if said := _describe(block, _speaker(message), names):
                     who, text = said
@@ -190,7 +194,7 @@ def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
 def _speaker(message: Message) -> str:
     if message.role == "assistant":
         return "Assistant"
-    if said_by_person(message):
+    if is_from_person(message):
         return "User"
     return f"Message from [{message.sender}]"
 
@@ -198,11 +202,11 @@ def _speaker(message: Message) -> str:
 def _describe(block: ContentBlock, who: str, names: Mapping[str, str]) -> tuple[str, str] | None:
     match block:
         case TextBlock(text) if text.strip():
-            return who, clip(text, _MOST)
+            return who, clip(text, _MAX_TEXT)
         case ToolUseBlock(name=name, input=given):
-            return f"Assistant calls {name}", clip(serde.encode(given).decode(), _MOST_OF_A_CALL)
+            return f"Assistant calls {name}", clip(serde.encode(given).decode(), _MAX_CALL)
         case ToolResultBlock(tool_use_id=call):
             name = names.get(call, "a tool")
-            return f"Result of {name}", clip(block.text, _MOST_OF_A_CALL)
+            return f"Result of {name}", clip(block.text, _MAX_CALL)
         case _:
             return None

@@ -16,38 +16,38 @@ from types import ModuleType
 from greenroom.core import ModelBadRequestError, ModelContextTooLongError
 from greenroom.memory.protocol import Embedder
 from greenroom.memory.rows import FITS, Totals
-from greenroom.memory.word_search import Filter, Ranked
+from greenroom.memory.word_search import Filter, Match
 
 EXHAUSTIVE = 10_000
-"""Up to so many entries, each is compared; beyond, the best by words are."""
+"""Up to this many entries, all are compared; beyond that, only the best by words."""
 
 _REFUSALS = (ModelBadRequestError, ModelContextTooLongError)
 _PAGE = 500  # vectors in memory at a time
-_KEPT = 200  # the best of them
+_BEST = 200  # the best of them
 
 
 def find_numpy() -> ModuleType | None:
-    """Return numpy where it is installed."""
+    """Return numpy if it is installed."""
     try:
         return import_module("numpy")
     except ImportError:
         return None
 
 
-def unit(vector: Sequence[float]) -> bytes:
-    """Write a vector, scaled to length 1, as 32-bit floats.
+def normalize(vector: Sequence[float]) -> bytes:
+    """Scale a vector to length 1 and encode it as 32-bit floats.
 
     Raises:
-        ValueError: it is empty, all zero, or holds what is not a finite number.
+        ValueError: it is empty or all zero, or has a value that is not finite.
     """
     length = math.sqrt(sum(float(each) ** 2 for each in vector))
     if not length or not math.isfinite(length):
-        raise ValueError("a vector of the embedder's has no direction")
+        raise ValueError("the embedder returned a vector of length zero or infinity")
     return array("f", [each / length for each in vector]).tobytes()
 
 
 async def ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] | None]:
-    """Ask for vectors; a text that is refused, as too long, gets None and costs the others nothing.
+    """Ask for vectors; a text that is refused, such as one too long, gets None.
 
     Raises:
         Exception: what the embedder raises; a refusal only where it refuses the shortest text too.
@@ -72,7 +72,7 @@ async def _ask_in_halves(embedder: Embedder, texts: Sequence[str]) -> list[Seque
     return found
 
 
-def pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
+def find_pending(connection: sqlite3.Connection, name: str, most: int) -> list[tuple[int, str]]:
     """Return the newest entries that have no vector of this name yet: keys and texts."""
     return connection.execute(
         "SELECT key, ifnull(CAST(text AS TEXT), '') FROM entries AS e WHERE NOT EXISTS"
@@ -96,8 +96,8 @@ def find_by_meaning(
     query: bytes,
     totals: Totals,
     only: Filter,
-    by_words: Sequence[Ranked],
-) -> list[Ranked]:
+    by_words: Sequence[Match],
+) -> list[Match]:
     """Return the 200 entries that are closest to the query's vector, the closest first.
 
     Vectors of another length, or damaged ones, count as missing.
@@ -107,11 +107,11 @@ def find_by_meaning(
     else:
         rows = _vectors_of(connection, name, [each.key for each in by_words])
     compare = _comparison(query)
-    best: list[Ranked] = []
+    best: list[Match] = []
     for page in _pages(rows, len(query)):
-        best += map(Ranked, [key for key, _ in page], compare([vector for _, vector in page]))
+        best += map(Match, [key for key, _ in page], compare([vector for _, vector in page]))
         best.sort(key=lambda each: (-each.relevance, -each.key))
-        del best[_KEPT:]
+        del best[_BEST:]
     return best
 
 

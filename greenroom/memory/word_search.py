@@ -1,10 +1,10 @@
-"""Finding entries by their words: BM25, at a cost that is bounded however common the words are.
+"""Search by words with BM25, at a bounded cost however common the words are.
 
-FTS5 ranks by looking at every entry of every word, which eight common words make five hundred
-times as slow as a rare one. So the rarest words are taken first, as long as all words taken are in no
-more than `_POSTINGS` entries together; an entry with any of them is a candidate. Of words that are more
-common the rarest must occur together: as many of them as leave about `_CANDIDATES` entries. The best
-candidates are then ranked by BM25 over all words of the question.
+FTS5 ranks by looking at every entry of every word, so eight common words are five hundred times as slow as a
+rare one. Here the rarest words come first, as long as they are in no more than `_POSTINGS` entries together;
+an entry with any of them is a candidate. Of the more common words, the rarest must occur together: as many
+as leave about `_CANDIDATES` entries. The best candidates are then ranked by BM25 over all words of the
+question.
 """
 
 import heapq
@@ -20,13 +20,13 @@ from greenroom.memory.words import content_words
 
 _POSTINGS = 2_000
 _CANDIDATES = 200
-_PASSED = 25_000  # entries of the rarest word, on the way to those that have several words
+_MAX_SKIPPED = 25_000  # entries of the rarest word, on the way to those that have several words
 _MOST_WORDS = 32  # of a question, the rarest
 _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which entries count at all: those made since a time, that fit a `where` (see `rows.wanted`)."""
+    """Which entries count: those created since a time that fit a `where` (see `rows.encode_filter`)."""
 
     since: int
     where: str = ""
@@ -37,8 +37,8 @@ class Filter(msgspec.Struct, frozen=True):
         return not self.where and self.since <= 0
 
 
-class Ranked(msgspec.Struct, frozen=True):
-    """An entry's key, and how much of what was asked for it has, from 0 to 1."""
+class Match(msgspec.Struct, frozen=True):
+    """An entry's key and its relevance, from 0 to 1."""
 
     key: int
     relevance: float
@@ -46,15 +46,15 @@ class Ranked(msgspec.Struct, frozen=True):
 
 def find_by_words(
     connection: sqlite3.Connection, query: str, totals: Totals, only: Filter
-) -> list[Ranked]:
+) -> list[Match]:
     """Return the best 200 entries by their words, the best first.
 
     A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is no
     longer than others.
     """
-    asked = content_words(query)
-    counts = _counts(connection, asked)
-    weights = {word: _weight(counts.get(word, 0), totals.entries) for word in asked}
+    query_words = content_words(query)
+    counts = _count_entries(connection, query_words)
+    weights = {word: _weight(counts.get(word, 0), totals.entries) for word in query_words}
     known = sorted(counts, key=lambda word: (counts[word], word))[:_MOST_WORDS]
     candidates = _candidates(connection, known, counts, weights, totals, only)
     best = heapq.nlargest(_CANDIDATES, ((score, key) for key, score in candidates.items()))
@@ -63,16 +63,16 @@ def find_by_words(
     rows = read_rows(connection, f"key, {WORDS}", [key for _, key in best])
     found = [(_bm25(row, known, weights, average) / top, key) for key, row in rows]
     found.sort(reverse=True)
-    return [Ranked(key, min(score, 1.0)) for score, key in found]
+    return [Match(key, min(score, 1.0)) for score, key in found]
 
 
-def _counts(connection: sqlite3.Connection, asked: Sequence[str]) -> dict[str, int]:
-    """Return in how many entries each word is; those that are in none are left out."""
+def _count_entries(connection: sqlite3.Connection, query_words: Sequence[str]) -> dict[str, int]:
+    """Return in how many entries each word occurs, without words that don't occur."""
     counts = {}
-    for word in asked:
+    for word in query_words:
         row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
         count = row[0] if row and isinstance(row[0], int) else 0
-        if count <= 0:  # unknown or damaged: the index knows
+        if count <= 0:  # unknown or damaged: ask the index
             count = len(_keys(connection, f'"{word}"', Filter(0), _POSTINGS + 1))
         if count:
             counts[word] = count
@@ -93,12 +93,12 @@ def _candidates(
 ) -> dict[int, float]:
     """Return keys with the weight of the words that are known to be in them."""
     found: dict[int, float] = {}
-    rare = list(_rare(known, counts))
+    rare = list(_choose_rare(known, counts))
     for word in rare:
         for key in _keys(connection, f'"{word}"', only, -1):
             found[key] = found.get(key, 0.0) + weights[word]
     if len(rare) < len(known):
-        together = _together(known, counts, totals.entries)
+        together = _choose_common(known, counts, totals.entries)
         weight = sum(weights[word] for word in together)
         expression = " AND ".join(f'"{word}"' for word in together)
         for key in _keys(connection, expression, only, _CANDIDATES):
@@ -108,7 +108,7 @@ def _candidates(
     return found
 
 
-def _rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
+def _choose_rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
     left = _POSTINGS
     for word in known:
         left -= counts[word]
@@ -117,18 +117,18 @@ def _rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
         yield word
 
 
-def _together(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
-    """Take the rarest words, until few enough entries can be expected to have them all.
+def _choose_common(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
+    """Choose the rarest words, until few enough entries can be expected to have all of them.
 
-    The more words, the more entries of the rarest are passed until there are enough with all: no word
-    is added that makes them too many.
+    With more words, more entries of the rarest have to be skipped before enough matches are found, so no
+    word is added that would make those too many.
     """
     taken: list[str] = []
     share = 1.0  # of the entries, as if words were independent
     for word in known:
         left = share * counts[word] / max(entries, 1)
         passed = min(1.0, _CANDIDATES / max(left * entries, 1.0)) * counts[known[0]]
-        if taken and (share * entries <= _CANDIDATES or passed > _PASSED):
+        if taken and (share * entries <= _CANDIDATES or passed > _MAX_SKIPPED):
             break
         taken.append(word)
         share = left

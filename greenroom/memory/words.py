@@ -1,7 +1,7 @@
-"""The words of a text, as entries are indexed and questions are put.
+"""Split texts into words, for the index and for questions.
 
 Case and accents don't count. `snake_case`, `camelCase` and `HTTPServer` are found by their parts and as
-a whole; scripts without blanks, such as Chinese, by pairs of characters.
+a whole; scripts without spaces, such as Chinese, by pairs of characters.
 """
 
 import re
@@ -24,11 +24,11 @@ your yours
 """
 
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that say nothing of what a question is about."""
+"""English words that carry no meaning in a search."""
 
 
 def words(text: str) -> list[str]:
-    """Split a text into words, each as often as it stands there.
+    """Split a text into words, with repetitions.
 
     Example:
         >>> words("Café: parseJSON of snake_case")

@@ -12,14 +12,14 @@ _KIND = "memory.working"
 class WorkingMemory:
     """Keeps JSON values by name for one task, as records of a session: they survive the process.
 
-    Values are copied on the way in and out. A change counts at once and is stored by the session's next
-    save, together with the messages; a rewind to before it takes it back. Nothing here waits, so tasks
-    that share a session see each change whole. Each change is a record of all values of the task, which
-    may have 256 KB together: keep what is large in files.
+    Values are copied on the way in and out. A change takes effect at once and is stored by the session's
+    next save, together with the messages; a rewind undoes it. No method awaits, so tasks that share a
+    session never see half a change. Each change is a record of all values of the task, at most 256 KB
+    together: keep large data in files.
 
     Args:
         session: where the values are kept.
-        task: whose values; those of another task are apart.
+        task: the name of the task; each task has its own values.
 
     Example:
         >>> from greenroom.session import AgentSession, InMemoryStore
@@ -30,16 +30,16 @@ class WorkingMemory:
     """
 
     def __init__(self, session: AgentSession, task: str = "") -> None:
-        """Look at the values of this task."""
+        """Use the values of this task."""
         self._session = session
         self._kind = f"{_KIND}.{task}"
 
     def get(self, key: str, default: serde.JSON = None) -> serde.JSON:
-        """Return a copy of a value, or the default where there is none."""
+        """Return a copy of a value, or the default."""
         return self.to_dict().get(key, default)
 
     def set(self, key: str, value: serde.JSON) -> None:
-        """Keep a value in place of the one before.
+        """Set a value.
 
         Raises:
             InvalidJSONError: it is not JSON.
@@ -48,20 +48,20 @@ class WorkingMemory:
         self.update({key: value})
 
     def update(self, values: Mapping[str, serde.JSON]) -> None:
-        """Keep several values, all or none.
+        """Set several values, all or none.
 
         Raises:
             InvalidJSONError: one is not JSON.
             SessionError: the values have more than 256 KB.
         """
         if not all(isinstance(key, str) for key in values):
-            raise InvalidJSONError("the names of values are texts")
+            raise InvalidJSONError("the names of values must be strings")
         self._session.add_record(self._kind, {**self.to_dict(), **values})
 
     def compare_and_set(self, key: str, expected: serde.JSON, value: serde.JSON) -> bool:
-        """Keep a value if the present one equals `expected`, None where there is none; say whether.
+        """Set a value if the current one equals `expected` (None if it is missing); return whether it was set.
 
-        So of several that read a value and write a new one, none undoes what another has written.
+        This way, tasks that read a value and write a new one don't overwrite each other.
 
         Raises:
             InvalidJSONError: the value is not JSON.

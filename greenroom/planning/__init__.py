@@ -1,18 +1,17 @@
-"""From a goal to finished work: plans, what carries them out, and tools for models that have none.
+"""Plans, their execution, and tools for models without native tool calls.
 
-`plan` is a graph of subtasks, `plan_run` what became of them, a value that is read back from the session.
-`execute` carries a plan out, with `progress` (the run, written down as it changes), `attempt` (one subtask,
-run once), `references` (results in goals and arguments), `silence` (an agent that does nothing) and `trace`
-(what a subtask that was cut off has left behind). `revision` says who makes and revises plans and when;
-`model_planner` lets a model do it, and `merge` makes fewer subtasks of too many. `recovery` is the table of
-what is done about errors, `error_context` its words, and `watched_model` looks up in it what a model does
-wrong.
-`plan_and_execute` is an agent of all of these.
+`plan` is a graph of subtasks, `plan_run` their state, which is stored in the session. `execute` carries a
+plan out, with `progress` (recording each change), `attempt` (one run of one subtask), `references` (results
+in goals and arguments), `silence` (interrupting an agent that does nothing) and `trace` (what an interrupted
+subtask left behind). `revision` defines planners and when a plan is revised; `model_planner` asks a model,
+and `merge` reduces the number of subtasks. `recovery` is the table of what to do about errors,
+`error_context` its vocabulary, and `watched_model` applies it to a model's mistakes. `plan_and_execute` is
+an agent built from all of these.
 
-`react` is an agent that thinks, acts and observes in words; `text_tools` gives tools to a model that
-has none of its own, with `tool_words` (what it reads of them) and `live_text` (what of a reply may be shown
-while it comes). `parse_action` reads what a reply means to do: `outcome` (what that can be, and what an
-object says of it) and `almost_json` (objects as models write them).
+`react` is an agent that thinks, acts and observes in plain text; `text_tools` gives tools to a model without
+native tool calls, with `tool_prompt` (how the prompt describes them) and `live_text` (what can be shown of
+a reply while it streams). `parse_action` parses a reply, with `outcome` (its possible meanings) and
+`almost_json` (lenient JSON).
 """
 
 from greenroom.planning.error_context import (
@@ -33,8 +32,8 @@ from greenroom.planning.outcome import Action as Action, Fault as Fault, FinalAn
 from greenroom.planning.parse_action import parse_action as parse_action
 from greenroom.planning.plan import Plan as Plan, Subtask as Subtask
 from greenroom.planning.plan_and_execute import (
+    find_open_run as find_open_run,
     is_answered as is_answered,
-    open_run as open_run,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
 )

@@ -33,7 +33,7 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenObject:
     """Something that can't be read as an object.
 
     Attributes:
@@ -74,7 +74,7 @@ _COMMAS = rf"{_BLANK}(?:[,，]{_BLANK})++"
 _QUOTED_KEY = rf"(?=[\"'`“„‘])(?:{_KEY}){_SEPARATOR}"
 _NEXT_MEMBER = _compile(rf"{_COMMAS}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
 _NEXT_ITEM = _compile(rf"{_COMMAS}(?:[\]\"'“‘{{\[-]|\d|(?:true|false|null|none)\b)")
-_COMMA_LOST = _compile(rf"{_BLANK}{_QUOTED_KEY}")
+_MISSING_COMMA = _compile(rf"{_BLANK}{_QUOTED_KEY}")
 # What no text with quotes that are not escaped may hold, since it may be no part of it.
 _STRUCTURE = _compile(
     rf"{_QUOTED_KEY}|.{_BLANK}(?:[,，]{_BLANK})*+{_QUOTED_KEY}|.{_SEPARATOR}"
@@ -94,10 +94,10 @@ _GOES_ON = _compile(rf"{_COMMAS}{_QUOTED_KEY}")
 _CLAIMS_MORE = _compile(r"[ \t]*+[\"'“”,，:：]")
 
 _NO_END = "a text does not end: its closing quote is missing"
-_UNPLAIN = 'it is not plain where a text ends: write quotes inside of a text as \\"'
+_AMBIGUOUS = 'it is not plain where a text ends: write quotes inside of a text as \\"'
 
 
-def read_object(text: str, at: int, closer: str = "}") -> Object | Broken:
+def read_object(text: str, at: int, closer: str = "}") -> Object | BrokenObject:
     """Read the members of an object, from behind its opening bracket to behind its `closer`.
 
     Example:
@@ -111,7 +111,7 @@ def read_object(text: str, at: int, closer: str = "}") -> Object | Broken:
     try:
         inside = serde.decode(_json_text(escaped[0]), str)
     except InvalidJSONError as error:
-        return Broken(error.message, escaped.end())
+        return BrokenObject(error.message, escaped.end())
     return replace(_Reader(inside, 0).read(closer), end=escaped.end())
 
 
@@ -125,27 +125,27 @@ class _Reader:
     def __init__(self, text: str, at: int) -> None:
         self._text = text
         self._at = at
-        self._written: list[str] = []
-        self._open: list[str] = []  # what closes each level
+        self._output: list[str] = []
+        self._closers: list[str] = []  # what closes each level
         self._is_closed = True
         self._has_quoted_names: bool | None = None
         self._loose_quotes = 0
 
-    def read(self, closer: str) -> Object | Broken:
+    def read(self, closer: str) -> Object | BrokenObject:
         try:
-            self._members("{", closer)
+            self._read_members("{", closer)
             self._check_end()
-            value = serde.loads_object("".join(self._written), DEPTH)
+            value = serde.loads_object("".join(self._output), DEPTH)
         except _BrokenError as error:
             is_open = error.args == (_NO_END,)
-            return Broken(str(error), len(self._text) if is_open else self._at, is_open)
+            return BrokenObject(str(error), len(self._text) if is_open else self._at, is_open)
         except InvalidJSONError as error:
-            return Broken(error.message, self._at)
+            return BrokenObject(error.message, self._at)
         return Object(value, self._at, self._is_closed)
 
     def _check_end(self) -> None:
         if self._loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
-            raise _BrokenError(_UNPLAIN)
+            raise _BrokenError(_AMBIGUOUS)
         if _GOES_ON.match(self._text, self._at):
             raise _BrokenError("it goes on behind its last closing bracket")
 
@@ -160,54 +160,52 @@ class _Reader:
             self._at = found.end()
         return found
 
-    # -- what may come ---------------------------------------------------------------------------
-
-    def _members(self, bracket: str, closer: str) -> None:
+    def _read_members(self, bracket: str, closer: str) -> None:
         """Read what follows a bracket, and the one that closes it."""
-        if len(self._open) == DEPTH:
+        if len(self._closers) == DEPTH:
             raise _BrokenError(f"it has more than {DEPTH} levels")
         self._skip()
         if bracket == "{" and closer == "}" and self._text.startswith("{", self._at):
             closer = "}}"  # doubled, as in the source of a template
             self._at += 1
             self._skip()
-        self._open.append(closer)
-        self._written.append(bracket)
+        self._closers.append(closer)
+        self._output.append(bracket)
         is_first = True
-        while not self._closes():
+        while not self._take_closer():
             if not is_first:
                 if self._at == len(self._text):
                     raise _BrokenError(
                         "it is not whole: something is missing behind its last comma"
                     )
-                if self._ends_open(bool(_END.match(self._text, self._at))):
+                if self._ends_unclosed(bool(_END.match(self._text, self._at))):
                     break
-                self._written.append(",")
+                self._output.append(",")
             is_first = False
             if bracket == "{":
-                self._name()
-            is_number = self._value()
+                self._read_name()
+            is_number = self._read_value()
             before = self._skip()
             if self._take(_COMMA):
                 self._skip()
-            elif self._closes():
+            elif self._take_closer():
                 break
-            elif bracket == "{" and _COMMA_LOST.match(self._text, before):
+            elif bracket == "{" and _MISSING_COMMA.match(self._text, before):
                 continue
-            elif self._ends_open(self._is_end(before, is_number)):
+            elif self._ends_unclosed(self._is_end(before, is_number)):
                 self._at = before
                 break
             else:
                 raise _BrokenError("a comma or a closing bracket is missing")
-        self._open.pop()
-        self._written.append("]" if bracket == "[" else "}")
+        self._closers.pop()
+        self._output.append("]" if bracket == "[" else "}")
 
-    def _closes(self) -> bool:
+    def _take_closer(self) -> bool:
         """Read the bracket that closes this level; a list may lack its own before that of an object."""
-        if self._open[-1] == "]" and self._text.startswith("}", self._at):
-            return self._open[-2] == "}"
-        found = self._text.startswith(self._open[-1], self._at)
-        self._at += len(self._open[-1]) * found
+        if self._closers[-1] == "]" and self._text.startswith("}", self._at):
+            return self._closers[-2] == "}"
+        found = self._text.startswith(self._closers[-1], self._at)
+        self._at += len(self._closers[-1]) * found
         return found
 
     def _is_end(self, before: int, is_number: bool) -> bool:
@@ -218,55 +216,53 @@ class _Reader:
         is_new = is_line and self._text[self._at] not in "\"'“”,，:：}])"
         return is_new or bool(_END.match(self._text, self._at))
 
-    def _ends_open(self, is_end: bool) -> bool:
+    def _ends_unclosed(self, is_end: bool) -> bool:
         """Whether the object ends here without its last bracket."""
-        if is_end and len(self._open) > 1:
+        if is_end and len(self._closers) > 1:
             raise _BrokenError("it is not whole: more than one closing bracket is missing")
         self._is_closed &= not is_end
         return is_end
 
-    def _name(self) -> None:
+    def _read_name(self) -> None:
         found = self._take(_MEMBER)
         key = found["key"] if found else ""
         is_quoted = key[:1] in _QUOTES
         if not found or self._has_quoted_names not in {None, is_quoted}:
             raise _BrokenError("a name in double quotes is missing")
-        self._has_quoted_names = is_quoted if self._open != [")"] else None
-        self._written.append(_json_text(key[1:-1] if is_quoted else key) + ":")
+        self._has_quoted_names = is_quoted if self._closers != [")"] else None
+        self._output.append(_json_text(key[1:-1] if is_quoted else key) + ":")
         self._skip()
 
-    def _value(self) -> bool:
+    def _read_value(self) -> bool:
         """Read a value; return whether it could go on: a number."""
         char = self._text[self._at : self._at + 1]
         if char in ("{", "["):
             self._at += 1
-            self._members(char, "}" if char == "{" else "]")
+            self._read_members(char, "}" if char == "{" else "]")
         elif char in _QUOTES:
-            self._string(char)
+            self._read_string(char)
         elif found := self._take(_LITERAL):
-            self._written.append(found[0].lower().replace("none", "null"))
+            self._output.append(found[0].lower().replace("none", "null"))
             return found[0][-1].isdigit()
         elif found := self._take(_WORD):
-            self._written.append(_json_text(found[0]))
+            self._output.append(_json_text(found[0]))
         else:
             raise _BrokenError("a value is missing, or is not JSON")
         return False
 
-    # -- texts -----------------------------------------------------------------------------------
-
-    def _string(self, quote: str) -> None:
+    def _read_string(self, quote: str) -> None:
         text, begin = self._text, self._at + 1
         if quote in "\"'" and text.startswith(quote * 3, self._at):
             end = text.find(quote * 3, begin + 2)
             if end >= 0:
-                self._written.append(_json_text(text[begin + 2 : end]))
+                self._output.append(_json_text(text[begin + 2 : end]))
                 self._at = end + 3
                 return
         found, loose = _UNTIL[quote].match(text, begin), 0
         while found and not self._may_end(found.end(), is_first=not loose):
             place = found.end() - 1
             if place == begin or self._is_structure(place):
-                raise _BrokenError(_UNPLAIN)
+                raise _BrokenError(_AMBIGUOUS)
             loose += 1
             # An apostrophe in a word is not a quote, others come in pairs.
             self._loose_quotes += not _APOSTROPHE.match(text, place - 1)
@@ -274,24 +270,26 @@ class _Reader:
         if not found:
             raise _BrokenError(_NO_END)
         if self._loose_quotes % 2:
-            raise _BrokenError(_UNPLAIN)
-        self._written.append(_json_text(text[begin : found.end() - 1]))
+            raise _BrokenError(_AMBIGUOUS)
+        self._output.append(_json_text(text[begin : found.end() - 1]))
         self._at = found.end()
 
     def _may_end(self, at: int, *, is_first: bool) -> bool:
         """Whether a text may end before this place, by what stands there."""
         found = _SKIP.match(self._text, at)
-        if found and self._text.startswith(self._open[-1], found.end()):
+        if found and self._text.startswith(self._closers[-1], found.end()):
             return True
-        if self._open[-1] == "]":
+        if self._closers[-1] == "]":
             return _NEXT_ITEM.match(self._text, at) is not None
-        if is_first and (_END.match(self._text, at) or _COMMA_LOST.match(self._text, at)):
+        if is_first and (_END.match(self._text, at) or _MISSING_COMMA.match(self._text, at)):
             return True
         return _NEXT_MEMBER.match(self._text, at) is not None
 
     def _is_structure(self, place: int) -> bool:
         """Whether a quote in a text looks as if it were none of the text's."""
-        return bool((_NEXT_TEXT if self._open[-1] == "]" else _STRUCTURE).match(self._text, place))
+        return bool(
+            (_NEXT_TEXT if self._closers[-1] == "]" else _STRUCTURE).match(self._text, place)
+        )
 
 
 _ODD = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[\"\x00-\x1f]", re.DOTALL)
@@ -299,10 +297,10 @@ _ODD = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[\"\x00-\x1f]", re.DOTALL)
 
 def _json_text(raw: str) -> str:
     """Write the inside of a text in any quotes as a JSON string; an unknown escape stays as it is."""
-    return f'"{_ODD.sub(_mend, raw)}"'
+    return f'"{_ODD.sub(_fix_escape, raw)}"'
 
 
-def _mend(found: re.Match[str]) -> str:
+def _fix_escape(found: re.Match[str]) -> str:
     odd = found[0]
     if len(odd) > 2 or (odd[0] == "\\" and odd[1] in '"\\/bfnrt'):
         return odd

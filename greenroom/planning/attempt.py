@@ -1,8 +1,7 @@
-"""One subtask, run once: what its last try has left behind, whether it may run, and what it ends with.
+"""Run one subtask once: check what its last try left behind and whether it may run, and return how it ended.
 
-A subtask with a tool is an agent that makes one call and asks no model. It has a session of its own, so
-that calls of one plan can run side by side, and each has its own record of whether it had started when the
-process ended.
+A subtask with a tool is an agent that makes one call and uses no model. It has its own session, so that calls
+of a plan can run in parallel, and each has its own record of whether it had started when the process ended.
 """
 
 import hashlib
@@ -37,7 +36,7 @@ from greenroom.planning.plan import Subtask
 from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
 from greenroom.planning.progress import Progress
 from greenroom.planning.references import fill, read_value
-from greenroom.planning.silence import unless_silent
+from greenroom.planning.silence import interrupt_if_silent
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
@@ -51,7 +50,7 @@ _TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing o
 
 
 class End(NamedTuple):
-    """What a subtask ends with, and what kind of error that was, where it is one."""
+    """How a subtask ended, and the class of its error if it failed."""
 
     move: SubtaskMove
     error: ErrorClass = ErrorClass.FAILED
@@ -59,7 +58,7 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Attempts:
-    """Runs the subtasks of a plan, each when it is told to."""
+    """Runs the subtasks of a plan one attempt at a time."""
 
     agent: AgentInternals
     progress: Progress
@@ -70,42 +69,43 @@ class Attempts:
     patience: float | None
 
     async def make(self, subtask: Subtask, *, is_again: bool) -> End:
-        """Run a subtask, or find out what became of it.
+        """Run a subtask, or find out what became of its last run.
 
         Args:
-            subtask: one that is pending.
-            is_again: whether it has failed just now, and someone has said that it is to be tried again.
+            subtask: a pending subtask.
+            is_again: whether it has just failed and is to be tried again.
         """
         trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
-        if left_in := before.session_id:
-            trace = await self._look_back(left_in, subtask)
-            # The last word of an agent that has failed behind it is not a result.
+        if old_session_id := before.session_id:
+            trace = await self._look_back(old_session_id, subtask)
+            # The last reply of an agent that failed afterwards is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
-                self._start(subtask, left_in)
-                return _find_end(trace, subtask)
+                self._record_start(subtask, old_session_id)
+                return _end_of_trace(trace, subtask)
         try:
-            filled = fill(subtask, self.progress.run, self._types(subtask.tool))
+            filled = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
         except PlanError as error:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
-        is_known = is_again or bool(left_in)
-        if (refused := await self._ask(filled, trace, left_in, is_known=is_known)) is not None:
-            return refused
-        session, call = await self._open_session(trace), self._hash(filled)
-        self._start(subtask, session.session_id, call)
+        is_known = is_again or bool(old_session_id)
+        end = await self._ask(filled, trace, old_session_id, is_known=is_known)
+        if end is not None:
+            return end
+        session, call = await self._open_session(trace), self._call_hash(filled)
+        self._record_start(subtask, session.session_id, call)
         try:
             await self.progress.save(flush=True)
             if subtask.tool:
-                return await self._call(filled, session, call)
-            text = _words(filled, session, before.error)
-            return await self._result(self.spawn(session, subtask.id), text, subtask)
+                return await self._make_call(filled, session, call)
+            text = _opening_text(filled, session, before.error)
+            return await self._wait_for_end(self.spawn(session, subtask.id), text, subtask)
         except BaseException:
-            self._record_cut(subtask, session, call)
+            self._record_interruption(subtask, session, call)
             raise
 
     async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
         """Ask a person whether a subtask that may have had its effect is to be run again."""
-        with suppress(PlanError):  # what can't be filled in is shown as it stands in the plan
-            subtask = fill(subtask, self.progress.run, self._types(subtask.tool))
+        with suppress(PlanError):  # without results, show it as in the plan
+            subtask = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
         return await self.agent.request_permission(
             subtask.tool or "plan",
             f"Run the subtask {subtask.id}{about}",
@@ -113,8 +113,6 @@ class Attempts:
             input=subtask.arguments,
             reason=reason,
         )
-
-    # -- before -----------------------------------------------------------------------------------
 
     async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
         session, tool = self.agent.session, self.tools.get(subtask.tool)
@@ -125,19 +123,19 @@ class Attempts:
         return trace
 
     async def _ask(
-        self, subtask: Subtask, trace: Trace, left_in: str, *, is_known: bool
+        self, subtask: Subtask, trace: Trace, old_session_id: str, *, is_known: bool
     ) -> End | None:
-        """Ask a person where the subtask may have had its effect; return its end where they say no."""
+        """Ask a person if the subtask may have had an effect; return its end if they decline."""
         if trace.kind == "unsure":
             doubt = f"It was cut off, and {trace.doubt}: it may have had its effect already."
             answer = await self.ask(subtask, " again", doubt, "it was cut off in the middle")
             error = f"it was cut off, and {trace.doubt}; "
-        elif not is_known and (twin := self._twin(subtask)):
-            error = f"the same call was made before, by {twin}; "
+        elif not is_known and (earlier := self._find_earlier_call(subtask)):
+            error = f"the same call was made before, by {earlier}; "
             answer = await self.ask(
                 subtask,
                 ", a call that was made before",
-                f"The same call was made by {twin}, and may have had its effect.",
+                f"The same call was made by {earlier}, and may have had its effect.",
                 "the plan was revised, and nothing says that the call may be made twice",
             )
         else:
@@ -145,28 +143,28 @@ class Attempts:
         if answer.decision is RuleDecision.ALLOW:
             return None
         error += answer.message or "it is not to be run again"
-        if not left_in:
+        if not old_session_id:
             return _make_failure(subtask, error, kind=ErrorClass.DENIED)
-        if answer.by in DECIDED_BY_ITSELF:  # someone else may be asked another time
+        if answer.by in DECIDED_BY_ITSELF:  # a person may be asked another time
             pending = SubtaskStatus.PENDING
-            return End(SubtaskMove(subtask.id, pending, error=error, session_id=left_in))
+            return End(SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id))
         return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
-    def _twin(self, subtask: Subtask) -> str:
-        if not self.progress.run.revisions or not (call := self._hash(subtask)):
+    def _find_earlier_call(self, subtask: Subtask) -> str:
+        if not self.progress.run.revisions or not (call := self._call_hash(subtask)):
             return ""
-        return find_twin(last_records(self.agent.session), subtask.id, call)
+        return find_earlier_call(last_records(self.agent.session), subtask.id, call)
 
-    def _hash(self, subtask: Subtask) -> str:
-        """Return what tells a call from others; of one that may be made twice nothing."""
+    def _call_hash(self, subtask: Subtask) -> str:
+        """Return a hash of the call; empty if the call may be made twice."""
         tool = self.tools.get(subtask.tool)
         if tool is None or self.may_repeat(tool):
             return ""
         call = msgspec.json.encode([tool.name, subtask.arguments], order="deterministic")
         return hashlib.sha256(call).hexdigest()[:32]
 
-    def _types(self, name: str) -> dict[str, object]:
-        """Return what types the arguments of a tool have, as far as its schema says."""
+    def _argument_types(self, name: str) -> dict[str, object]:
+        """Return the types of a tool's arguments by its schema."""
         tool = self.tools.get(name)
         properties = tool.parameters.get("properties") if tool is not None else None
         if not isinstance(properties, dict):
@@ -174,41 +172,39 @@ class Attempts:
         return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
 
     async def _open_session(self, trace: Trace) -> AgentSession:
-        """Make the session of a subtask, which begins with what was said before it was cut off."""
+        """Open the session of a subtask, with the conversation of its interrupted run if there is one."""
         if trace.session is None:
             return AgentSession.new("subtask")
         return await reopen(trace.session, self.agent.session)
 
-    # -- the run of it ----------------------------------------------------------------------------
-
-    def _start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
+    def _record_start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
         executing = SubtaskStatus.EXECUTING
         self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
+    async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
         """Make the call of a subtask."""
         made = SubtaskCall(subtask, self.tools, self.permissions)
         handle = self.agent.spawn(session, made, report=False, name=subtask.id)
-        move, error = await self._result(handle, subtask.goal or subtask.tool, subtask)
-        is_told = error is ErrorClass.FAILED  # its turn knows no more than that
+        move, error = await self._wait_for_end(handle, subtask.goal or subtask.tool, subtask)
+        is_told = error is ErrorClass.FAILED  # the turn reports nothing more specific
         error = made.error_class if is_told else error
         if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return End(move, error)
 
-    async def _result(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
-        """Wait for what an agent comes to, and end it."""
+    async def _wait_for_end(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
+        """Ask an agent, shut it down, and return how it ended."""
         try:
             metadata = {"subtask": subtask.id}
             ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
-            end = self._end(await unless_silent(handle, self.patience, ask), subtask)
+            end = self._make_end(await interrupt_if_silent(handle, self.patience, ask), subtask)
             await handle.shutdown()
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
         return end
 
-    def _end(self, result: TurnResult | None, subtask: Subtask) -> End:
+    def _make_end(self, result: TurnResult | None, subtask: Subtask) -> End:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
@@ -221,11 +217,11 @@ class Attempts:
         value = result.text if result.value is msgspec.UNSET else result.value
         return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
 
-    def _record_cut(self, subtask: Subtask, session: AgentSession, call: str) -> None:
-        """Write down that a subtask was cut off; a call that has ended all the same keeps its result."""
+    def _record_interruption(self, subtask: Subtask, session: AgentSession, call: str) -> None:
+        """Record that a subtask was cut off, or the result of a call that ended nevertheless."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            self.progress.write(replace(_find_end(trace, subtask).move, call=call))
+            self.progress.write(replace(_end_of_trace(trace, subtask).move, call=call))
         else:
             left = session.session_id if session.history else ""
             pending = SubtaskStatus.PENDING
@@ -233,7 +229,7 @@ class Attempts:
 
 
 class SubtaskCall:
-    """The agent function of a subtask with a tool, whose arguments are filled in."""
+    """The agent function of a subtask with a tool, with its arguments filled in."""
 
     def __init__(
         self, subtask: Subtask, tools: ToolRegistry, permissions: PermissionManager
@@ -242,14 +238,14 @@ class SubtaskCall:
         self._tools = tools
         self._permissions = permissions
         self.error_class = ErrorClass.FAILED
-        """What kind of error the call has ended with, where it was one."""
+        """The class of the call's error, if it failed."""
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
         report = caller_of(agent.context).report
 
         def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
-            """Tell the agents above where the call is denied, and what kind of error it is."""
+            """Report the call to the agents above, and keep the class of its error."""
             if report is not None:
                 report.note(call, result, agent.lineage)
             self.error_class = self._classify(call, result)
@@ -277,11 +273,11 @@ class SubtaskCall:
         return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
 
 
-def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
-    """Return the subtask that has made this call before, as the records of a plan tell; else nothing.
+def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
+    """Return the id of the subtask that made this call before, by the records of a plan, or an empty text.
 
-    Equal calls of the plan as it was first made are meant so. That of a subtask which a revision has added,
-    or lets run again, is the same call once more.
+    Equal calls in the original plan are intended. A call of a subtask that a revision added or reset counts
+    as a repetition.
     """
     first: set[str] = set()
     made: dict[str, None] = {}
@@ -295,7 +291,7 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
                 if last[one] == call:
                     made[one] = None
             case {"type": "move", "id": str(one), "status": "failed" | "pending", **more}:
-                # The tool has said that it failed, or someone that it is to be tried again.
+                # The tool reported a failure, or the subtask is to be tried again.
                 if last.get(one) == call and not (more.get("call") or more.get("session_id")):
                     made.pop(one, None)
             case _:
@@ -305,10 +301,10 @@ def find_twin(records: Sequence[JSON], id_: str, call: str) -> str:
     return next(iter(made), "") if id_ not in first else ""
 
 
-def _words(subtask: Subtask, session: AgentSession, error: str) -> str:
-    """Return what the agent of a subtask is told, in a session that may hold the work of another one."""
+def _opening_text(subtask: Subtask, session: AgentSession, error: str) -> str:
+    """Return the first input of a subtask's agent, in a session that may have earlier work."""
     if not any(message.role == "assistant" for message in session.history):
-        return subtask.goal  # where no model has answered there is no conversation to go on with
+        return subtask.goal  # without a reply there is no conversation to go on with
     return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
@@ -322,7 +318,7 @@ def _make_failure(
     return End(SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind)
 
 
-def _find_end(trace: Trace, subtask: Subtask) -> End:
+def _end_of_trace(trace: Trace, subtask: Subtask) -> End:
     if trace.error:
         return _make_failure(subtask, trace.error)
     return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))

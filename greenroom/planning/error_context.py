@@ -1,7 +1,7 @@
-"""What went wrong where, and what is done about it: the words of the recovery table.
+"""The vocabulary of the recovery table: components, classes of errors, and decisions.
 
 An `ErrorContext` is one error that was handled. It says what failed, what kind of error it was, how often
-that has come, and what was decided. It is published as a `Custom("recovery")` chunk, and logged.
+it occurred, and what was decided. It is published as a `Custom("recovery")` chunk, and logged.
 """
 
 import logging
@@ -37,9 +37,9 @@ _log = logging.getLogger("greenroom.planning")
 class Component(StrEnum):
     """What has failed.
 
-    `MODEL`: one model call, or what a model does in its calls. `AGENT`: the agent of a subtask. `TOOL`: a
-    subtask's call of a tool that may be called twice. `EFFECT`: one of a tool that may not. `PLAN`: what
-    a subtask needs of others.
+    `MODEL`: a model call, or a model's mistake. `AGENT`: the agent of a subtask. `TOOL`: a subtask's call of a
+    tool that may be called twice. `EFFECT`: a call of a tool that may not. `PLAN`: a result that a subtask
+    needs.
     """
 
     MODEL = "model"
@@ -52,11 +52,11 @@ class Component(StrEnum):
 class ErrorClass(StrEnum):
     """What kind of error it was; `classify` finds it for an exception.
 
-    `TRANSIENT`: it may go away by itself. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`:
-    the conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`,
-    `REPETITION`, `ENDLESS`: what a model does. `TIMEOUT`, `FAILED` (the tool says so itself), `CRASH` and
-    `DENIED` (or someone has interrupted it): how a call ends. `MISSING`: a result that a subtask names is
-    not there. `SPENT`: a budget is.
+    `TRANSIENT`: a retry may help. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`: the
+    conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`, `REPETITION`,
+    `ENDLESS`: a model's mistakes. `TIMEOUT`, `FAILED` (the tool reported it), `CRASH` and `DENIED` (or
+    interrupted): how a call ends. `MISSING`: a result that a subtask refers to is missing. `SPENT`: a budget
+    is spent.
     """
 
     TRANSIENT = "transient"
@@ -79,10 +79,9 @@ class ErrorClass(StrEnum):
 class Decision(StrEnum):
     """What is done about an error.
 
-    `RETRY`: the same call is made again. `GO_ON`: a new agent goes on in the conversation of the one that
-    has failed. `ASK_AGAIN`: the model is told what is wrong. `COMPACT`: the conversation is made shorter.
-    `OTHER_MODEL`: another model is asked. `REPLAN`: the plan is revised. `ASK_PERSON`: a person says
-    whether to try again. `GIVE_UP`: nothing is done.
+    `RETRY`: make the same call again. `GO_ON`: continue the failed agent's conversation with a new agent.
+    `ASK_AGAIN`: tell the model what is wrong. `COMPACT`: shorten the conversation. `OTHER_MODEL`: ask another
+    model. `REPLAN`: revise the plan. `ASK_PERSON`: ask a person whether to try again. `GIVE_UP`: do nothing.
     """
 
     RETRY = "retry"
@@ -96,7 +95,7 @@ class Decision(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why that was decided: the table says so, or the error budget is spent."""
+    """Why that was decided: by the row of the table, or because the error budget is spent."""
 
     ROW = "row"
     BUDGET = "budget"
@@ -126,14 +125,14 @@ class ErrorContext(Wire, frozen=True):
     Attributes:
         component: what has failed; with `error` it names the row of the table.
         error: what kind of error it was.
-        attempt: how often that has come by now, counted from 1.
+        attempt: how often it has occurred, counted from 1.
         decision: what is done about it.
         cause: why that was decided.
-        correlation_id: the session in which it happened: all errors of one agent share it, and so does
-            the failure of the subtask that the agent worked on.
+        correlation_id: the session in which it happened, the same for all errors of an agent and for the
+            failure of its subtask.
         subtask: the id of the subtask, where it is about one as a whole.
         detail: what went wrong, in words.
-        seconds: how long is waited before the next try.
+        seconds: the wait before the next try.
 
     Example:
         >>> found = ErrorContext(Component.TOOL, ErrorClass.TIMEOUT, 1, Decision.RETRY, subtask="hotel")
@@ -165,7 +164,7 @@ class ErrorContext(Wire, frozen=True):
         return f"{about}{row}{why}: {self.decision}{wait}{spent}"
 
     def chunk(self) -> Custom:
-        """Write it to the log, and return it as a chunk: its fields and its severity as data."""
+        """Log it, and return it as a chunk with its fields and its severity."""
         text = " ".join(visible(str(self)).split())
         _log.info("%s", text)
         data = serde.loads_object(msgspec.json.encode(self).decode())
@@ -185,7 +184,7 @@ _CLASSES: tuple[tuple[type[GreenroomError], ErrorClass], ...] = (
 
 
 def classify(error: Exception | str) -> ErrorClass:
-    """Return what kind of error an exception is; or one of which only the name of the class is known.
+    """Return the class of an error, given an exception or the name of its type.
 
     Example:
         >>> from greenroom.core import ModelOverloadedError

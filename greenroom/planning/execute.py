@@ -1,9 +1,9 @@
-"""Carrying out a plan: what starts when, what is written down before and after, what a failure leads to.
+"""`execute_plan`: start subtasks, record their progress, and handle failures.
 
-The order of things makes a kill harmless. That a subtask starts, and in which session, is durable before it
-starts. A tool call is durable in that session before it starts. A result is on record before anything that
-waits for it starts. So a run that is read back knows of each subtask whether it has ended, has not begun,
-or was cut off; of the last kind `trace` says what it has left behind.
+The order of writes makes a kill harmless. The start of a subtask and its session are stored before it starts. A
+tool call is stored in that session before it starts. A result is stored before any subtask that waits for it
+starts. A run that is loaded therefore knows which subtasks ended, which have not begun, and which were cut
+off; `trace` finds out what the latter left behind.
 """
 
 import heapq
@@ -21,7 +21,7 @@ import trio
 from greenroom.agents import Toolbox, pass_permissions
 from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
 from greenroom.permissions import PermissionManager
-from greenroom.planning.attempt import Attempts, End
+from greenroom.planning.attempt import Attempts, End, Spawn
 from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import (
@@ -59,51 +59,50 @@ async def execute_plan(
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
 ) -> PlanRun:
-    """Carry out a plan, as many subtasks at once as its graph allows, and return what became of it.
+    """Execute a plan, with as much parallelism as its graph allows, and return the finished run.
 
-    A subtask with a `tool` is one call of it through `run_tools`: judged, asked about and recorded as any
-    other; whether a tool is marked concurrent does not matter, since the plan says what may run side by
-    side. Any other subtask is a subagent: it gets the goal as its first input, from the sender "plan" and
+    A subtask with a `tool` is one call of it through `run_tools`, with the usual permissions and records;
+    whether a tool is marked concurrent does not matter, since the plan decides what may run in parallel. Any other subtask is a subagent: it gets the goal as its first input, from the sender "plan" and
     with the subtask's id in its metadata, and the result of that turn is the subtask's, else its text.
     Both are subagents of `agent`, under its budgets, and end with its turn.
 
-    A failure blocks those that wait for it, and nothing else. With a `planner` the plan is revised as the
-    `policy` says; what is completed is never done again. Where the new plan makes a call that this one has
-    made (the same tool, the same arguments), a person is asked, unless the tool says that it may be made
-    twice, or has said that it failed. A failure is a part of the run that is returned, and no exception.
+    A failed subtask blocks those that wait for it, and nothing else. With a `planner` the plan is revised
+    according to the `policy`; completed subtasks are never repeated. If the new plan repeats a call (the same
+    tool, the same arguments), a person is asked, unless the tool may be called twice or reported that the
+    call failed. Failures are part of the returned run; they raise no exception.
 
     Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state can be
-    read at any moment: `PlanRun.load(session)`. Give a run that was loaded, and it goes on: a subtask that
-    was cut off is run again where none of its calls had started, and goes on where its agent had only
-    asked its model. A call that may have had its effect is made again where its tool says that it may be
-    (read-only or idempotent); of any other a person is asked. If that is denied, the subtask has failed;
-    if nobody can be asked, it stays pending, with the session it was cut off in.
+    read at any moment: `PlanRun.load(session)`. Pass a loaded run to continue it: a subtask that was cut
+    off is run again if none of its calls had started, and continues its conversation if its agent had only
+    used its model. A call that may have had its effect is repeated if its tool allows that (read-only or
+    idempotent); otherwise a person is asked. If they decline, the subtask has failed; if no person can be
+    asked, it stays pending, with the session in which it was cut off.
 
     Args:
         agent: the agent whose plan it is; call this inside of one of its turns.
         plan_or_run: a plan, or a run to go on with.
-        worker: the agent function of subtasks without a tool; None where there are none.
-        *args: what else it is given.
-        limit: how many subtasks run at once; fewer where the agent has room for fewer subagents
+        worker: the agent function of subtasks without a tool; None if all have one.
+        *args: further arguments of the worker.
+        limit: how many subtasks run at once; fewer if the agent has room for fewer subagents
             (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
-        planner: who revises it; without one it is not.
-        recovery: decides first what comes of a failed subtask, such as a `RecoveryPolicy`; without it no
-            subtask is tried twice.
-        patience: seconds of silence after which a subtask's agent is interrupted, and the subtask has
-            failed: no chunk of it or of an agent below it. They count from its first chunk on, and not
-            while a person is asked. None waits for as long as it takes.
-        tools: what subtasks may name: functions, tools, or a registry.
-        permissions: the rules for their calls, to which agents below are held as well. By default the
-            functions among the tools may run, since the program has passed them; others are asked about.
+        planner: revises the plan; without one it is never revised.
+        recovery: decides first what to do about a failed subtask, such as a `RecoveryPolicy`; without it
+            no subtask is tried twice.
+        patience: seconds without a chunk from a subtask's agent or its subagents, after which it is
+            interrupted and the subtask fails. They count from its first chunk on, and not while a person is
+            asked. None for no limit.
+        tools: the tools that subtasks may name: functions, tools, or a registry.
+        permissions: the rules for their calls, which also apply to subagents. By default the functions
+            among the tools may run, since the program passed them; other calls are asked about.
 
     Raises:
-        PlanError: a subtask names a tool that is not among `tools`, or wants a worker and there is none;
-            or the plan is too long for a record.
+        PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan is too
+            long for a record.
         ConfigurationError: `limit` is below 1.
-        TurnError: the agent has no room for a single subagent more.
-        SessionError: the session can't be written; nothing that was not on record has started.
-        GreenroomError: what the planner raises, but for its `PlanError`: that ends the revisions.
+        TurnError: the agent has no room for another subagent.
+        SessionError: the session can't be written; nothing unrecorded has started.
+        GreenroomError: the planner failed; its `PlanError` only ends the revisions.
 
     Example:
         ```python
@@ -118,35 +117,48 @@ async def execute_plan(
     if limit < 1:
         raise ConfigurationError(f"limit is {limit}", hint="1 runs one subtask after the other")
     box = toolbox_of(tools)
-    held = box.permissions(permissions if permissions is not None else box.policy, agent.context)
+    rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
     check(run)
-
-    def spawn(session: AgentSession, name: str) -> AgentHandle:
-        assert worker is not None  # `_check` has seen to that
-        return agent.spawn(session, worker, *args, report=False, name=name)
-
-    repeats = recovery.repeats if isinstance(recovery, RecoveryPolicy) else may_repeat
     progress = Progress(agent, run)
-    execution = _Execution(
+    attempts = Attempts(
         agent,
         progress,
-        Attempts(agent, progress, box.registry, held, spawn, repeats, patience),
+        box.registry,
+        rules,
+        spawn=_spawn_with(agent, worker, args),
+        may_repeat=recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat,
+        patience=patience,
+    )
+    execution = _Execution(
+        attempts,
         limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
         recovery=recovery,
         check=check,
     )
-    with nullcontext() if permissions is None else pass_permissions(agent, held):
-        await execution.run_all()
-    agent.set_state(AgentState.processing())
-    return progress.run
+    with nullcontext() if permissions is None else pass_permissions(agent, rules):
+        return await execution.run_all()
+
+
+def _spawn_with(
+    agent: AgentInternals,
+    worker: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]] | None,
+    args: tuple[*Ts],
+) -> Spawn:
+    """Return what starts the agent of a subtask without a tool."""
+
+    def spawn(session: AgentSession, name: str) -> AgentHandle:
+        assert worker is not None  # `_check` refuses a plan that needs a missing worker
+        return agent.spawn(session, worker, *args, report=False, name=name)
+
+    return spawn
 
 
 def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
-    """Make a toolbox of what a program passes as tools.
+    """Return a toolbox of the tools that a program passes.
 
     Raises:
         ToolError: something can't be a tool.
@@ -157,12 +169,12 @@ def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
 
 
 def tools_of(registry: ToolRegistry) -> list[Tool]:
-    """Return the tools of a registry, as they were given."""
+    """Return the original tools of a registry."""
     return [each.tool for name in registry.list_tools() if (each := registry.get(name))]
 
 
 def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
-    """Refuse a plan of which some part that is left could never run."""
+    """Check that every remaining subtask can run."""
     for subtask in run.plan.subtasks:
         if run.state(subtask.id).status is SubtaskStatus.COMPLETED:
             continue
@@ -172,15 +184,13 @@ def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
                 f"{subtask.id}: there is no tool {subtask.tool!r}", hint=f"tools: {known}"
             )
         if not subtask.tool and not has_worker:
-            raise PlanError(f"{subtask.id} has no tool, and there is no worker to do it")
+            raise PlanError(f"{subtask.id} has no tool, and no worker was passed")
 
 
 @dataclass
 class _Execution:
-    """One execution of a plan: what is to start next, and what a failure leads to."""
+    """One execution of a plan: starts subtasks, and handles failures."""
 
-    agent: AgentInternals
-    progress: Progress
     attempts: Attempts
     _: KW_ONLY
     limit: int
@@ -189,86 +199,93 @@ class _Execution:
     recovery: Recovery | None
     check: Callable[[PlanRun], None]
     running: int = 0
-    in_a_row: int = 0  # failures since something was completed
-    is_stopped: bool = False  # the plan is to be revised, so nothing else starts
-    given_up: set[str] = field(default_factory=set)
-    tries: Counter[str] = field(default_factory=Counter)  # that have failed in this execution
-    errors: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
+    consecutive: int = 0  # failures since something was completed
+    is_stopped: bool = False  # nothing else starts before the plan is revised
+    abandoned_ids: set[str] = field(default_factory=set)
+    tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
+    error_classes: dict[str, ErrorClass] = field(
+        default_factory=dict
+    )  # of each subtask's last failure
+
+    @property
+    def agent(self) -> AgentInternals:
+        return self.attempts.agent
+
+    @property
+    def progress(self) -> Progress:
+        return self.attempts.progress
 
     @property
     def run(self) -> PlanRun:
         return self.progress.run
 
-    async def run_all(self) -> None:
-        """Run what can run, revise the plan where that failed, and so on until neither leads further."""
+    async def run_all(self) -> PlanRun:
+        """Run what can run, revise the plan after a failure, and repeat until nothing is left to do."""
         await self.progress.save()
         while True:
             self.agent.set_state(AgentState.processing("executing"))
-            await self._work()
+            await self._run_ready()
             failure = self._find_failure()
             if failure is None or not await self._revise(failure):
-                return
+                self.agent.set_state(AgentState.processing())
+                return self.run
 
-    # -- what starts when -----------------------------------------------------------------------
-
-    async def _work(self) -> None:
-        """Run subtasks until none runs and none may start."""
+    async def _run_ready(self) -> None:
+        """Run subtasks until none is running or may start."""
         frontier = _Frontier(self.run)
         try:
             async with trio.open_nursery() as nursery:
-                self._fill(frontier, nursery)
+                self._start_ready(frontier, nursery)
         except BaseExceptionGroup as group:
             errors = [each for each in leaves(group) if not isinstance(each, trio.Cancelled)]
             if len(errors) == 1:
                 raise errors[0] from errors[0].__cause__
             raise
 
-    def _fill(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+    def _start_ready(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
         while self.running < self.limit and not self.is_stopped:
             id_ = frontier.take()
             if id_ is None:
                 return
             self.running += 1
-            nursery.start_soon(self._attend, id_, frontier, nursery, name=f"subtask {id_}")
+            nursery.start_soon(self._run_subtask, id_, frontier, nursery, name=f"subtask {id_}")
 
-    async def _attend(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
-        """Run a subtask, as often as that is tried, and then what it has made room for."""
-        pause = await self._try(id_, is_again=False)
+    async def _run_subtask(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+        """Run a subtask with all its retries, then start others in its place."""
+        pause = await self._run_once(id_, is_again=False)
         while pause is not None:
             await trio.sleep(pause)
-            pause = await self._try(id_, is_again=True)
+            pause = await self._run_once(id_, is_again=True)
         self.running -= 1
         if self.run.state(id_).status is SubtaskStatus.COMPLETED:
             frontier.complete(id_)
-        self._fill(frontier, nursery)
+        self._start_ready(frontier, nursery)
 
-    async def _try(self, id_: str, *, is_again: bool) -> float | None:
-        """Run a subtask once, and write down what came of it; return the seconds until another try."""
+    async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
+        """Run a subtask once and record how it ended; return the seconds until another try, if any."""
         end = await self.attempts.make(self.run.plan[id_], is_again=is_again)
         pause = None
         if end.move.status is SubtaskStatus.FAILED:
-            pause = await self._fail(end)
+            pause = await self._handle_failure(end)
         else:
             self.progress.write(end.move)
             if end.move.status is SubtaskStatus.COMPLETED:
-                self.in_a_row = 0
+                self.consecutive = 0
         await self.progress.save()
         return pause
 
-    # -- what a failure leads to ----------------------------------------------------------------
+    async def _handle_failure(self, end: End) -> float | None:
+        """Decide about a failure and record both; return the seconds until another try, if any.
 
-    async def _fail(self, end: End) -> float | None:
-        """Decide what comes of a failure, and write both down; return the seconds until another try.
-
-        A person may be asked, and take hours. If that breaks off, the subtask is as one that was cut off, so
-        its failure is found again, and with it the question.
+        A person may be asked, which can take hours. If that is interrupted, the subtask is recorded as cut
+        off, so that its failure is found and the question asked again.
         """
         id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
-        self.in_a_row += 1
+        self.consecutive += 1
         self.tries[id_] += 1
-        self.errors[id_] = end.error
+        self.error_classes[id_] = end.error
         session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
-        failure = replace(self._failure(run, id_), session_id=session_id)
+        failure = replace(self._make_failure(run, id_), session_id=session_id)
         try:
             found = None if is_refused else await self._decide(run, failure)
         except BaseException:
@@ -277,17 +294,17 @@ class _Execution:
             self.progress.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
         self.progress.write(end.move)
-        return None if is_refused else self._recover(failure, found)
+        return None if is_refused else self._apply_decision(failure, found)
 
-    def _recover(self, failure: Failure, found: Recovered | None) -> float | None:
-        """Do what was decided; return the seconds until another try, None without one."""
+    def _apply_decision(self, failure: Failure, found: Recovered | None) -> float | None:
+        """Apply a decision; return the seconds until another try, if any."""
         id_, context = failure.subtask.id, found if isinstance(found, ErrorContext) else None
         decision = context.decision if context else found
         if decision in ("retry", "go_on") and (
             context or failure.failures < self.policy.same_subtask
         ):
-            if context:  # something may have been completed while a person was asked
-                self.in_a_row = max(0, self.in_a_row - 1)
+            if context:  # a subtask may have completed in the meantime
+                self.consecutive = max(0, self.consecutive - 1)
             pending = SubtaskMove(
                 id_,
                 SubtaskStatus.PENDING,
@@ -300,13 +317,13 @@ class _Execution:
             self.progress.write(pending)
             return context.seconds if context else 0.0
         if decision == "give_up":
-            self.given_up.add(id_)
-        elif decision == "replan" or self.policy.is_due(failure.subtask, self.in_a_row):
+            self.abandoned_ids.add(id_)
+        elif decision == "replan" or self.policy.is_due(failure.subtask, self.consecutive):
             self.is_stopped |= self._may_revise
         return None
 
     async def _decide(self, run: PlanRun, failure: Failure) -> Recovered | None:
-        """Ask what comes of a failure, and a person where that is the answer; None if nobody says."""
+        """Ask the recovery about a failure, and a person if it says so; return None without a recovery."""
         if self.recovery is None:
             return None
         found = await self.recovery.recover(run, failure)
@@ -328,7 +345,7 @@ class _Execution:
             return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
         return msgspec.structs.replace(context, decision=Decision.RETRY) if context else "retry"
 
-    def _failure(self, run: PlanRun, id_: str) -> Failure:
+    def _make_failure(self, run: PlanRun, id_: str) -> Failure:
         state = run.state(id_)
         return Failure(
             subtask=run.plan[id_],
@@ -336,19 +353,17 @@ class _Execution:
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
             tools=self.attempts.tools,
-            error_class=self.errors.get(id_, ErrorClass.FAILED),
+            error_class=self.error_classes.get(id_, ErrorClass.FAILED),
             attempt=max(1, self.tries[id_]),
             possible=_POSSIBLE if self.planner is None else _POSSIBLE | {Decision.REPLAN},
         )
 
-    # -- another plan -----------------------------------------------------------------------------
-
     def _find_failure(self) -> Failure | None:
-        """Return the failure to revise the plan for: the first in its order, whichever came first."""
+        """Return the failure to revise the plan for: the first in the plan's order."""
         for id_ in self.run.ids(SubtaskStatus.FAILED):
             is_refused = self.run.state(id_).reason is FailureReason.CUT_OFF
-            if not is_refused and id_ not in self.given_up:
-                return self._failure(self.run, id_)
+            if not is_refused and id_ not in self.abandoned_ids:
+                return self._make_failure(self.run, id_)
         return None
 
     @property
@@ -357,7 +372,7 @@ class _Execution:
         return self.planner is not None and is_left and not self.run.error
 
     async def _revise(self, failure: Failure) -> bool:
-        """Have the plan revised; False where there is no other plan."""
+        """Have the plan revised; return whether there is a new plan."""
         if self.planner is None or self.run.error:
             return False
         self.agent.set_state(AgentState.processing("replanning"))
@@ -367,8 +382,8 @@ class _Execution:
             self.progress.write(PlanRevision(revised.plan))
         except PlanError as error:
             self.progress.write(PlanEnd(str(error)))
-        self.is_stopped, self.in_a_row = False, 0
-        self.given_up.clear()  # the new plan may mean something else by an id
+        self.is_stopped, self.consecutive = False, 0
+        self.abandoned_ids.clear()  # the new plan may use an id for something else
         await self.progress.save()
         return not self.run.error
 
@@ -383,7 +398,7 @@ class _Execution:
 
 
 class _Frontier:
-    """What can start next, in the plan's order; each subtask comes once."""
+    """The subtasks that can start next, in the plan's order, each once."""
 
     def __init__(self, run: PlanRun) -> None:
         self._sorter = TopologicalSorter({each.id: each.after for each in run.plan.subtasks})

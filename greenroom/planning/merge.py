@@ -1,4 +1,4 @@
-"""Fewer subtasks out of many: steps that one agent can do in one go become one subtask."""
+"""Merge subtasks that one agent can do together, if a plan has too many."""
 
 from collections.abc import Collection, Sequence
 
@@ -7,11 +7,11 @@ from greenroom.planning.references import map_references
 
 
 def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
-    """Return the plan with at most so many subtasks beside those that are done, as far as that can be.
+    """Return the plan with at most `limit` subtasks that are not done, if possible.
 
-    Neighbours in the plan's order become one, first those of which one waits for the other, and small
-    ones before large ones; so no cycle can come of it. A subtask with a tool is one call, and stays.
-    References lead to the merged subtask, whose result is a whole.
+    Neighbours in the plan's order are merged, so no cycle can arise: first those that depend on each other,
+    and small ones before large ones. A subtask with a tool is one call and is never merged. References
+    then point to the whole result of the merged subtask.
 
     Example:
         >>> steps = [Subtask(f"s{n}", f"Step {n}", after=[f"s{n - 1}"] if n else []) for n in range(4)]
@@ -47,7 +47,7 @@ def _price(first: Sequence[Subtask], second: Sequence[Subtask]) -> tuple[bool, i
 
 
 def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
-    """Return the one subtask that a group becomes, with the ids that hold in the new plan."""
+    """Return the subtask that replaces a group, with the ids of the new plan."""
     steps = {subtask.id: number for number, subtask in enumerate(group, 1)}
     sizes = [*names.values()]
 

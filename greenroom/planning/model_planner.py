@@ -50,12 +50,12 @@ class ModelPlanner:
     neighbours without a tool are merged. In a revision it sees what is completed, with the results, and
     what has failed, and plans what is left.
 
-    Called inside of an agent, the planner is a subagent of it: under its budgets, and seen in its chunks.
+    Called inside an agent, the planner is its subagent: its budgets apply, and its chunks show it.
 
     Args:
         llm: the name of a model, or a provider.
-        limit: the subtasks that a plan has at the most; what is completed does not count.
-        instructions: what else the model is to know for each plan, such as which agents there are.
+        limit: the most subtasks in a plan, not counting completed ones.
+        instructions: what else the model should know, such as the available agents.
 
     Example:
         >>> import trio
@@ -82,12 +82,12 @@ class ModelPlanner:
         """Make a plan for a goal.
 
         Args:
-            goal: what is to be reached.
+            goal: the goal.
             tools: the tools that subtasks may name.
-            context: what else the model is to know, such as recalled memories.
+            context: what else the model should know, such as recalled memories.
 
         Raises:
-            PlanError: the model has made no plan that fits.
+            PlanError: the model made no usable plan.
             ModelError: the model gave no answer.
             BudgetExceededError: a budget is spent.
         """
@@ -98,10 +98,10 @@ class ModelPlanner:
         return await self._draft("\n\n".join(parts), Plan(goal, ()), registry)
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
-        """Plan what is left, another way than the one that has failed.
+        """Plan the remaining work in another way.
 
         Raises:
-            PlanError: the model has made no plan that fits.
+            PlanError: the model made no usable plan.
             ModelError: the model gave no answer.
             BudgetExceededError: a budget is spent.
         """
@@ -120,7 +120,7 @@ class ModelPlanner:
         return await self._draft("\n\n".join(parts), Plan(run.plan.goal, done), failure.tools)
 
     async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:
-        """Ask for a plan behind what is completed, and again where it does not fit."""
+        """Ask for a plan that follows the completed subtasks, and again if it is unusable."""
         session = None
         tries = _TRIES
         while True:
@@ -128,27 +128,27 @@ class ModelPlanner:
             try:
                 return self._complete(result.output.subtasks, done, tools)
             except ModelOutputError as error:
-                raise PlanError(f"the model has made no plan: {error.message}") from error
+                raise PlanError(f"the model made no plan: {error.message}") from error
             except PlanError as error:
                 tries -= 1
                 if not tries:
                     hint = "say more about the goal, or use another model"
-                    fault = f"the model has made no plan that can be used: {error.message}"
+                    fault = f"the model made no usable plan: {error.message}"
                     raise PlanError(fault, hint=hint) from None
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
                 session = await result.session.fork()  # each run has a session of its own
 
-    def _complete(self, drafted: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
-        """Make the whole plan, of at most so many subtasks beside those that are completed.
+    def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
+        """Return the whole plan, with at most `limit` new subtasks.
 
         Raises:
-            PlanError: it does not fit.
+            PlanError: the draft is unusable.
         """
-        for each in drafted:
+        for each in draft:
             if each.tool and each.id in done and _call(each) != _call(done[each.id]):
                 hint = "leave it out, or give the new call an id of its own"
                 raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
-        new = [subtask for subtask in drafted if subtask.id not in done]
+        new = [subtask for subtask in draft if subtask.id not in done]
         if not new and not done.subtasks:
             raise PlanError("it has no subtasks")
         if len(new) > _LONGEST_DRAFT:
@@ -171,7 +171,7 @@ class ModelPlanner:
 
 
 def describe_plan(plan: Plan) -> str:
-    """Write a plan down for a reader, one subtask a line."""
+    """Describe a plan, one subtask per line."""
     lines = []
     for id_ in plan.order():
         subtask = plan[id_]
@@ -184,20 +184,20 @@ def describe_plan(plan: Plan) -> str:
 
 
 def describe_results(run: PlanRun) -> str:
-    """Write down what subtasks came to, each cut to a readable length; together some 60,000 characters."""
+    """Describe the results of subtasks, each cut to a readable length, at most about 60,000 characters."""
     results = run.results
     longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
     return _list_texts({id_: _text(result, longest) for id_, result in results.items()})
 
 
 def describe_errors(run: PlanRun) -> str:
-    """Write down what has failed, what is blocked by it, and what is uncertain."""
+    """Describe which subtasks failed, are blocked, or are uncertain."""
     open_ = {id_: run.state(id_).error or "not done" for id_ in run.ids(SubtaskStatus.PENDING)}
     return _list_texts(run.errors | open_)
 
 
 def _list_texts(texts: dict[str, str]) -> str:
-    """Put a text behind each id; its other lines are indented, so that none looks like the next entry."""
+    """List texts by id; continuation lines are indented, so that none looks like the next entry."""
     lines = ("\n  ".join(f"- {id_}: {text}".splitlines()) for id_, text in texts.items())
     return "\n".join(lines) or "nothing"
 

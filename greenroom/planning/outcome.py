@@ -1,7 +1,7 @@
-"""What a reply can come to, and what of that an object says.
+"""The possible meanings of a reply, and how to find the meaning of a JSON object.
 
-An object that means a call has a tool and its arguments, by one of the names that models use for them; it
-may stand in another object. Most objects in a text are about something else.
+An object that means a call has a tool and its arguments, under one of the names that models use for them; it
+may be nested in another object. Most objects in a text mean something else.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from greenroom.core import Wire, serde
-from greenroom.planning.almost_json import Broken, Object, read_object
+from greenroom.planning.almost_json import BrokenObject, Object, read_object
 
 
 class Action(Wire, frozen=True, tag="action"):
@@ -19,8 +19,8 @@ class Action(Wire, frozen=True, tag="action"):
 
     Attributes:
         tool: the tool's name, as the model wrote it.
-        arguments: what it is called with. What came as a plain text is the argument "input".
-        thought: what the model said before; may be empty.
+        arguments: its arguments; a plain text becomes the argument "input".
+        thought: what the model said before, if anything.
     """
 
     tool: str
@@ -29,21 +29,21 @@ class Action(Wire, frozen=True, tag="action"):
 
 
 class FinalAnswer(Wire, frozen=True, tag="final_answer"):
-    """The model answers: all that follows "Final Answer:", and what it said before."""
+    """The model answers: everything after "Final Answer:", and what it said before."""
 
     text: str
     thought: str = ""
 
 
 class Fault(Wire, frozen=True, tag="fault"):
-    """The reply can't be read: why, in words for the model that wrote it."""
+    """The reply can't be parsed: the reason, worded for the model that wrote it."""
 
     reason: str
     thought: str = ""
 
 
 Outcome: TypeAlias = Action | FinalAnswer | Fault
-"""What a reply comes to."""
+"""The meaning of a reply."""
 
 
 NO_ANSWER = "nothing follows its Final Answer"
@@ -57,42 +57,40 @@ _ARGUMENTS = (
     *("params", "kwargs", "input"),
 )
 _CERTAIN = {"tool", "tool_name", "action", *_ARGUMENTS[:6]}
-"""What an object that is about something else hardly has: both of these, or one and nothing besides."""
+"""Names that identify a call: an unrelated object hardly has two of them, or one and nothing else."""
 
 _THOUGHTS = ("thought", "thoughts", "reasoning")
-_BESIDE = {*_THOUGHTS, "id", "type", "call_id"}
+_OTHER_FIELDS = {*_THOUGHTS, "id", "type", "call_id"}
 _ALMOST = re.compile(r"\w+\s*=\s*[\"'\d\[{]|\w+:[^\n]*\n\s*\w+:")
-"""A text that is arguments rather than one of them."""
+"""A text that looks like several arguments instead of one."""
 
-_AROUND = ("tool_call", "function_call", "tool_calls", "function", "tool", "action", "command")
-"""What an object may stand in that means a call."""
+_WRAPPERS = ("tool_call", "function_call", "tool_calls", "function", "tool", "action", "command")
+"""Fields that may wrap a call."""
 
 
-def find_meaning(
-    value: Mapping[str, object], *, is_labelled: bool, levels: int = 3
-) -> Outcome | None:
-    """Say what an object means; None where it is about something else."""
+def interpret(value: Mapping[str, object], *, is_labelled: bool, levels: int = 3) -> Outcome | None:
+    """Return what an object means, or None if it is unrelated."""
     fields = {_plain(key): item for key, item in value.items()}
     said = next((t for key in _THOUGHTS if isinstance(t := fields.get(key), str)), "")
     given = [key for key in _ARGUMENTS if key in fields]
-    for around in _AROUND if levels else ():
+    for around in _WRAPPERS if levels else ():
         inner = fields.get(around)
         inner = inner[0] if isinstance(inner, list) and inner else inner
         if isinstance(inner, dict) and given:
             fields[around] = inner.get("name")  # of which the arguments are beside it
         elif isinstance(inner, dict):
-            found = find_meaning(inner, is_labelled=is_labelled, levels=levels - 1)
+            found = interpret(inner, is_labelled=is_labelled, levels=levels - 1)
             return found and replace(found, thought=found.thought or said)
     tool = next((key for key in _TOOLS if isinstance(fields.get(key), str)), "")
     arguments = given[0] if given else ""
     name = str(fields.get(tool, "")).strip()
-    others = set(fields) - _BESIDE
+    others = set(fields) - _OTHER_FIELDS
     if others == {"final_answer"} or (is_labelled and others == {"answer"}):
-        return _final(fields[others.pop()], said)
+        return _make_answer(fields[others.pop()], said)
     if name.casefold() in {"final", "final answer"} and "answer" in fields:
-        return _final(fields["answer"], said)
+        return _make_answer(fields["answer"], said)
     if name.casefold() == "final answer":
-        return _final(fields.get(arguments), said)
+        return _make_answer(fields.get(arguments), said)
     is_alone = others <= {tool, arguments}
     certain = len({tool, arguments} & _CERTAIN)
     is_certain = certain == 2 or (certain == 1 and is_alone and bool(arguments))
@@ -100,11 +98,11 @@ def find_meaning(
         return None
     if len({*given} & _CERTAIN) > 1 or not (arguments or is_alone):
         return Fault(NO_ARGUMENTS)
-    return replace(action_of(name, fields.get(arguments)), thought=said)
+    return replace(make_action(name, fields.get(arguments)), thought=said)
 
 
-def _final(answer: object, thought: str) -> FinalAnswer | Fault:
-    """Make the answer that an object gives."""
+def _make_answer(answer: object, thought: str) -> FinalAnswer | Fault:
+    """Return the final answer in an object."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
     text = answer if isinstance(answer, str) else serde.dumps(answer).decode()
@@ -112,8 +110,8 @@ def _final(answer: object, thought: str) -> FinalAnswer | Fault:
 
 
 def is_call_of(value: Mapping[str, object], tool: str) -> bool:
-    """Whether an object that follows a tool's name is the whole call, not only its arguments."""
-    names = {_plain(key) for key in value} - _BESIDE
+    """Whether an object after a tool's name is the whole call, not only its arguments."""
+    names = {_plain(key) for key in value} - _OTHER_FIELDS
     return len(names & _CERTAIN) == 2 == len(names) or tool in map(value.get, _TOOLS)
 
 
@@ -121,8 +119,8 @@ def _plain(key: str) -> str:
     return key.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
-def action_of(tool: str, given: object) -> Action | Fault:
-    """Make the action of arguments, which may be an object, its JSON, or a plain text."""
+def make_action(tool: str, given: object) -> Action | Fault:
+    """Return the action for arguments given as an object, as JSON, or as plain text."""
     if not tool:
         return Fault(NO_TOOL)
     if isinstance(given, dict):
@@ -136,7 +134,7 @@ def action_of(tool: str, given: object) -> Action | Fault:
         found = read_object(text, 1)
         if isinstance(found, Object) and found.end == len(text):
             return Action(tool, found.value)
-        return Fault(found.reason if isinstance(found, Broken) else NO_ARGUMENTS)
+        return Fault(found.reason if isinstance(found, BrokenObject) else NO_ARGUMENTS)
     if text[:1] in {"'", '"'}:
         if len(text) < 2 or text[-1] != text[0]:
             return Fault(_CUT)

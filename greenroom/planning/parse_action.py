@@ -1,8 +1,8 @@
-"""`parse_action`: what a reply in words means to do, call a tool or give the final answer.
+"""`parse_action`: parse a reply in plain text as a tool call or a final answer.
 
-A reply is read once, from its beginning to what decides it: the first action, or the first "Final
-Answer:" before any. What a model thinks in `<think>` is passed over, and so is what it makes up behind
-its action. Where it is not plain what the model means, the reply is a `Fault`, never a guess.
+A reply is read once, up to what decides it: the first action, or a "Final Answer:" before any action.
+Thoughts in `<think>` are skipped, and so is what the model makes up after its action. If the meaning is
+unclear, the reply is a `Fault`, never a guess.
 """
 
 import re
@@ -18,9 +18,9 @@ from greenroom.planning.outcome import (
     Fault,
     FinalAnswer,
     Outcome,
-    action_of,
-    find_meaning,
+    interpret,
     is_call_of,
+    make_action,
 )
 
 
@@ -29,10 +29,10 @@ class Reading:
     """A reply that was read.
 
     Attributes:
-        outcome: what it comes to.
-        before: what the model said before that, without what it thinks in `<think>`.
-        start: the place where the action or the answer begins.
-        end: the place behind it.
+        outcome: its meaning.
+        before: what the model said before that, without thoughts in `<think>`.
+        start: where the action or the answer begins.
+        end: where it ends.
     """
 
     outcome: Outcome
@@ -42,17 +42,16 @@ class Reading:
 
 
 def parse_action(text: str) -> Outcome:
-    r"""Read what a model means to do from its reply: an `Action`, a `FinalAnswer`, or a `Fault`.
+    r"""Parse a model's reply into an `Action`, a `FinalAnswer`, or a `Fault`.
 
-    It is a pure function, never raises, and takes time in proportion to the text. An action is an
-    object with a tool and its arguments (`tool` or `tool_name` or `action`, with `arguments` or `args`
-    or `action_input`, among others), or a line "Action: NAME" with "Action Input:". It may stand in a
-    fence or in the tags of a model family, and its JSON may have the faults that models make, unless
-    they leave its meaning open. The first action counts, and a final answer only where no action stands
-    before it. A text whose closing quote is missing is a fault, since the rest of it may be missing too.
+    It is a pure function, never raises, and runs in linear time. An action is an object with a tool and its
+    arguments (`tool` or `tool_name` or `action`, with `arguments` or `args` or `action_input`, among
+    others), or a line "Action: NAME" with "Action Input:". It may be in a code fence or in the tags of a
+    model family, and its JSON may have the usual mistakes of models, unless they make it ambiguous. The
+    first action counts; a final answer counts only before any action. A string without its closing quote is
+    a fault, since more of it may be missing.
 
-    Of a reply that was cut off in its middle, the bracket that is missing may hide missing arguments:
-    see that the model ended it by itself.
+    If a reply was cut off, a missing bracket may hide missing arguments: check its stop reason first.
 
     Example:
         >>> parse_action("I add. Action: {'tool': 'add', 'args': {'a': 1, 'b': 2}}")
@@ -64,8 +63,6 @@ def parse_action(text: str) -> Outcome:
     """
     return read_reply(text).outcome
 
-
-# -- where a reply may say something -------------------------------------------------------------------
 
 _LINE = r"(?:(?<![^\n])|(?<=[\w|｜]>))[^\w\n(){}\[\]<\"'“]*+_*+"
 _LABEL = rf"(?:{_LINE}|(?<=[.!?…。！？:;)\]\"'”*])[ \t]++[*_✿]*+)"
@@ -133,84 +130,87 @@ _TRAILERS = (
 _MARK = re.compile(r"(\*{1,3}|_{1,3}|`)(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
-_UNENDED = "it ended before its <think> did, and nothing in there counts"
-_UNPLAIN = "an action stands in a sentence before its Final Answer, and only one of them can count"
-_UNREAD = "its call of a tool has no JSON object with the arguments"
+_UNCLOSED_THINK = "it ended before its <think> did, and nothing in there counts"
+_AMBIGUOUS = (
+    "an action stands in a sentence before its Final Answer, and only one of them can count"
+)
+_NO_ARGUMENTS_OBJECT = "its call of a tool has no JSON object with the arguments"
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 
 
 def read_reply(text: str) -> Reading:
-    """Read a reply, and say where its action or its answer stands."""
+    """Parse a reply, and locate its action or answer."""
     found = _Scan(text, 0).read()
     tag = _ORPHAN.search(text)
-    if tag and tag[1] and not (isinstance(found.outcome, Action) and _covers(found, tag.start())):
-        # The beginning of these thoughts stands in the prompt.
+    is_in_action = tag and isinstance(found.outcome, Action) and _is_inside(found, tag.start())
+    if tag and tag[1] and not is_in_action:
+        # The prompt has the opening tag of these thoughts.
         return _Scan(text, tag.end()).read()
     return found
 
 
-def _covers(found: Reading, place: int) -> bool:
+def _is_inside(found: Reading, place: int) -> bool:
     return found.start < place < found.end
 
 
 class _Scan:
-    """Looks at one event of a reply after the other, until one decides."""
+    """Goes through the events of a reply until one decides."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
-        self._at = self._unsaid = at
-        self._said: list[str] = []
-        self._mentioned: Reading | None = None
+        self._at = self._text_start = at
+        self._earlier_text: list[str] = []
+        self._candidate: Reading | None = None
 
     def read(self) -> Reading:
         while event := EVENT.search(self._text, self._at):
             self._at = event.end()
             outcome = self._take(event)
             if outcome is not None:
-                return self._reading(outcome, event.start())
-            if self._mentioned and event.lastgroup == "observation":
+                return self._make_reading(outcome, event.start())
+            if self._candidate and event.lastgroup == "observation":
                 break
-        return self._mentioned or self._reading(Fault(_NOTHING), len(self._text))
+        return self._candidate or self._make_reading(Fault(_NOTHING), len(self._text))
 
     def _take(self, event: re.Match[str]) -> Outcome | None:
         match event.lastgroup:
             case "think":
-                return self._pass_over(event)
+                return self._skip_thoughts(event)
             case "final":
-                is_action = self._mentioned and isinstance(self._mentioned.outcome, Action)
-                return Fault(_UNPLAIN) if is_action else self._answer(event)
-            case "mention" if self._mentioned is None:
-                self._mentioned = self._reading(self._answer(event), event.start())
+                is_action = self._candidate and isinstance(self._candidate.outcome, Action)
+                return Fault(_AMBIGUOUS) if is_action else self._read_answer(event)
+            case "mention" if self._candidate is None:
+                self._candidate = self._make_reading(self._read_answer(event), event.start())
                 self._at = event.end()
             case "action":
                 return self._read_label(event)
-            case "object" if self._mentioned is None:
-                outcome = self._object(event)
+            case "object" if self._candidate is None:
+                outcome = self._read_bare_object(event)
                 if not isinstance(outcome, Action) or not self._is_in_sentence(event):
                     return outcome
-                self._mentioned = self._reading(outcome, event.start())
+                self._candidate = self._make_reading(outcome, event.start())
         return None
 
     def _is_in_sentence(self, event: re.Match[str]) -> bool:
-        """Whether an object follows words, which may only speak of an earlier action."""
+        """Whether an object follows words on its line, which may only mention an earlier action."""
         line = self._text.rfind("\n", 0, event.start()) + 1
         return "`" not in event[0] and not _ALONE.fullmatch(self._text, line, event.start())
 
-    def _reading(self, outcome: Outcome, start: int) -> Reading:
-        before = "".join([*self._said, self._text[self._unsaid : start]]).strip()
+    def _make_reading(self, outcome: Outcome, start: int) -> Reading:
+        before = "".join([*self._earlier_text, self._text[self._text_start : start]]).strip()
         label = _THOUGHT.match(before)
         thought = (before[label.end() :] if label else before) or outcome.thought
         return Reading(replace(outcome, thought=thought), before, start, self._at)
 
-    def _pass_over(self, event: re.Match[str]) -> Fault | None:
-        """Pass over thoughts."""
-        self._said.append(self._text[self._unsaid : event.start()])
+    def _skip_thoughts(self, event: re.Match[str]) -> Fault | None:
+        """Skip to the end of the thoughts."""
+        self._earlier_text.append(self._text[self._text_start : event.start()])
         end = thought_end(event).search(self._text, event.end())
-        self._at = self._unsaid = end.end() if end else len(self._text)
-        return None if end else Fault(_UNENDED)
+        self._at = self._text_start = end.end() if end else len(self._text)
+        return None if end else Fault(_UNCLOSED_THINK)
 
-    def _answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
-        """Take all the rest, without what closes what the label is in."""
+    def _read_answer(self, event: re.Match[str]) -> FinalAnswer | Fault:
+        """Return the rest as the answer, without closing fences, tags and marks."""
         answer = self._text[event.end() :]
         self._at = len(self._text)
         for _ in range(len(_TRAILERS)):
@@ -226,17 +226,17 @@ class _Scan:
             answer = answer.removesuffix(mark)
         return FinalAnswer(answer) if answer else Fault(NO_ANSWER)
 
-    def _object(self, event: re.Match[str]) -> Outcome | None:
-        """Read an object that no label announces; most are not about a tool."""
+    def _read_bare_object(self, event: re.Match[str]) -> Outcome | None:
+        """Parse an object without a label; most of them are not calls."""
         found = read_object(self._text, event.end())
         self._at = max(found.end, event.end())
         if isinstance(found, Object):
-            return find_meaning(found.value, is_labelled=event.start() == 0 and found.is_closed)
+            return interpret(found.value, is_labelled=event.start() == 0 and found.is_closed)
         claims = found.is_open or _CLAIM.match(self._text, event.end())
         return Fault(found.reason) if claims else None
 
     def _read_label(self, event: re.Match[str]) -> Outcome | None:
-        """Read what follows a label: an object, or a name and its arguments."""
+        """Parse what follows a label: an object, or a name and its arguments."""
         if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
             return None  # a list in code
         is_tag = not event[0].rstrip().endswith((":", "："))
@@ -245,17 +245,17 @@ class _Scan:
             found = self._read_object(at)
             if isinstance(found, Fault):
                 return found
-            means = find_meaning(found.value, is_labelled=found.is_closed)
+            means = interpret(found.value, is_labelled=found.is_closed)
             return means or Fault(NO_TOOL if found.is_closed else _UNCLOSED)
         if final := _FINAL_NAME.match(text, at):
-            return self._answer(final)
+            return self._read_answer(final)
         name = _NAME.match(text, at)
         outcome = self._read_call(name["name"], name.end(), event[0], is_tag) if name else None
         # A label may begin a sentence, a tag does not.
-        return outcome or (Fault(_UNREAD) if is_tag else None)
+        return outcome or (Fault(_NO_ARGUMENTS_OBJECT) if is_tag else None)
 
     def _read_call(self, tool: str, at: int, label: str, is_tag: bool) -> Outcome | None:
-        """Read the arguments of a tool whose name was read."""
+        """Parse the arguments after the name of a tool."""
         text = self._text
         is_empty = text.startswith("()", at)
         at += 2 * is_empty
@@ -272,31 +272,31 @@ class _Scan:
             if isinstance(found, Fault):
                 return found
             is_call = not (has_label or is_tag) and is_call_of(found.value, tool)
-            means = find_meaning(found.value, is_labelled=True) if is_call else None
+            means = interpret(found.value, is_labelled=True) if is_call else None
             return means or Action(tool, found.value)
         # What begins with "tool:" may be code.
-        return self._plain_input(tool, at) if has_label and "action" in label.lower() else None
+        return self._read_plain_input(tool, at) if has_label and "action" in label.lower() else None
 
     def _read_object(self, at: int, closer: str = "}") -> Object | Fault:
-        """Read an object, whose opening bracket may be missing."""
+        """Parse an object, whose opening bracket may be missing."""
         found = read_object(self._text, at + self._text.startswith("{", at), closer)
         self._at = found.end
         return found if isinstance(found, Object) else Fault(found.reason)
 
-    def _plain_input(self, tool: str, at: int) -> Action | Fault:
-        """Take a text that is not an object as the input."""
+    def _read_plain_input(self, tool: str, at: int) -> Action | Fault:
+        """Use a plain text as the input."""
         end = _NEXT_LABEL.search(self._text, at)
         self._at = end.start() if end else len(self._text)
-        return action_of(tool, self._text[at : self._at].strip().strip("`"))
+        return make_action(tool, self._text[at : self._at].strip().strip("`"))
 
 
 def thought_end(event: re.Match[str]) -> re.Pattern[str]:
-    """Return what ends the thoughts that an event begins."""
+    """Return the pattern that ends the thoughts."""
     return _THOUGHT_ENDS[event[0].strip("<>").lower()]
 
 
 def open_mark(label: str) -> str:
-    """Return the mark of Markdown that a label leaves open, such as `**`; it closes in the answer."""
+    """Return the Markdown mark that a label leaves open, such as `**`, if any; the answer closes it."""
     found = _MARK.search(label)
     return found[1] if found and label.count(found[1]) % 2 else ""
 

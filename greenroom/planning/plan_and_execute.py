@@ -1,4 +1,4 @@
-"""`plan_and_execute`: an agent that plans, carries the plan out, and answers with what came of it."""
+"""`plan_and_execute`: an agent that makes a plan, executes it, and answers with the results."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -38,13 +38,13 @@ from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
-"""Finds what is known that may help with a goal."""
+"""Returns what is known that may help with a goal."""
 
 Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 
 _POLICY = ReplanPolicy()
 _PROPOSALS = 3
-_GRACE = 2.0  # seconds for the clean-up of a task that was given up, as in `handle.interrupt`
+_GRACE = 2.0  # seconds for the clean-up of a cancelled task, as in `handle.interrupt`
 
 _WORKER = (
     "Do the one piece of work that you are given, and answer with its result and nothing else."
@@ -71,30 +71,30 @@ async def plan_and_execute(
     policy: ReplanPolicy = _POLICY,
     recovery: Recovery | None = None,
 ) -> None:
-    """Answer each input by a plan: make it, carry it out, and say what came of it.
+    """Answer each input by making a plan, executing it, and summarising the results.
 
-    An agent function, for `runtime.spawn(session, plan_and_execute, llm, tools)`; name what else it is
-    given with `functools.partial`. Its phases are states: "planning", "executing", "replanning" and
-    "answering". One input is worked on at a time; others wait in their order.
+    This is an agent function for `runtime.spawn(session, plan_and_execute, llm, tools)`; pass keyword
+    arguments with `functools.partial`. Its phases are states: "planning", "executing", "replanning" and
+    "answering". It works on one input at a time; others wait in order.
 
-    A goal that was not answered, since its turn was interrupted or the process has ended, goes on where
-    it was when it comes again in the same words: `handle.ask(goal)` once more.
+    If the turn was interrupted or the process ended before the answer, send the same goal again to continue:
+    `handle.ask(goal)`.
 
     Args:
         agent: given by the runtime.
         llm: the model that plans, works and answers, or its name.
-        tools: what subtasks may call, and what their agents have.
-        planner: who plans; by default `ModelPlanner(llm)`. A `Plan` of your own is one, too.
+        tools: the tools of subtasks and of their agents.
+        planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
         worker: the agent function of subtasks without a tool; by default an `Agent` with the tools.
         permissions: the rules; by default as `execute_plan` and `Agent` say.
-        recall: an async function of the goal: what it returns is in the planner's request, such as
+        recall: an async function of the goal; its result is added to the planner's request, such as
             memories of earlier work.
-        review: whether a person agrees to the plan before it starts. A denial with a message is what is to
-            be changed: the planner is asked again, with the message, twice at the most.
+        review: whether a person has to approve the plan before it starts. If they deny it with a message,
+            the planner is asked again with that message, at most twice.
         limit: how many subtasks run at once.
         policy: when a plan is revised.
-        recovery: what comes of a failed subtask, before the plan is revised. A `RecoveryPolicy` sees to
-            errors of the model, too; not to those of a `planner` or `worker` of your own.
+        recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy` also
+            handles errors of the model, but not those of your own `planner` or `worker`.
 
     Raises:
         ConfigurationError: the model can't be opened.
@@ -115,7 +115,7 @@ async def plan_and_execute(
     async for message in agent.inputs():
         was_answered = is_answered(agent.session)
         async with agent.turn(message):
-            run = open_run(agent.session, message.text, was_answered=was_answered)
+            run = find_open_run(agent.session, message.text, was_answered=was_answered)
             await work.answer(agent, message.text, run)
 
 
@@ -130,27 +130,27 @@ async def run_task(
     recovery: Recovery | None = None,
     budget: Budget | None = None,
 ) -> str:
-    """Plan a task, carry it out, and return the answer.
+    """Plan a task, execute the plan, and return the answer.
 
     It always ends: a plan has at most 20 subtasks and 3 revisions, an agent 10 steps, and every model and
-    tool call its time-out; `budget` is for less. Inside of an agent's tool call or task it is a subagent of
-    that agent, and ends with its turn. Elsewhere it has a runtime of its own; then nothing is stored, and
-    nobody can be asked: what no rule allows is denied.
+    tool call a time-out; `budget` sets lower limits. Inside an agent's tool call or task it is a subagent of
+    that agent, and ends with its turn. Elsewhere it has its own runtime, stores nothing and asks no person:
+    calls that no rule allows are denied.
 
     Args:
         query: the goal, in words.
         llm: the model, or its name.
         tools: as for `plan_and_execute`, as are the others.
-        planner: who plans.
+        planner: makes the plan.
         worker: the agent function of subtasks without a tool.
         permissions: the rules.
-        recovery: what is done about errors.
-        budget: what all of it may use, such as `Budget(seconds=60)`.
+        recovery: what to do about errors.
+        budget: limits for the whole task, such as `Budget(seconds=60)`.
 
     Raises:
         PlanError: no plan could be made.
         TurnError: it was interrupted.
-        GreenroomError: what else has ended it, such as a `ModelError` or a `BudgetExceededError`.
+        GreenroomError: the task failed, such as by a `ModelError` or a `BudgetExceededError`.
 
     Example:
         >>> from functools import partial
@@ -172,7 +172,7 @@ async def run_task(
         permissions=permissions,
         recovery=recovery,
     )
-    raised: list[GreenroomError] = []
+    errors: list[GreenroomError] = []
 
     async def task(agent: AgentInternals) -> None:
         async for message in agent.inputs():
@@ -180,29 +180,29 @@ async def run_task(
                 try:
                     await work.answer(agent, message.text)
                 except GreenroomError as error:
-                    raised.append(error)
+                    errors.append(error)
                     raise
 
     session = AgentSession.new("task")
     handle = spawn_subagent(session, task, report=False, budget=budget)
     if handle is not None:
-        return await _ask(handle, query, raised)
+        return await _ask(handle, query, errors)
     async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, task, unattended="deny", budget=budget)
-        answer = await _ask(handle, query, raised)
+        answer = await _ask(handle, query, errors)
     return answer  # noqa: RET504 (a runtime may swallow what its block raises)
 
 
-async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]) -> str:
-    """Wait for the answer to a task, and raise what has ended the work on it."""
+async def _ask(handle: AgentHandle, query: str, errors: Sequence[GreenroomError]) -> str:
+    """Wait for the answer to a task, and raise the error that ended it, if any."""
     try:
         result = await handle.ask(query)
     finally:
         with trio.move_on_after(_GRACE, shield=True):
             await handle.shutdown(grace=0)
         handle.kill()
-    if raised:
-        raise raised[0]
+    if errors:
+        raise errors[0]
     if result.status is not TurnStatus.COMPLETED:
         raise TurnError(f"the task was {result.status}", hint=result.error)
     return result.text
@@ -210,7 +210,7 @@ async def _ask(handle: AgentHandle, query: str, raised: Sequence[GreenroomError]
 
 @dataclass(frozen=True)
 class _Work:
-    """What it takes to work on a goal; `plan_and_execute` says what it means."""
+    """The arguments of `plan_and_execute`, and the work on one goal."""
 
     llm: LLMProvider | str
     tools: Iterable[object] | ToolRegistry
@@ -225,7 +225,7 @@ class _Work:
     recovery: Recovery | None = None
 
     async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None = None) -> None:
-        """Plan and carry the plan out, or go on with a run, and say what came of it."""
+        """Make and execute a plan, or continue a run, and summarise the results."""
         llm = find_model(self.llm, agent.context.resources)
         if isinstance(self.recovery, RecoveryPolicy):
             llm = self.recovery.model(llm)
@@ -253,10 +253,10 @@ class _Work:
     async def _plan(
         self, agent: AgentInternals, planner: Planner, tools: ToolRegistry, goal: str
     ) -> Plan:
-        """Have a plan made, to which a person agrees where that is wanted.
+        """Have a plan made, and approved by a person if `review` is set.
 
         Raises:
-            PlanError: the planner has made none, or the person does not agree.
+            PlanError: the planner made no plan, or the person does not approve it.
         """
         agent.set_state(AgentState.processing("planning"))
         context = await _recall(agent, self.recall, goal) if self.recall is not None else ""
@@ -264,7 +264,7 @@ class _Work:
         proposals = 1
         while self.review and (change := await _review(agent, plan)):
             if proposals == _PROPOSALS:
-                raise PlanError(f"of {proposals} plans none was agreed to", hint=change)
+                raise PlanError(f"none of {proposals} plans was approved", hint=change)
             proposed = f"A plan that was proposed:\n{describe_plan(plan)}"
             context = f"{context}\n\n{proposed}\nWhat is to be changed: {change}".strip()
             plan = await planner.plan(goal, tools, context)
@@ -273,18 +273,18 @@ class _Work:
 
 
 def is_answered(session: AgentSession) -> bool:
-    """Whether the last word of a session is a reply that has come to its end."""
+    """Whether the last message of a session is a complete reply."""
     last = session.history[-1] if session.history else Message.user("")
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
-def open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
-    """Return the run for this goal that was not brought to its end, and to an answer; None if there is none.
+def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
+    """Return the last run if it has this goal and is unfinished or unanswered, else None.
 
     Args:
-        session: the session of the agent that carries plans out.
+        session: the session of the agent that executes plans.
         goal: the goal, in the same words.
-        was_answered: whether the last word before this turn was an answer (`is_answered`).
+        was_answered: whether the session was answered before this turn (`is_answered`).
 
     Raises:
         PlanError: the last run of the session can't be read.
@@ -295,7 +295,7 @@ def open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun
 
 
 async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
-    """Return what is known, or nothing where the memory fails, which is told."""
+    """Return what is known; if the memory fails, publish that and return an empty text."""
     try:
         return await recall(goal)
     except GreenroomError as error:
@@ -305,10 +305,10 @@ async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
 
 
 async def _review(agent: AgentInternals, plan: Plan) -> str:
-    """Ask a person about a plan; return what is to be changed, or nothing where it may start.
+    """Ask a person to approve a plan; return the requested change, or an empty text if it is approved.
 
     Raises:
-        PlanError: the person says no, or nobody can be asked.
+        PlanError: the person declines, or no person can be asked.
     """
     answer = await agent.request_permission(
         "plan",
@@ -320,11 +320,11 @@ async def _review(agent: AgentInternals, plan: Plan) -> str:
         return ""
     if answer.message and answer.by not in DECIDED_BY_ITSELF:
         return answer.message
-    raise PlanError(f"the plan was not agreed to: {answer.message or 'a person has declined it'}")
+    raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
 
 
 async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> None:
-    """Let the model say what came of the plan."""
+    """Let the model summarise the results of the plan."""
     agent.set_state(AgentState.processing("answering"))
     parts = [
         f"The goal:\n{run.plan.goal}",
@@ -334,5 +334,5 @@ async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> 
     ]
     if run.error:
         parts.append(f"Why there is no other plan:\n{run.error}")
-    told = [Message.user("\n\n".join(parts))]
-    await stream_reply(agent, llm, messages=told, system=_SYNTHESIS)
+    prompt = [Message.user("\n\n".join(parts))]
+    await stream_reply(agent, llm, messages=prompt, system=_SYNTHESIS)

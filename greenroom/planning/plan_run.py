@@ -1,8 +1,8 @@
-"""A plan while it is carried out: what became of each subtask, as a value with a history.
+"""`PlanRun`: a plan and the state of its subtasks, as an immutable value.
 
-Each change makes a new `PlanRun`. What changed is a `PlanStep`: it goes into the session as a record, and
-to the subscribers as a chunk, and a run is read back by replaying the records. So the session is the one
-place where the state lives, and anyone with the session sees the state at any moment.
+Each change makes a new `PlanRun`. The change itself is a `PlanStep`: it is stored in the session as a record,
+and published as a chunk. A run is loaded by replaying the records, so anyone with the session can see its
+state at any moment.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
 
 _LONGEST_RESULT = 64 * 1024
-_KEPT_OF_LONGER = 16_000
+_CLIPPED_RESULT = 16_000
 
 
 class SubtaskStatus(StrEnum):
-    """Where a subtask is; blocked is one that waits, directly or not, for one that has failed."""
+    """The status of a subtask; it is blocked if it waits, directly or not, for a failed one."""
 
     PENDING = "pending"
     EXECUTING = "executing"
@@ -35,11 +35,11 @@ class SubtaskStatus(StrEnum):
 
 
 class FailureReason(StrEnum):
-    """What a subtask has failed with.
+    """Why a subtask failed.
 
-    `TOOL`: its call gave an error, or was denied. `WORKER`: its agent did not complete its turn. `INPUT`:
-    it names a result that there is not. `CUT_OFF`: the process ended, or an interrupt came, while it ran,
-    and a person has said that it is not to be run again.
+    `TOOL`: its call returned an error, or was denied. `WORKER`: its agent did not complete its turn. `INPUT`:
+    it refers to a result that does not exist. `CUT_OFF`: the process ended or an interrupt came while it
+    ran, and a person decided not to run it again.
     """
 
     TOOL = "tool"
@@ -58,7 +58,7 @@ TRANSITIONS = MappingProxyType(
         _B: frozenset({_P}),
     }
 )
-"""Every legal move of a subtask; a result is never taken back."""
+"""The legal transitions of a subtask; a result is final."""
 
 
 _COLORS = {
@@ -67,19 +67,19 @@ _COLORS = {
     _F: "fill:#f6c6c6,stroke:#b03030",
     _B: "fill:#e4e4e4,stroke:#909090,stroke-dasharray:4",
 }
-"""What a subtask looks like in a drawing; one that is pending is plain."""
+"""The Mermaid style of each status but pending."""
 
 
 class SubtaskState(Wire, frozen=True):
-    """What is known of one subtask.
+    """The state of one subtask.
 
     Attributes:
-        status: where it is.
-        result: what it came to, once it is completed: a JSON value.
-        error: why it failed, or is blocked, or what is unknown about it.
-        reason: what kind of failure that was.
+        status: its status.
+        result: its result once it is completed, a JSON value.
+        error: why it failed, is blocked, or is uncertain.
+        reason: the kind of failure.
         failures: how often it has failed.
-        session_id: the session in which it runs, or was cut off; empty once it has ended.
+        session_id: the session in which it runs or was interrupted; empty once it has ended.
     """
 
     status: SubtaskStatus = SubtaskStatus.PENDING
@@ -117,10 +117,10 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 
 
 class SubtaskMove(Wire, frozen=True, tag="move"):
-    """A subtask has another status; the fields are those of its `SubtaskState`.
+    """A subtask's status changed; the fields are those of its `SubtaskState`.
 
-    `call` is a hash of the call that starts, where its tool may not be called twice; and again where it has
-    failed and the tool has not said so itself, so that it may have had its effect.
+    `call` is a hash of the call that starts, if its tool may not be called twice. A failure repeats it if the
+    tool did not report the failure itself, so that the call may have had its effect.
     """
 
     id: str
@@ -138,12 +138,12 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
 
 
 class PlanEnd(Wire, frozen=True, tag="end"):
-    """The plan is not revised any more, for this reason."""
+    """The plan is no longer revised, for this reason."""
 
     error: str
 
     def __str__(self) -> str:
-        return clip(f"plan: not revised any more: {self.error}", 200)
+        return clip(f"plan: no longer revised: {self.error}", 200)
 
 
 PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
@@ -151,15 +151,15 @@ PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
 
 
 class PlanRun(Wire, frozen=True):
-    """A plan and what became of its subtasks; its methods return new ones.
+    """A plan and the state of its subtasks; methods that change it return a new run.
 
-    Equal runs are equal byte for byte, in whatever order their subtasks have ended.
+    Runs with the same states are equal byte for byte, in whatever order their subtasks ended.
 
     Attributes:
-        plan: the plan, as it stands after its revisions.
-        states: what is known of each subtask, in the plan's order.
+        plan: the plan after its revisions.
+        states: the state of each subtask, in the plan's order.
         revisions: how often the plan was revised.
-        error: why it is not revised any more; empty where nothing stands against that.
+        error: why the plan is no longer revised; empty if it may be.
 
     Example:
         >>> from greenroom.planning import Plan, PlanRun, Subtask
@@ -177,8 +177,10 @@ class PlanRun(Wire, frozen=True):
     error: str = ""
 
     def __post_init__(self) -> None:
-        """Have a state for each subtask, in the plan's order."""
-        if tuple(self.states) == self.plan.ids:  # nearly always: a move would cost a walk else
+        """Add missing states, and put them in the plan's order."""
+        if (
+            tuple(self.states) == self.plan.ids
+        ):  # nearly always, so that a move need not go through all subtasks
             return
         nothing = SubtaskState()
         states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
@@ -186,10 +188,10 @@ class PlanRun(Wire, frozen=True):
 
     @classmethod
     def load(cls, session: AgentSession) -> "PlanRun":
-        """Return the last run of a session, as it is now: of a session that was loaded, or of a live one.
+        """Return the current state of the last run in a session, loaded or live.
 
         Raises:
-            PlanError: there is none in it, or it can't be read.
+            PlanError: the session has no run, or it can't be read.
 
         Example:
             ```python
@@ -210,13 +212,13 @@ class PlanRun(Wire, frozen=True):
 
     @classmethod
     def follow(cls, run: "PlanRun | None", step: object) -> "PlanRun | None":
-        """Return the run after one more step, as the data of a chunk tells it; for readers of chunks.
+        """Return the run after the step in the data of a `Custom("plan.step")` chunk.
 
         Returns:
-            None where there was no run, and none begins.
+            The new run, or None before the first one begins.
 
         Raises:
-            PlanError: the step can't be read, or does not fit: others were missed.
+            PlanError: the step can't be read, or does not fit because other steps were missed.
 
         Example:
             >>> data = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "Look"}]}}
@@ -231,10 +233,8 @@ class PlanRun(Wire, frozen=True):
             return cls(read.plan, read.states, read.revisions, read.error)
         return None if run is None else run.apply(read)
 
-    # -- what it says ---------------------------------------------------------------------------
-
     def state(self, id: str) -> SubtaskState:  # noqa: A002 (the field's word for it)
-        """Return what is known of a subtask.
+        """Return the state of a subtask.
 
         Raises:
             PlanError: there is no such subtask.
@@ -247,12 +247,12 @@ class PlanRun(Wire, frozen=True):
 
     @property
     def results(self) -> dict[str, object]:
-        """The results of the completed subtasks, by their ids, in the plan's order."""
+        """The results of the completed subtasks, by id, in the plan's order."""
         return {id_: self.states[id_].result for id_ in self.ids(SubtaskStatus.COMPLETED)}
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why subtasks have failed or are blocked, by their ids, in the plan's order."""
+        """Why subtasks failed or are blocked, by id, in the plan's order."""
         not_done = self.ids(SubtaskStatus.FAILED, SubtaskStatus.BLOCKED)
         return {id_: self.states[id_].error for id_ in not_done}
 
@@ -263,16 +263,16 @@ class PlanRun(Wire, frozen=True):
 
     @property
     def is_completed(self) -> bool:
-        """Whether all of it is done."""
+        """Whether all subtasks are completed."""
         return len(self.ids(SubtaskStatus.COMPLETED)) == len(self.states)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs, and nothing is left that could start."""
+        """Whether no subtask is running or could start."""
         return not self.ids(SubtaskStatus.PENDING, SubtaskStatus.EXECUTING)
 
     def to_mermaid(self) -> str:
-        """Draw the plan as a Mermaid flowchart whose colours tell where each subtask is.
+        """Draw the plan as a Mermaid flowchart, coloured by status.
 
         Example:
             >>> from greenroom.planning import Plan, PlanRun, Subtask
@@ -288,21 +288,19 @@ class PlanRun(Wire, frozen=True):
                 lines += [f"class {','.join(names)} {status}", f"classDef {status} {style}"]
         return "\n    ".join(lines)
 
-    # -- how it goes on -------------------------------------------------------------------------
-
     def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
-        """Let a subtask run, in this session.
+        """Start a subtask in this session.
 
         Raises:
-            PlanError: it is not pending, or what it waits for is not completed.
+            PlanError: it is not pending, or its dependencies are not completed.
         """
         return self.apply(SubtaskMove(id, SubtaskStatus.EXECUTING, session_id=session_id))
 
     def complete(self, id: str, result: object = None) -> "PlanRun":  # noqa: A002 (as above)
-        """Keep a subtask's result. One of more than 64 KB is kept as a text, with its middle cut out.
+        """Complete a subtask. A result of more than 64 KB is stored as text with its middle cut out.
 
         Raises:
-            PlanError: the subtask does not run.
+            PlanError: the subtask is not running.
             InvalidJSONError: the result is not a JSON value.
         """
         return self.apply(SubtaskMove(id, SubtaskStatus.COMPLETED, result=result))
@@ -313,15 +311,15 @@ class PlanRun(Wire, frozen=True):
         error: str,
         reason: FailureReason = FailureReason.WORKER,
     ) -> "PlanRun":
-        """Note that a subtask has failed; those that wait for it are blocked, and no others.
+        """Mark a subtask as failed, and block those that wait for it.
 
         Raises:
-            PlanError: the subtask has ended already, or what it waits for is not completed.
+            PlanError: the subtask has already ended, or its dependencies are not completed.
         """
         return self.apply(SubtaskMove(id, SubtaskStatus.FAILED, error=error, reason=reason))
 
     def reset(self, id: str, session_id: str = "", error: str = "") -> "PlanRun":  # noqa: A002
-        """Let a subtask wait again: one that has failed, or one that was cut off in this session.
+        """Make a subtask pending again, after a failure or after it was interrupted in this session.
 
         Raises:
             PlanError: it is completed.
@@ -330,15 +328,15 @@ class PlanRun(Wire, frozen=True):
         return self.apply(move)
 
     def revise(self, plan: Plan) -> "PlanRun":
-        """Go on with another plan.
+        """Continue with another plan.
 
-        What is completed stays as it was, also where the new plan lacks it or says something else of it;
-        so does what was cut off and may have had its effect.
+        Completed subtasks stay as they are, even if the new plan lacks or changes them. So do interrupted
+        ones that may have had an effect.
 
         Raises:
-            PlanError: the new plan does not fit what stays.
+            PlanError: the new plan conflicts with those subtasks.
         """
-        stays = {id_ for id_, state in self.states.items() if _stays(state)}
+        stays = {id_ for id_, state in self.states.items() if _is_fixed(state)}
         left_out = (each for each in self.plan.subtasks if each.id in stays and each.id not in plan)
         kept = (self.plan[each.id] if each.id in stays else each for each in plan.subtasks)
         merged = Plan(self.plan.goal, (*left_out, *kept))
@@ -348,7 +346,7 @@ class PlanRun(Wire, frozen=True):
         }
         return replace(
             self, plan=merged, states=states, revisions=self.revisions + 1
-        )._block_waiting()
+        )._block_dependents()
 
     def apply(self, step: PlanStep) -> "PlanRun":
         """Return the run after a change.
@@ -367,7 +365,7 @@ class PlanRun(Wire, frozen=True):
                 return self._move(step)
 
     def steps(self) -> Iterator[PlanStep]:
-        """Go through changes that lead to this run."""
+        """Yield steps that lead to this run."""
         yield PlanBegin(self.plan, self.revisions)
         for id_ in self.plan.order():
             state = self.states[id_]
@@ -384,21 +382,21 @@ class PlanRun(Wire, frozen=True):
         if after not in TRANSITIONS[before.status] and not (before.status is after is _P):
             raise PlanError(f"{move.id} is {before.status}, and can't become {after}")
         if any(self.states[each].status is not _C for each in self.plan[move.id].after):
-            raise PlanError(f"{move.id} can't start: what it waits for is not completed")
-        counted = before.failures + (after is _F)
+            raise PlanError(f"{move.id} can't start: its dependencies are not completed")
+        failures = before.failures + (after is _F)
         state = SubtaskState(
             status=after,
-            result=_copy_bounded(move.result) if after is _C else None,
+            result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after is _F else None,
-            failures=counted if move.failures is None else move.failures,
+            failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )
         run = replace(self, states={**self.states, move.id: state})
-        return run._block_waiting() if _F in (before.status, after) else run
+        return run._block_dependents() if _F in (before.status, after) else run
 
-    def _block_waiting(self) -> "PlanRun":
-        """Block what waits for something that has failed, and nothing else."""
+    def _block_dependents(self) -> "PlanRun":
+        """Block the subtasks that wait for a failed one, and unblock the others."""
         states = dict(self.states)
         for id_ in self.plan.order():
             state = states[id_]
@@ -413,8 +411,8 @@ class PlanRun(Wire, frozen=True):
         return replace(self, states=states)
 
 
-def _stays(state: SubtaskState) -> bool:
-    """Whether a revised plan can't change a subtask: it is completed, or may have had its effect."""
+def _is_fixed(state: SubtaskState) -> bool:
+    """Whether a revised plan can't change a subtask: it is completed, or may have had an effect."""
     is_uncertain = state.status in (_P, _E) and state.session_id
     return state.status is _C or state.reason is FailureReason.CUT_OFF or bool(is_uncertain)
 
@@ -428,10 +426,10 @@ def last_records(session: AgentSession) -> tuple[JSON, ...]:
     return found[max(begins, default=0) :]
 
 
-def _copy_bounded(result: object) -> JSON:
-    """Return a copy of a result, as much of it as is kept."""
+def _copy_result(result: object) -> JSON:
+    """Return a copy of a result, shortened if it is too long."""
     plain = serde.plain(result, "a subtask's result")
     encoded = serde.dumps(plain)
     if len(encoded) <= _LONGEST_RESULT:
         return plain
-    return clip(plain if isinstance(plain, str) else encoded.decode(), _KEPT_OF_LONGER)
+    return clip(plain if isinstance(plain, str) else encoded.decode(), _CLIPPED_RESULT)

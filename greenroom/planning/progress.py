@@ -1,4 +1,4 @@
-"""A run as it goes on: each change is in the session of its agent, and told to the subscribers."""
+"""`Progress`: record each change of a run in the session, and publish it."""
 
 import msgspec
 from msgspec.structs import replace
@@ -17,10 +17,10 @@ from greenroom.session import LONGEST_RECORD
 
 
 class Progress:
-    """The run of an agent, as it stands."""
+    """The current run of an agent."""
 
     def __init__(self, agent: AgentInternals, run: PlanRun) -> None:
-        """Take a run; one that the agent's session does not hold yet is written down as a whole.
+        """Take a run, and record it as a whole unless the session has it already.
 
         Raises:
             PlanError: the plan is too long for a record.
@@ -30,7 +30,7 @@ class Progress:
         if agent.session.records(PLAN_STEP) and PlanRun.load(agent.session) == run:
             # Its results may be too long for a chunk.
             states = {id_: replace(state, result=None) for id_, state in run.states.items()}
-            self._tell(PlanBegin(run.plan, run.revisions, states, run.error))
+            self._publish(PlanBegin(run.plan, run.revisions, states, run.error))
         else:
             self.run = PlanRun(run.plan)
             for step in run.steps():
@@ -40,10 +40,10 @@ class Progress:
             self.write(SubtaskMove(id_, SubtaskStatus.PENDING, session_id=session_id))
 
     def write(self, step: PlanStep) -> None:
-        """Make a change, in memory, in the session and for the subscribers; the next save stores it.
+        """Apply a step, add it to the session and publish it; the next save stores it.
 
         Raises:
-            PlanError: it is not a legal one, or too long for a record; nothing has changed.
+            PlanError: the step is illegal or too long for a record; nothing has changed.
         """
         run = self.run.apply(step)
         if isinstance(step, SubtaskMove) and step.status is SubtaskStatus.COMPLETED:
@@ -54,17 +54,17 @@ class Progress:
                 f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes", hint=hint
             )
         self.run = run
-        self._agent.session.add_record(PLAN_STEP, self._tell(step))
+        self._agent.session.add_record(PLAN_STEP, self._publish(step))
 
     async def save(self, *, flush: bool = False) -> None:
-        """Store what has changed.
+        """Save the session.
 
         Raises:
-            SessionError: that can't be done.
+            SessionError: it could not be saved.
         """
         await self._agent.session.save(flush=flush)
 
-    def _tell(self, step: PlanStep) -> dict[str, object]:
+    def _publish(self, step: PlanStep) -> dict[str, object]:
         """Publish a step; return it as JSON."""
         data = serde.loads_object(msgspec.json.encode(step).decode())
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))

@@ -1,4 +1,4 @@
-"""`react`: an agent for any model, which thinks, acts and observes in words."""
+"""`react`: an agent that thinks, acts and observes in plain text, for any model."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ async def react(
     max_steps: int = 10,
     recovery: RecoveryPolicy | None = None,
 ) -> None:
-    """Answer each input by thought, action and observation, with a model that has no tool calls.
+    """Answer each input by thought, action and observation, with a model without native tool calls.
 
-    It is an `Agent` whose model speaks by `TextTools`, and keeps the promises of both: its steps and
-    reformatted replies are bounded, an action that comes again is warned of and then ends the turn, and
-    an unknown tool is answered with those that there are. `Custom` chunks tell of each step:
+    It is an `Agent` whose model is wrapped in `TextTools`: its steps and requests to reformat are limited, a
+    repeated action gets a warning and then ends the turn, and an unknown tool is answered with the list of
+    tools. `Custom` chunks report each step:
     `react.thought` (`text`), `react.action` (`id`, `tool`, `arguments`) and `react.observation` (`id`,
     `text`, `is_error`).
 
@@ -34,7 +34,7 @@ async def react(
         permissions: the rules for its calls, as for `Agent`.
         instructions: the system prompt, before the tools and the format.
         max_steps: model calls in a turn; at the last one it has to answer.
-        recovery: what is done about errors of the model; each is told as a `recovery` chunk.
+        recovery: what to do about errors of the model; each is published as a `recovery` chunk.
 
     Raises:
         ConfigurationError: an argument makes no sense.
@@ -50,7 +50,7 @@ async def react(
         '45'
     """
     loop = Agent(
-        TextTools(llm) if recovery is None else recovery.model(llm, in_words=True),
+        TextTools(llm) if recovery is None else recovery.model(llm, use_text_tools=True),
         instructions=instructions,
         tools=tools,
         permissions=permissions,

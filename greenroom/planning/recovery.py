@@ -1,8 +1,8 @@
-"""`RecoveryPolicy`: one table that says what is done about an error, within an error budget.
+"""`RecoveryPolicy`: a table of what to do about errors, within an error budget.
 
-A row stands for what has failed and what kind of error it was; its answers are those to the first time, the
-second, and so on. Three places ask it: `execute_plan` about a subtask that has failed, the retry of a
-model call, and the stream of a model that is watched. Each answer is an `ErrorContext`.
+A row is for one component and class of error; its decisions are for the first occurrence, the second, and
+so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call, and by `WatchedModel`.
+Each decision is an `ErrorContext`.
 """
 
 import math
@@ -75,7 +75,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_P, _C.MISSING): _PLAN,
     }
 )
-"""What is done about the first error of a row, the second, and so on; behind its last answer a row gives up."""
+"""The decisions about the first error of a row, the second, and so on; after the last one it gives up."""
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
@@ -93,24 +93,24 @@ class RecoveryPolicy:
     Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that are
     given a model ask it through `model(llm)`: do the same for workers and planners of your own.
 
-    An answer that is not possible is passed over: without a planner nothing is replanned, without another
-    model none is asked. A call of a tool that may not be made twice is never made again without a
-    person's yes. An agent that is tried again goes on in its conversation, so no call of it is repeated.
+    A decision that is not possible is skipped, such as replanning without a planner. A call of a tool that
+    may not be called twice is never repeated without a person's approval. An agent that is tried again
+    continues its conversation, so none of its calls is repeated.
 
-    Each error that is handled counts in the error budget; once it is spent, the next ones are given up
-    (`Cause.BUDGET`), until the oldest are `seconds` ago. A policy is one budget: share it, or don't.
+    Each handled error counts in the error budget. Once that is spent, further errors are given up
+    (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share a policy to share it.
 
     Args:
-        rows: rows in place of those of `RECOVERY_TABLE`.
-        errors: how many errors are handled in any `seconds`.
+        rows: rows that replace those of `RECOVERY_TABLE`.
+        errors: how many errors are handled within `seconds`.
         seconds: how long an error counts.
         backoff: the waits before retries.
-        fallback: models that are asked where the first is given up.
-        repeats: says of a tool whether a call of it may be made twice.
+        fallback: models to ask when the first is given up.
+        may_repeat: tells whether a call of a tool may be made twice.
 
     Raises:
-        ConfigurationError: a row is empty or has an answer that its component does not have; or a number
-            makes no sense.
+        ConfigurationError: a row is empty or has a decision that its component does not support, or a
+            number is out of range.
 
     Example:
         >>> from greenroom.planning import Component, Decision, ErrorClass
@@ -127,9 +127,9 @@ class RecoveryPolicy:
         seconds: float = 600.0,
         backoff: Backoff = _BACKOFF,
         fallback: Sequence[LLMProvider] = (),
-        repeats: Callable[[RegisteredTool], bool] = may_repeat,
+        may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
     ) -> None:
-        """Take the rows that are other than by default, and the bounds."""
+        """Set the rows that differ from the default, and the limits."""
         if errors < 0 or not 0 < seconds < math.inf:
             raise ConfigurationError("RecoveryPolicy wants errors >= 0, and seconds above 0")
         self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
@@ -144,11 +144,9 @@ class RecoveryPolicy:
         self._seconds = seconds
         self._backoff = backoff
         self._fallback = (*fallback,)
-        self.repeats = repeats
-        """Says of a tool whether a call of it may be made twice."""
-        self._handled: deque[float] = deque()
-
-    # -- the table ------------------------------------------------------------------------------
+        self.may_repeat = may_repeat
+        """Tells whether a call of a tool may be made twice."""
+        self._error_times: deque[float] = deque()
 
     def decide(
         self,
@@ -161,13 +159,13 @@ class RecoveryPolicy:
         correlation_id: str = "",
         subtask: str = "",
     ) -> ErrorContext:
-        """Look up what is done about an error, and count it in the error budget where it is handled.
+        """Look up what to do about an error, and count it in the error budget if it is handled.
 
         Args:
             component: what has failed.
             error: what kind of error it was.
-            attempt: how often it has come by now, counted from 1.
-            possible: what can be done here; other answers of the row are passed over.
+            attempt: how often it has occurred, counted from 1.
+            possible: the possible decisions; others in the row are skipped.
             detail: what went wrong, in words.
             correlation_id: the session in which it happened.
             subtask: the id of the subtask that it is about.
@@ -175,7 +173,7 @@ class RecoveryPolicy:
         row = self._rows.get((component, error), (_D.GIVE_UP,))
         left = row[attempt - 1 :]
         decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
-        if decision is not _D.GIVE_UP and not self._count():
+        if decision is not _D.GIVE_UP and not self._count_error():
             decision, cause = _D.GIVE_UP, Cause.BUDGET
         waits = decision in (_D.RETRY, _D.GO_ON)
         return ErrorContext(
@@ -194,21 +192,19 @@ class RecoveryPolicy:
     def errors_left(self) -> int:
         """How many more errors would be handled now."""
         begin = trio.current_time() - self._seconds
-        while self._handled and self._handled[0] <= begin:
-            self._handled.popleft()
-        return self._errors - len(self._handled)
+        while self._error_times and self._error_times[0] <= begin:
+            self._error_times.popleft()
+        return self._errors - len(self._error_times)
 
-    def _count(self) -> bool:
-        """Count an error; False where the budget is spent."""
+    def _count_error(self) -> bool:
+        """Count an error; return False if the budget is spent."""
         if self.errors_left < 1:
             return False
-        self._handled.append(trio.current_time())
+        self._error_times.append(trio.current_time())
         return True
 
-    # -- plans ----------------------------------------------------------------------------------
-
     async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:
-        """Say what comes of a failed subtask."""
+        """Decide what to do about a failed subtask."""
         await trio.lowlevel.checkpoint()
         return self.decide(
             self._component(failure),
@@ -226,19 +222,17 @@ class RecoveryPolicy:
         tool = failure.tools.get(failure.subtask.tool)
         if tool is None:
             return Component.AGENT
-        return Component.TOOL if self.repeats(tool) else Component.EFFECT
+        return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
 
-    # -- models ---------------------------------------------------------------------------------
+    def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
+        """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.
 
-    def model(self, llm: LLMProvider, *, in_words: bool = False) -> LLMProvider:
-        """Put a model under this policy: retried, replaced where it is given up, and watched.
-
-        Each error that is handled is published by the agent that asks it. What a model does again and
-        again beyond its row (a tool that is not there, the same call) ends the turn with an error.
+        The agent that uses the model publishes each handled error. A mistake that is repeated beyond its row
+        (an unknown tool, the same call) ends the turn with an error.
 
         Args:
             llm: the model.
-            in_words: for a model without tool calls: it speaks by `TextTools`.
+            use_text_tools: whether to wrap the model in `TextTools`, for one without tool calls.
 
         Raises:
             TypeError: it is only the name of a model.
@@ -247,10 +241,12 @@ class RecoveryPolicy:
         tries = next((n for n, each in enumerate(row) if each is not _D.RETRY), len(row))
         retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
         made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
-        others = [TextTools(each) if in_words else each for each in self._fallback]
-        return WatchedModel(TextTools(made) if in_words else made, self._judge, others)
+        others = [TextTools(each) if use_text_tools else each for each in self._fallback]
+        return WatchedModel(
+            TextTools(made) if use_text_tools else made, self._decide_for_model, others
+        )
 
-    def _judge(
+    def _decide_for_model(
         self,
         error: ErrorClass,
         attempt: int,
@@ -258,7 +254,7 @@ class RecoveryPolicy:
         session_id: str,
         possible: frozenset[Decision],
     ) -> ErrorContext:
-        """Say what is done about an error of a model, beside what `resilient` has done."""
+        """Decide what to do about an error of a model, in addition to what `resilient` did."""
         found = self.decide(
             _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
         )
@@ -266,4 +262,4 @@ class RecoveryPolicy:
         return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
 
     def _may_retry(self, error: Exception) -> bool:
-        return is_retryable(error) and self._count()
+        return is_retryable(error) and self._count_error()

@@ -16,7 +16,7 @@ _NUMBERS = ("integer", "number", "boolean")
 
 
 def read_value(text: str) -> object:
-    """Return the object or the list that a text is as JSON; any other text as it is."""
+    """Decode a text that is a JSON object or list; return any other text unchanged."""
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
@@ -26,20 +26,20 @@ def read_value(text: str) -> object:
 
 
 def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask:
-    """Return the subtask with the results in the place of the references to them.
+    """Return the subtask with its references replaced by results.
 
-    An argument that is one reference and nothing else becomes the result itself, a number or a list as
-    well; within a text it is written out. `{name}` stays as it stands where no subtask has that name, and
-    `{{name.field}}` is how to write the braces themselves.
+    An argument that is a single reference becomes the result itself, such as a number or a list; within a
+    text, the result is written out. `{name}` is left alone if no subtask has that name, and
+    `{{name.field}}` escapes the braces.
 
     Args:
         subtask: a subtask of the run's plan.
-        run: what the results are taken from.
-        types: the JSON Schema type of each argument, as far as the tool says.
+        run: the run with the results.
+        types: the JSON Schema type of each argument, if known.
 
     Raises:
-        PlanError: a reference leads to nothing: to a subtask that is not in the plan, or that this one
-            does not wait for, or to a field that its result does not have.
+        PlanError: a reference names an unknown subtask, one that this subtask does not wait for, or a
+            field that its result does not have.
     """
     results = _Results(subtask, run)
     arguments = {
@@ -50,7 +50,7 @@ def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask
 
 
 def map_references(value: object, write: Callable[[str, str], str]) -> object:
-    """Return a value in whose texts each reference is written anew, by its name and its path."""
+    """Return a value with each reference replaced by `write(name, path)`."""
     if isinstance(value, str):
         return _REFERENCE.sub(lambda m: write(m[2], m[3]) if m[2] else m[0], value)
     if isinstance(value, Mapping):
@@ -78,17 +78,17 @@ class _Results:
     def __init__(self, subtask: Subtask, run: PlanRun) -> None:
         self._id = subtask.id
         self._run = run
-        self._before = _before(subtask, run.plan)
+        self._dependencies = _find_dependencies(subtask, run.plan)
 
     def text(self, text: str) -> str:
-        return _REFERENCE.sub(self._write, text)
+        return _REFERENCE.sub(self._render, text)
 
     def value(self, value: object) -> object:
-        """Return an argument with the results in it."""
+        """Return an argument with its references replaced."""
         if isinstance(value, str):
             whole = _REFERENCE.fullmatch(value)
-            if whole and whole[2] and self._is_meant(whole):
-                return deepcopy(self._find(whole))
+            if whole and whole[2] and self._is_reference(whole):
+                return deepcopy(self._look_up(whole))
             return self.text(value)
         if isinstance(value, Mapping):
             return {key: self.value(each) for key, each in value.items()}
@@ -96,35 +96,35 @@ class _Results:
             return [self.value(each) for each in value]
         return value
 
-    def _is_meant(self, match: re.Match[str]) -> bool:
-        """Whether this is a reference: a lone name in braces may be anything."""
+    def _is_reference(self, match: re.Match[str]) -> bool:
+        """Whether this is a reference; a name in braces alone may be anything."""
         return bool(match[3]) or match[2] in self._run.plan
 
-    def _write(self, match: re.Match[str]) -> str:
+    def _render(self, match: re.Match[str]) -> str:
         if match[1]:
             return match[0][1:-1]
-        if not self._is_meant(match):
+        if not self._is_reference(match):
             return match[0]
-        found = self._find(match)
+        found = self._look_up(match)
         return found if isinstance(found, str) else serde.dumps(found).decode()
 
-    def _find(self, match: re.Match[str]) -> object:
+    def _look_up(self, match: re.Match[str]) -> object:
         name, path = match[2], match[3].split(".")[1:]
         if name not in self._run.plan:
-            ids = ", ".join(sorted(self._before)) or "nothing"
+            ids = ", ".join(sorted(self._dependencies)) or "nothing"
             hint = f"{self._id} waits for {ids}"
             raise PlanError(f"{match[0]}: the plan has no subtask {name!r}", hint=hint)
-        if name not in self._before:
+        if name not in self._dependencies:
             hint = f"add {name!r} to `after` of {self._id}"
             raise PlanError(f"{match[0]}: {self._id} does not wait for {name}", hint=hint)
         found = self._run.state(name).result
         for field in path:
-            found = _field(found, field, match[0], name)
+            found = _get_field(found, field, match[0], name)
         return found
 
 
-def _before(subtask: Subtask, plan: Plan) -> set[str]:
-    """Return the ids of all subtasks that this one waits for, over others too."""
+def _find_dependencies(subtask: Subtask, plan: Plan) -> set[str]:
+    """Return the ids of all direct and indirect dependencies."""
     found: set[str] = set()
     waiting = list(subtask.after)
     while waiting:
@@ -134,7 +134,7 @@ def _before(subtask: Subtask, plan: Plan) -> set[str]:
     return found
 
 
-def _field(value: object, field: str, reference: str, name: str) -> object:
+def _get_field(value: object, field: str, reference: str, name: str) -> object:
     if isinstance(value, str):
         value = read_value(value)
     if isinstance(value, dict) and field in value:
@@ -151,7 +151,7 @@ def _field(value: object, field: str, reference: str, name: str) -> object:
 
 
 def _as_type(value: object, kind: object) -> object:
-    """Return a text as the number that a tool wants."""
+    """Convert a text to a number or boolean if the tool expects one."""
     if not isinstance(value, str) or kind not in _NUMBERS:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Who makes plans and revises them, and when a plan is revised."""
+"""The protocols for making and revising plans, and when a plan is revised."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -12,19 +12,18 @@ from greenroom.tools import ToolRegistry
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A subtask that has failed, for those who decide what comes of it.
+    """A failed subtask, for a `Planner` or `Recovery`.
 
     Attributes:
-        subtask: the subtask, as it stands in the plan.
+        subtask: the subtask as it is in the plan.
         error: what went wrong.
         reason: what kind of failure it is.
-        failures: how often the subtask has failed by now; tries that a `RecoveryPolicy` had made do
-            not count.
+        failures: how often the subtask has failed, without the tries of a `RecoveryPolicy`.
         tools: the tools that subtasks may name.
         error_class: what kind of error it was.
-        attempt: how often it has failed in this execution, each try counted.
-        possible: what can come of it now.
-        session_id: the session in which it has failed.
+        attempt: how often it has failed in this execution, with all tries.
+        possible: the possible decisions.
+        session_id: the session in which it failed.
     """
 
     subtask: Subtask
@@ -40,68 +39,67 @@ class Failure:
 
 @runtime_checkable
 class Planner(Protocol):
-    """Makes a plan for a goal, and another one where it has failed.
+    """Makes a plan for a goal, and another one after a failure.
 
-    `ModelPlanner` asks a model; a `Plan` that you have written is a planner, too.
+    `ModelPlanner` asks a model; a `Plan` of your own is a planner, too.
     """
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
         """Make a plan.
 
         Args:
-            goal: what is to be reached.
+            goal: the goal.
             tools: the tools that subtasks may name.
             context: what else is known, such as memories of earlier work.
 
         Raises:
-            PlanError: there is no way to the goal.
+            PlanError: no plan could be made.
         """
         ...
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
-        """Make a plan for what is left; what is completed is kept, whether the plan names it or not.
+        """Make a plan for the remaining work; completed subtasks are kept, even if it does not name them.
 
         Raises:
-            PlanError: there is no other way.
+            PlanError: no other plan could be made.
         """
         ...
 
 
 Recovered: TypeAlias = Literal["retry", "go_on", "ask_person", "replan", "give_up"] | ErrorContext
-"""What comes of a failed subtask: a new call or agent; an agent that goes on in the conversation; another
-try if a person says so; a revised plan at once; or nothing. An `ErrorContext` says it with its reason."""
+"""What to do about a failed subtask: make a new call or start a new agent; continue its conversation; ask a
+person whether to try again; revise the plan at once; or nothing. An `ErrorContext` adds the reason."""
 
 
 @runtime_checkable
 class Recovery(Protocol):
-    """Decides what comes of a failed subtask, before the plan is looked at."""
+    """Decides what to do about a failed subtask, before the plan is revised."""
 
     async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
-        """Say whether to try the subtask again, to revise the plan at once, or to leave it failed.
+        """Return whether to try the subtask again, to revise the plan at once, or to leave it failed.
 
-        It may wait before it answers, as long as it likes. Say "retry" only where a call that has
-        failed may be made twice. Where a person was asked and did not agree, this is called once more
-        for the same failure, of which another try is no longer among what is `possible`.
+        It may wait as long as it likes. Return "retry" only if the failed call may be made twice. If a
+        person was asked and declined, this is called again for the same failure, and another try is no
+        longer `possible`.
 
-        An `ErrorContext` is published as a chunk. Its tries do not count in `ReplanPolicy`, since who
-        makes one has a bound of its own; they begin after its `seconds`.
+        An `ErrorContext` is published as a chunk. Its tries begin after its `seconds` and do not count in
+        `ReplanPolicy`, since its author has a limit of its own.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplanPolicy:
-    """When a plan is revised, where there is a planner.
+    """When a planner revises a plan.
 
-    A plan with failures is revised when nothing else of it can be done. It is revised earlier where one
-    of these says so: then no more subtasks start, those that run come to their end, and the planner is
-    asked.
+    A plan with failures is revised when nothing else in it can be done. If one of these settings applies,
+    it is revised earlier: no more subtasks start, running ones finish, and the planner is asked.
 
     Args:
-        same_subtask: how often one subtask may fail; beyond that `recovery` gets no more tries for it.
-        consecutive: how many failures, with no completed subtask between them, are reason enough.
-        critical_immediate: whether the failure of a critical subtask is reason enough.
-        revisions: how often a plan is revised at the most.
+        same_subtask: how often one subtask may fail until `recovery` gets no more tries for it.
+        consecutive: how many failures without a completed subtask in between trigger a revision.
+        critical_immediate: whether the failure of a critical subtask triggers a revision.
+        revisions: how often a plan may be revised.
 
     Raises:
         ConfigurationError: a number is too low.
@@ -119,6 +117,6 @@ class ReplanPolicy:
                 raise ConfigurationError(f"ReplanPolicy.{name} must be {least} or more")
 
     def is_due(self, subtask: Subtask, consecutive: int) -> bool:
-        """Whether this failure, the last of so many in a row, is reason to revise the plan at once."""
+        """Whether to revise the plan at once, after this many failures in a row."""
         is_critical = subtask.critical and self.critical_immediate
         return is_critical or consecutive >= self.consecutive

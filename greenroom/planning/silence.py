@@ -1,4 +1,4 @@
-"""Silence: how an agent that does nothing is told from one that takes its time."""
+"""Interrupt an agent that is silent for too long."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,14 +10,16 @@ from greenroom.runtime import AgentHandle
 T = TypeVar("T")
 
 
-async def unless_silent(
+async def interrupt_if_silent(
     handle: AgentHandle, patience: float | None, ask: Callable[[], Awaitable[T]]
 ) -> T | None:
-    """Wait for an answer; interrupt the agent once it has published nothing for so many seconds.
+    """Wait for an answer, and interrupt the agent if it publishes no chunk for `patience` seconds.
 
-    Its first chunk is waited for without an end, since it may have to wait until it can begin. Nor does
-    the time count in which a person is asked, by it or by an agent below it. Without `patience` it may be
-    silent as long as it likes. None says that it was interrupted.
+    The time before its first chunk does not count, since it may have to wait until it can start. Neither does
+    the time in which it or one of its subagents waits for a person. Without `patience` there is no limit.
+
+    Returns:
+        The answer, or None if the agent was interrupted.
     """
     if patience is None:
         return await ask()

@@ -1,4 +1,4 @@
-"""`TextTools`: tools for a model that has none of its own, by words in the prompt and in the reply."""
+"""`TextTools`: tools for a model without native tool calls, through the text of its prompt and replies."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -41,12 +41,12 @@ from greenroom.llm import (
 from greenroom.planning.live_text import LiveText
 from greenroom.planning.outcome import Action, Fault, FinalAnswer
 from greenroom.planning.parse_action import Reading, read_reply
-from greenroom.planning.tool_words import closing_note, in_words, system_prompt
+from greenroom.planning.tool_prompt import closing_note, convert_to_text, system_prompt
 from greenroom.resilience import current_meter
 
 _REFORMATS = 3
-_TOLD = 2_000  # characters of an observation in a chunk, and of a faulty reply that is shown again
-_KEPT = 4_096  # messages whose words are kept
+_MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
+_CACHE_SIZE = 4_096  # messages whose conversion is cached
 
 _REFORMAT = """Your reply could not be read: {reason}. Reply again, in one of these two forms:
 
@@ -55,33 +55,32 @@ Action: {{"tool": "NAME", "arguments": {{…}}}}
 
 Thought: …
 Final Answer: …"""
-_UNREAD = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
-"""Why a reply ended that means nothing more; one with tool calls of its own is not read either."""
+_NOT_PARSED = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
+"""Stop reasons of replies that are not parsed; neither are replies with native tool calls."""
 
 _CUT = Fault("it was cut off at its limit of tokens, so say less")
 
 
 class TextTools:
-    """Lets a model without tool calls of its own use tools; a provider like any other.
+    """A provider that lets a model without native tool calls use tools.
 
-    The tools of a request are listed in its system prompt. The model thinks and acts in words, as in
-    ReAct; an action comes back as a `ToolUseBlock`, and results go to the model as observations. So
-    any loop, session and permission works as with native tool calls, and a conversation may change
-    between both. Put it around `resilient(…)`, not inside of it.
+    The tools of a request are listed in its system prompt. The model thinks and acts in plain text, as in
+    ReAct; an action becomes a `ToolUseBlock`, and results are sent to the model as observations. Loops,
+    sessions and permissions work as with native tool calls, and a conversation can switch between both.
+    Wrap it around `resilient(…)`, not the other way round.
 
-    What the model says before its action streams on; the action itself is not a text of the reply. Of a
-    final answer, what was said before is thinking. Four announcements tell of each step, which an agent
-    publishes as `Custom` chunks: `react.thought`, `react.action`, `react.observation` and
-    `react.reformat`.
+    Text before an action is streamed; the action itself is not part of the reply's text. Text before a final
+    answer becomes thinking. An agent publishes each step as a `Custom` chunk: `react.thought`,
+    `react.action`, `react.observation` and `react.reformat`.
 
-    A reply that can't be read is asked for again, with what is wrong with it, at most three times; each
-    is a model call for the budgets, and none of it joins the history. Then a `ModelOutputError` says so.
+    If a reply can't be parsed, the model is told why and asked again, at most three times; each attempt
+    counts as a model call, and none of it is added to the history. After that a `ModelOutputError` is raised.
 
     Args:
         llm: the model.
 
     Raises:
-        TypeError: the model is only its name.
+        TypeError: the model is given by name.
 
     Example:
         >>> import trio
@@ -98,8 +97,8 @@ class TextTools:
         if isinstance(llm, str):
             raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
         self._llm = llm
-        # By the id of a message, which is that of one object as long as it is kept.
-        self._in_words: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
+        # By the id() of a message, which stays valid while the cache holds the message.
+        self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"TextTools({self._llm!r})"
@@ -116,20 +115,20 @@ class TextTools:
 
     @property
     def price(self) -> Price | None:
-        """What the model costs, where that is known."""
+        """The model's price, if known."""
         price = getattr(self._llm, "price", None)
         return price if isinstance(price, Price) else None
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
-        """Send a request and stream the reply; one without tools goes on as it is.
+        """Send a request and stream the reply; a request without tools is passed on unchanged.
 
         Raises:
-            ModelOutputError: no reply could be read.
+            ModelOutputError: no reply could be parsed.
             ModelError: the request failed.
         """
         if not request.tools and not any(map(_has_calls, request.messages)):
             return self._llm.stream(request)
-        messages = [self._words_of(message) for message in request.messages]
+        messages = [self._convert(message) for message in request.messages]
         if not request.tools:
             return self._llm.stream(with_fields(request, messages=messages))
         if note := closing_note(request):
@@ -146,17 +145,17 @@ class TextTools:
         """Close the model."""
         await self._llm.aclose()
 
-    def _words_of(self, message: Message) -> Message:
-        """Return a message without tool blocks: the same object each time, for the request encoder."""
+    def _convert(self, message: Message) -> Message:
+        """Return a message without tool blocks; always the same object, for the request encoder."""
         if message.role == "user" and not message.tool_results:
             return message
-        kept = self._in_words.get(id(message))
+        kept = self._cache.get(id(message))
         if kept is None:
-            kept = message, replace(message, content=tuple(in_words(message)))
-            self._in_words[id(message)] = kept
-        self._in_words.move_to_end(id(message))
-        if len(self._in_words) > _KEPT:
-            self._in_words.popitem(last=False)
+            kept = message, replace(message, content=tuple(convert_to_text(message)))
+            self._cache[id(message)] = kept
+        self._cache.move_to_end(id(message))
+        if len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
         return kept[1]
 
 
@@ -164,11 +163,8 @@ def _has_calls(message: Message) -> bool:
     return bool(message.tool_uses or message.tool_results)
 
 
-# -- what the model says -------------------------------------------------------------------------------
-
-
 class _TextToolsStream(ModelStream):
-    """A reply in words as one with tool calls; it is its own block, and may take several attempts."""
+    """Turns a reply in plain text into one with tool calls, possibly after several attempts."""
 
     def __init__(self, llm: LLMProvider, request: ModelRequest, asked: ModelRequest) -> None:
         super().__init__(llm.name)
@@ -182,10 +178,10 @@ class _TextToolsStream(ModelStream):
         self._stack = AsyncExitStack()
         self._inner: ModelStream | None = None
         self._live = LiveText()
-        self._places: dict[object, int] = {}
-        told = takewhile(lambda message: message.role == "user", reversed(request.messages))
-        for message in reversed([*told]):
-            self._ready.extend(map(_about_observation, message.tool_results))
+        self._indexes: dict[object, int] = {}
+        results = takewhile(lambda message: message.role == "user", reversed(request.messages))
+        for message in reversed([*results]):
+            self._ready.extend(map(_announce_observation, message.tool_results))
 
     async def __aenter__(self) -> Self:
         await trio.lowlevel.checkpoint()
@@ -200,32 +196,32 @@ class _TextToolsStream(ModelStream):
         await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next events of the model in our words.
+        """Return the next events, converted.
 
         Raises:
-            ModelOutputError: no reply could be read.
+            ModelOutputError: no reply could be parsed.
             ModelError: the request failed.
-            BudgetExceededError: nothing is left for another attempt.
+            BudgetExceededError: the budget has no room for another attempt.
         """
         if self._failure is not None:
             raise self._failure
         if self._is_over:
             current_meter().check_attempt()
             await self._stack.aclose()
-            self._inner, self._live, self._places, self._is_over = None, LiveText(), {}, False
+            self._inner, self._live, self._indexes, self._is_over = None, LiveText(), {}, False
             current_meter().begin_attempt()
         if self._inner is None:
             self._inner = await self._stack.enter_async_context(self._llm.stream(self._request))
         event = await anext(self._inner)
         match event:
             case BlockDelta(_, "text", text):
-                return self._say(text)
+                return self._show(text)
             case BlockStart(_, "text") | BlockEnd(_, TextBlock()):
                 return ()
             case BlockStart(index) | BlockDelta(index) | BlockEnd(index):
-                return (replace(event, index=self._place(index)),)
+                return (replace(event, index=self._index(index)),)
             case StreamRestart():
-                self._live, self._places = LiveText(), {}
+                self._live, self._indexes = LiveText(), {}
                 return (event,)
             case StreamEnd():
                 return self._read(self._inner.message)
@@ -233,65 +229,65 @@ class _TextToolsStream(ModelStream):
                 return (event,)
 
     def partial(self) -> Message:
-        """Return what has been read so far; an action that is not complete is left out."""
+        """Return the reply so far, without an incomplete action."""
         made = super().partial()
         if made.usage is None or self._inner is None:
             return made
-        return replace(made, usage=self._inner.partial().usage)  # with its cost
+        return replace(made, usage=self._inner.partial().usage)  # includes its cost
 
-    def _place(self, key: object) -> int:
-        """Return the index of a block: those of the model in their order, and ours between them."""
-        return self._places.setdefault(key, len(self._places))
+    def _index(self, key: object) -> int:
+        """Return the index of a block, assigned in order of first use."""
+        return self._indexes.setdefault(key, len(self._indexes))
 
-    def _say(self, piece: str) -> list[StreamEvent]:
+    def _show(self, piece: str) -> list[StreamEvent]:
         said, answer = self._live.add(piece)
         events: list[StreamEvent] = []
         if said:
-            events.append(BlockDelta(self._place("said"), "text", said))
+            events.append(BlockDelta(self._index("said"), "text", said))
         if answer:
-            events.append(BlockDelta(self._place("answer"), "text", answer))
+            events.append(BlockDelta(self._index("answer"), "text", answer))
         return events
 
     def _read(self, message: Message) -> list[StreamEvent]:
-        """Say what a complete reply comes to."""
+        """Parse a complete reply, and return the events that end it."""
         events: list[StreamEvent] = []
         if rest := self._live.rest():
-            events.append(BlockDelta(self._place("said"), "text", rest))
-        if message.tool_uses or message.stop_reason in _UNREAD:
+            events.append(BlockDelta(self._index("said"), "text", rest))
+        if message.tool_uses or message.stop_reason in _NOT_PARSED:
             if message.text:
-                events.append(BlockEnd(self._place("said"), TextBlock(message.text)))
+                events.append(BlockEnd(self._index("said"), TextBlock(message.text)))
             return [*events, StreamEnd(message)]
         reading = self._read_reply(message)
         outcome = reading.outcome
         if isinstance(outcome, Fault):
             return self._ask_again(message, outcome)
         others = [block for block in message.content if not isinstance(block, TextBlock)]
-        said = _keep_text(reading)
+        said = _preamble_block(reading)
         made = self._make_block(outcome)
         if said is not None:
-            events.append(BlockEnd(self._place("said"), said))
-        is_new = said is not None or "answer" in self._places
-        events.append(BlockEnd(self._place("answer" if is_new else "said"), made))
+            events.append(BlockEnd(self._index("said"), said))
+        is_new = said is not None or "answer" in self._indexes
+        events.append(BlockEnd(self._index("answer" if is_new else "said"), made))
         is_call = isinstance(made, ToolUseBlock)
         content = (*others, *filter(None, (said, made)))
         stop = StopReason.TOOL_USE if is_call else message.stop_reason
         end = StreamEnd(replace(message, content=content, stop_reason=stop))
-        return [*events, *_about_step(outcome, made), end]
+        return [*events, *_announce_step(outcome, made), end]
 
     def _read_reply(self, message: Message) -> Reading:
-        """Read a reply, knowing why it ended and what it was to be."""
+        """Parse a reply, considering its stop reason and the tool choice."""
         text = valid_unicode(message.text)
         reading = read_reply(text)
         is_cut = message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip())
         if is_cut and not isinstance(reading.outcome, FinalAnswer):
-            # Whatever is missing at the end of an action may have been an argument.
+            # An argument may be missing at the end of the action.
             return with_fields(reading, outcome=_CUT)
         if isinstance(reading.outcome, Fault) and self._must_answer and text.strip():
             return Reading(FinalAnswer(text.strip()), "", 0, len(text))
         return reading
 
     def _make_block(self, outcome: Action | FinalAnswer) -> ContentBlock:
-        """Make the block of an action or answer; a plain input is that of a tool's only parameter."""
+        """Return the block of an action or answer; a plain text is passed as the tool's only parameter."""
         if isinstance(outcome, FinalAnswer):
             return TextBlock(outcome.text)
         tool = self._tools.get(outcome.tool)
@@ -305,7 +301,7 @@ class _TextToolsStream(ModelStream):
         return ToolUseBlock(new_id("call"), outcome.tool, arguments)
 
     def _ask_again(self, message: Message, fault: Fault) -> list[StreamEvent]:
-        """Ask for the reply in a form that can be read, at most three times; then give up."""
+        """Ask for the reply in a readable format, at most three times; then give up."""
         if self._reformats == _REFORMATS:
             error = ModelOutputError(
                 f"{_REFORMATS + 1} replies of {self._llm.model} could not be read: {fault.reason}",
@@ -319,35 +315,37 @@ class _TextToolsStream(ModelStream):
         self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)
-        shown = Message.assistant(clip(message.text.strip(), _TOLD) or "(empty)")
+        shown = Message.assistant(clip(message.text.strip(), _MAX_SHOWN) or "(empty)")
         messages = [*self._first.messages, shown, Message.user(again)]
         self._request = with_fields(self._first, messages=messages)
         text = f"the reply could not be read: {fault.reason}; asked again"
         data = {"reason": fault.reason, "attempt": self._reformats, "attempts": _REFORMATS}
-        # Readers drop what they have shown of it.
-        begins = _tell("reply.restarted", provider=self._llm.name, model=self._llm.model)
-        return [StreamRestart(message), begins, _tell("react.reformat", text, **data)]
+        # Subscribers drop what they have shown of the reply.
+        begins = _announcement("reply.restarted", provider=self._llm.name, model=self._llm.model)
+        return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
 
 
-def _keep_text(reading: Reading) -> ContentBlock | None:
-    """Return what was said before an action as text, and before an answer as a thought."""
+def _preamble_block(reading: Reading) -> ContentBlock | None:
+    """Return what precedes an action as text, or what precedes an answer as a thought."""
     if not reading.before:
         return None
     is_action = isinstance(reading.outcome, Action)
     return TextBlock(reading.before) if is_action else ThinkingBlock(reading.before)
 
 
-def _about_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
+def _announce_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
     if outcome.thought:
-        yield _tell("react.thought", text=clip(outcome.thought, _TOLD))
+        yield _announcement("react.thought", text=clip(outcome.thought, _MAX_SHOWN))
     if isinstance(made, ToolUseBlock):
-        yield _tell("react.action", id=made.id, tool=made.name, arguments=made.input)
+        yield _announcement("react.action", id=made.id, tool=made.name, arguments=made.input)
 
 
-def _about_observation(result: ToolResultBlock) -> Announcement:
-    text = clip(result.text, _TOLD)
-    return _tell("react.observation", id=result.tool_use_id, text=text, is_error=result.is_error)
+def _announce_observation(result: ToolResultBlock) -> Announcement:
+    text = clip(result.text, _MAX_SHOWN)
+    return _announcement(
+        "react.observation", id=result.tool_use_id, text=text, is_error=result.is_error
+    )
 
 
-def _tell(kind: str, line: str = "", /, **data: object) -> Announcement:
+def _announcement(kind: str, line: str = "", /, **data: object) -> Announcement:
     return Announcement(kind, data, line)

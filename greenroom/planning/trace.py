@@ -1,9 +1,9 @@
-"""What a subtask that was cut off has left behind: a result, nothing, or a doubt.
+"""Find out what an interrupted subtask left behind: a result, nothing, or uncertainty.
 
-A subtask is cut off by a kill of the process, or by an interrupt. Which effects it has had by then, its
-session tells. A call is on record before it starts, so where none is, none was made. Where a call had
-started and has no result, nobody knows; the same holds of an agent that asks no model, since what it
-does goes through no call. Then a person is asked before anything is run again.
+A subtask is cut off when the process is killed or its turn interrupted. Its session shows which effects it may
+have had: a call is recorded before it starts, so without a record no call was made. If a call had started
+and has no result, its effect is uncertain. The same is true of an agent that uses no model, since its actions
+are not recorded as calls. In these cases a person is asked before anything is run again.
 """
 
 from collections.abc import Callable, Collection
@@ -17,13 +17,13 @@ from greenroom.session import AgentSession, SessionStore, is_stand_in, may_have_
 
 @dataclass(frozen=True)
 class Trace:
-    """What is known of a subtask that was cut off.
+    """What a subtask that was cut off left behind.
 
     Attributes:
-        kind: "nothing" has happened that can't be repeated; it has a "result"; or it is "unsure".
-        session: the conversation to go on with, or None where there is none.
-        result: the result, if it has one.
-        error: its error, where that is the result.
+        kind: "nothing" if it can be repeated safely, "result" if it ended, or "unsure".
+        session: the conversation to go on with, if any.
+        result: its result, if any.
+        error: its error, if it failed.
         doubt: what may have happened.
     """
 
@@ -40,13 +40,13 @@ async def find_trace(
     store: SessionStore | None,
     look: Callable[[AgentSession], Trace],
 ) -> Trace:
-    """Look at the session of something that was cut off.
+    """Inspect the session of something that was cut off.
 
     Args:
         session_id: the session in which it ran.
-        parents: the session of the agent that had it run, and those that this one goes on with.
-        store: where both are.
-        look: says what a session shows, such as `trace_call`; of one that was never stored, an empty one.
+        parents: the sessions that may have started it: the current agent's, and those it continues.
+        store: the store of both.
+        look: inspects a session, such as `trace_call`; it gets an empty one if none was stored.
 
     Raises:
         SessionError: the store can't be read.
@@ -64,7 +64,7 @@ async def find_trace(
 
 
 async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
-    """Make the session of an agent that goes on where another one was cut off, below the same parent.
+    """Fork the session of an agent that was cut off, for the agent that continues it.
 
     Raises:
         SessionError: it can't be saved.
@@ -76,7 +76,7 @@ async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
 
 
 def trace_call(session: AgentSession) -> Trace:
-    """Say what became of the one call of a session."""
+    """Find out what became of the only call in a session."""
     reply, answer = _last_reply(session)
     calls = reply.tool_uses if reply else ()
     results = answer.tool_results if answer else ()
@@ -93,14 +93,16 @@ def trace_call(session: AgentSession) -> Trace:
 
 
 def trace_worker(session: AgentSession) -> Trace:
-    """Say what became of an agent."""
+    """Find out what became of an agent."""
     reply, answer = _last_reply(session)
     if answer and (doubtful := [each for each in answer.tool_results if may_have_run(each)]):
         calls = {call.id: call.name for call in (reply.tool_uses if reply else ())}
         names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
         return Trace("unsure", session, doubt=f"the call of {names} had started")
     if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
-        return Trace("result", session, reply.text)  # the last word: it was not asked again
+        return Trace(
+            "result", session, reply.text
+        )  # the reply is the last message: the agent was not asked again
     if session.model:
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")
@@ -110,7 +112,7 @@ _UNFINISHED = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MAX_TOKENS)
 
 
 def _last_reply(session: AgentSession) -> tuple[Message | None, Message | None]:
-    """Return the last reply, and the message behind it."""
+    """Return the last reply, and the message after it."""
     after: Message | None = None
     for message in reversed(session.history):
         if message.role == "assistant":

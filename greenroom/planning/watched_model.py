@@ -1,8 +1,8 @@
-"""A model that is watched: what it does wrong is looked up in the recovery table, and told.
+"""`WatchedModel`: look up a model's mistakes in the recovery table, and report them.
 
-All that a model does is in its requests and replies, so this is a provider around another one, and works
-in any loop. A request shows what came of the calls before it: a tool that is not there, an input that
-does not fit, the same call once more. The reply shows a refusal, and what was retried below.
+It is a provider that wraps another one, so it works in any loop. A request shows the outcome of earlier
+calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and retries of the wrapped
+provider.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,32 +50,32 @@ from greenroom.planning.error_context import (
 )
 from greenroom.tools import InputValidator
 
-_Ended: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
+_CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ASK = frozenset({Decision.ASK_AGAIN})
-_DECIDED = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
-_KEPT = 1_000  # conversations that were too long
-_RAISED: dict[ErrorClass, type[GreenroomError]] = {
+_DECISIONS = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
+_MAX_CONVERSATIONS = 1_000  # conversations that were too long
+_ERRORS: dict[ErrorClass, type[GreenroomError]] = {
     ErrorClass.FORMAT: ModelOutputError,
     ErrorClass.REFUSAL: ModelContentFilterError,
 }
 
 Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[Decision]], ErrorContext]
-"""Says what is done about an error of a model, given its class, how often it has come, what it says, the
-session, and what is possible."""
+"""Decides about an error of a model, given its class, the number of occurrences, the detail, the session and
+the possible decisions."""
 
 
 class WatchedModel:
-    """A model whose errors are looked up and told; a provider like any other."""
+    """A provider that looks up and reports a model's errors."""
 
     def __init__(self, llm: LLMProvider, judge: Judge, others: Sequence[LLMProvider]) -> None:
-        """Watch a model; the first of the others is asked where that is the answer to what it does."""
+        """Wrap a model; the first of the others replaces it where the table says so."""
         self.llm = llm
         self.judge = judge
         self.others = others
-        self.too_long: set[str] = set()
+        self.long_conversations: set[str] = set()
         """The conversations that were too long at their last request."""
 
     def __repr__(self) -> str:
@@ -93,16 +93,16 @@ class WatchedModel:
 
     @property
     def price(self) -> Price | None:
-        """What the model costs, where that is known."""
+        """The model's price, if known."""
         price = getattr(self.llm, "price", None)
         return price if isinstance(price, Price) else None
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether the model has a mode of its own for this type."""
+        """Whether the model supports this output type natively."""
         return isinstance(self.llm, KnowsSchemas) and self.llm.accepts_output(output)
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
-        """Send a request and stream the reply; errors are raised once they are told."""
+        """Send a request and stream the reply; errors are reported before they are raised."""
         return _WatchedStream(self, request)
 
     async def generate(self, request: ModelRequest) -> Message:
@@ -115,11 +115,11 @@ class WatchedModel:
 
 
 class _WatchedStream(ModelStream):
-    """A reply, and what is told of it; it is its own block, and opened while it is read."""
+    """A reply with the reports about it; the wrapped stream is opened on the first read."""
 
     def __init__(self, watched: WatchedModel, request: ModelRequest) -> None:
         super().__init__(watched.name)
-        self._watched = watched
+        self._owner = watched
         self._request = request
         self._llm = watched.llm
         self._retries = self._reformats = 0
@@ -143,10 +143,10 @@ class _WatchedStream(ModelStream):
         await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next events of the model, and what is told of them.
+        """Return the next events of the model, with reports.
 
         Raises:
-            GreenroomError: what the model raises, or what its row of the table gives up.
+            GreenroomError: the model failed, or its row of the table gives up.
         """
         if self._failure is not None:
             raise self._failure
@@ -161,91 +161,86 @@ class _WatchedStream(ModelStream):
         self._ready.append(event)
         match event:
             case Announcement(kind, data):
-                self._note(kind, data)
+                self._translate(kind, data)
             case StreamEnd(message) if message.stop_reason in _REFUSALS:
                 self._ready.pop()  # its row may end the reply
                 self._judge(ErrorClass.REFUSAL, 1, f"{message.stop_reason}: {message.text}")
                 if self._failure is None:
                     self._ready.append(event)
             case StreamEnd():
-                self._watched.too_long.discard(self._request.conversation)
+                self._owner.long_conversations.discard(self._request.conversation)
             case _:
                 pass
         return ()
 
     def partial(self) -> Message:
-        """Return what has been read so far."""
+        """Return the reply so far."""
         return super().partial() if self._inner is None else self._inner.partial()
 
-    # -- what is told ---------------------------------------------------------------------------
-
     def _judge(
-        self, error: ErrorClass, attempt: int, detail: str, *, is_told: bool = False
+        self, error: ErrorClass, attempt: int, detail: str, *, is_announced: bool = False
     ) -> ErrorContext:
-        """Look up what the model has done, tell of it, and end the reply where that is given up."""
-        possible = _ASK | {Decision.OTHER_MODEL} if self._watched.others else _ASK
-        context = self._watched.judge(error, attempt, detail, self._request.conversation, possible)
-        self._tell(context, is_told=is_told)
+        """Look up a mistake, report it, and end the reply if the decision is to give up."""
+        possible = _ASK | {Decision.OTHER_MODEL} if self._owner.others else _ASK
+        context = self._owner.judge(error, attempt, detail, self._request.conversation, possible)
+        self._announce(context, is_announced=is_announced)
         if context.decision is Decision.GIVE_UP:
-            kind = _RAISED.get(error, NoProgressError)
-            self._failure = kind(f"the model is given up: {context}")
+            kind = _ERRORS.get(error, NoProgressError)
+            self._failure = kind(f"giving up on the model: {context}")
         return context
 
-    def _tell(self, context: ErrorContext, *, is_told: bool = False) -> None:
-        """Tell of an error; in words only where what has handled it has not done so."""
+    def _announce(self, context: ErrorContext, *, is_announced: bool = False) -> None:
+        """Report an error, without a text if it was announced before."""
         chunk = context.chunk()
-        text = "" if is_told and context.decision is not Decision.GIVE_UP else chunk.text
+        text = "" if is_announced and context.decision is not Decision.GIVE_UP else chunk.text
         self._ready.append(Announcement(chunk.kind, chunk.data, text))
 
-    def _note(self, kind: str, data: dict[str, object]) -> None:
-        """Tell in our words what a retry, a fallback or a request to reformat has told in its own."""
+    def _translate(self, kind: str, data: dict[str, object]) -> None:
+        """Report a retry, a fallback or a request to reformat as a decision of the table."""
         reason, seconds = str(data.get("reason", "")), data.get("seconds")
         if kind == "react.reformat":
             self._reformats += 1
-            self._judge(ErrorClass.FORMAT, self._reformats, reason, is_told=True)
-        elif kind in _DECIDED:
+            self._judge(ErrorClass.FORMAT, self._reformats, reason, is_announced=True)
+        elif kind in _DECISIONS:
             self._retries += 1
             wait = seconds if isinstance(seconds, float) else 0.0
             context = ErrorContext(
                 Component.MODEL,
                 classify(str(data.get("error", ""))),
                 self._retries,
-                _DECIDED[kind],
+                _DECISIONS[kind],
                 correlation_id=self._request.conversation,
                 detail=reason,
                 seconds=wait,
             )
-            self._tell(context, is_told=True)
+            self._announce(context, is_announced=True)
 
     def _give_up(self, error: GreenroomError) -> None:
-        """Tell of an error that goes on to the one who has asked the model."""
+        """Report an error that is raised to the caller."""
         self._failure = error
         conversation, attempt = self._request.conversation, self._retries + 1
         kind, possible = classify(error), frozenset[Decision]()
-        if kind is ErrorClass.OVERFLOW:  # an `Agent` makes it shorter, and asks once more
-            known = self._watched.too_long
+        if kind is ErrorClass.OVERFLOW:  # an `Agent` compacts the conversation and asks once more
+            known = self._owner.long_conversations
             attempt = 2 if conversation in known else 1
-            if conversation and len(known) < _KEPT:
+            if conversation and len(known) < _MAX_CONVERSATIONS:
                 known.add(conversation)
             possible = frozenset({Decision.COMPACT})
-        self._tell(self._watched.judge(kind, attempt, str(error), conversation, possible))
-
-
-# -- what a request shows ----------------------------------------------------------------------------
+        self._announce(self._owner.judge(kind, attempt, str(error), conversation, possible))
 
 
 def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
-    """Say what is wrong with what the model has done last in this turn, how often, and in words."""
+    """Return the model's latest mistake in this turn: its class, how often it occurred, and a description."""
     tools = {tool.name: tool for tool in request.tools}
-    last = next(_calls(request.messages), None)
+    last = next(_recent_calls(request.messages), None)
     if last is None:
         asked = request.messages[-1] if request.messages else None
         return (ErrorClass.FORMAT, 1, asked.text) if asked and asks_again(asked) else None
     name = last[0].name
-    if fault := _fault(*last, tools):
-        count = _count(request, lambda each: _fault(*each, tools) is fault)
+    if fault := _find_call_fault(*last, tools):
+        count = _count_recent(request, lambda each: _find_call_fault(*each, tools) is fault)
         return fault, count, f"{name}: {last[1].text}"
-    same = _count(request, lambda each: _is_same(each, last))
+    same = _count_recent(request, lambda each: _is_same(each, last))
     if same > 1:
         text = f"{name} was called {same} times in a row, with the same input and result"
         return ErrorClass.REPETITION, same - 1, text
@@ -254,13 +249,13 @@ def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
     return None
 
 
-def _count(request: ModelRequest, holds: Callable[[_Ended], bool]) -> int:
-    """Return for how many of the last calls something holds, one after the other."""
-    return sum(1 for _ in takewhile(holds, _calls(request.messages)))
+def _count_recent(request: ModelRequest, holds: Callable[[_CallResult], bool]) -> int:
+    """Count the latest consecutive calls for which a condition holds."""
+    return sum(1 for _ in takewhile(holds, _recent_calls(request.messages)))
 
 
-def _calls(messages: Sequence[Message]) -> Iterator[_Ended]:
-    """Go through the last call of each reply of this turn, with its result, the newest first."""
+def _recent_calls(messages: Sequence[Message]) -> Iterator[_CallResult]:
+    """Yield the last call of each reply in this turn with its result, newest first."""
     after: Message | None = None
     for message in reversed(messages):
         if message.role == "assistant":
@@ -273,10 +268,10 @@ def _calls(messages: Sequence[Message]) -> Iterator[_Ended]:
         after = message
 
 
-def _fault(
+def _find_call_fault(
     call: ToolUseBlock, result: ToolResultBlock, tools: dict[str, ToolDefinition]
 ) -> ErrorClass | None:
-    """Return why a call did not run, where that was the model's fault."""
+    """Return why a call did not run, if the model made a mistake."""
     if not result.is_error:
         return None
     if call.name == ANSWER_TOOL:
@@ -288,8 +283,8 @@ def _fault(
     return ErrorClass.INVALID_INPUT if is_wrong else None
 
 
-def _is_same(one: _Ended, other: _Ended) -> bool:
-    """Whether two calls are the same, with the same result but for notes behind it."""
+def _is_same(one: _CallResult, other: _CallResult) -> bool:
+    """Whether two calls and their results are the same, apart from notes after the result."""
     (call, result), (call_2, result_2) = one, other
     is_same_call = (call.name, call.input) == (call_2.name, call_2.input)
     return is_same_call and result.content[:1] == result_2.content[:1]

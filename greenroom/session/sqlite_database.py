@@ -5,7 +5,6 @@ any descriptor of a file is closed, POSIX drops all locks that the process has o
 included.
 """
 
-import contextlib
 import os
 import sqlite3
 import threading
@@ -17,31 +16,13 @@ from typing import NamedTuple, TypeVar
 
 import trio
 
-from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, clock, new_id
-from greenroom.fs import durable
+from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, clock
+from greenroom.fs import sqlite
 from greenroom.session.description import SessionMetadata, decode_metadata
 from greenroom.session.history import Position
 from greenroom.session.session_folder import hint_for
 from greenroom.session.store import fenced_error
 from greenroom.threads import FileThreads
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """Commit when the block has been left, and roll back if it raises.
-
-    Raises:
-        sqlite3.Error: it could not be begun or committed; nothing was written.
-    """
-    connection.execute(begin)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite has ended it itself where the disk refused
-            connection.execute("ROLLBACK")
-        raise
-
 
 # -- The tables of a session database, and how an older database comes to have them.
 #
@@ -91,8 +72,6 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     _upgrade(connection)
-    # Last, so that nothing is in the log: a failure to empty it on closing would not be told.
-    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def upgrade_tables(connection: sqlite3.Connection, path: str) -> None:
@@ -103,12 +82,12 @@ def upgrade_tables(connection: sqlite3.Connection, path: str) -> None:
         SessionError: a newer version of Greenroom has made it.
         sqlite3.Error: it could not be read or written.
     """
-    if _pragma(connection, "application_id") != APPLICATION:
+    if sqlite.read_pragma(connection, "application_id") != APPLICATION:
         raise SessionStorageError(
             f"{path} holds no sessions: it is a database of something else",
             hint="nothing was changed; name another file",
         )
-    version = _pragma(connection, "user_version")
+    version = sqlite.read_pragma(connection, "user_version")
     if version > len(_STEPS):
         raise SessionError(
             f"{path} is of schema {version}; this version reads up to {len(_STEPS)}",
@@ -119,24 +98,18 @@ def upgrade_tables(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    with transaction(connection, "BEGIN IMMEDIATE"):
+    with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
         # Read under the lock: another process may have been faster.
-        for statements in _STEPS[_pragma(connection, "user_version") :]:
+        for statements in _STEPS[sqlite.read_pragma(connection, "user_version") :]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)
 
 
 T = TypeVar("T")
 
 _THREADS = 8  # while one uses the connection, others decode what they have read
 _PATIENCE = 5.0  # seconds that SQLite waits for another program's write; then it is an error
-_LOG = 8 << 20  # bytes of log that stay once all of it is in the database
 
 _UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
@@ -190,7 +163,7 @@ class Database:
                 yield None
                 return
             connection = self._current()
-            with transaction(connection, "BEGIN"):
+            with sqlite.transaction(connection, "BEGIN"):
                 yield connection
 
     @contextmanager
@@ -208,7 +181,7 @@ class Database:
             if create and self._connection is None and not os.path.exists(self.path):
                 self._create()
             connection = self._current()
-            with transaction(connection, "BEGIN IMMEDIATE"):
+            with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
 
     def close(self) -> None:
@@ -235,7 +208,7 @@ class Database:
         return self._connection
 
     def _open(self) -> None:
-        connection = _connect(self.path)
+        connection = sqlite.connect(self.path, patience=_PATIENCE)
         try:
             upgrade_tables(connection, self.path)
         except BaseException:
@@ -251,28 +224,12 @@ class Database:
 
     def _create(self) -> None:
         """Make the database aside and link it into its place, so that no half of one is ever there."""
-        for log in (f"{self.path}-wal", f"{self.path}-shm"):
-            # SQLite would take it for the log of the new database. The log of another process that was
-            # faster has its database beside it.
-            if os.path.exists(log) and not os.path.exists(self.path):
-                raise SessionStorageError(
-                    f"{log} belongs to a database that is not there any more",
-                    hint="put the database back; or if it is gone for good, remove these two as well",
-                )
-        folder, name = os.path.split(self.path)
-        durable.make_folder(folder)
-        aside = os.path.join(folder, f".{name}.{new_id('new')}")
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
-            with contextlib.closing(_connect(aside)) as connection:
-                create_tables(connection)
-            with contextlib.suppress(FileExistsError):  # another process was faster
-                os.link(aside, self.path)
-            durable.sync_folder(folder)
-        finally:
-            for end in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(aside + end)
+        if log := sqlite.find_stray_log(self.path):
+            raise SessionStorageError(
+                f"{log} belongs to a database that is not there any more",
+                hint="put the database back; or if it is gone for good, remove these two as well",
+            )
+        sqlite.create_database(self.path, create_tables, patience=_PATIENCE)
 
     def limiter(self) -> trio.CapacityLimiter:
         """Return what bounds the threads of this run of trio."""
@@ -313,28 +270,6 @@ def is_uncertain(error: SessionError) -> bool:
 
 def _is_failed_sync(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorcode", 0) in _FAILED_SYNCS
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
-    )
-    try:
-        _set_up(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _set_up(connection: sqlite3.Connection) -> None:
-    # Damaged text is no reason to refuse: a comparison will find it wrong.
-    connection.text_factory = lambda data: data.decode(errors="replace")
-    # A commit is durable when it returns; on macOS only a full sync is one.
-    for setting in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON"):
-        connection.execute(f"PRAGMA {setting}")
-    # One huge line should not leave a huge log for as long as the program runs.
-    connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
 
 
 def _inode(path: str) -> tuple[int, int] | None:

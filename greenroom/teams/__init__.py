@@ -1,21 +1,19 @@
-"""Several agents as one: they run, nest and are delegated to like an `Agent`.
+"""Teams: several agents that run, nest and are delegated to like a single `Agent`.
 
-`members` starts agents where there is room for them, and ends them: the one place for all that start
-several. `pattern` is several agents as one agent function; `patterns` has those that are one after the
-other, side by side, and again until it is good. `handoff_team` passes one conversation on, also to several
-as one (`team_model`). `composite` makes one tool of several.
+`members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several agents in one
+agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team` lets agents pass on one
+conversation, also to other patterns (`team_model`). `composite` makes one tool out of several.
 
-`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (its nodes and edges, and
-whether they make sense), `workflow_state` (fields, reducers), `workflow_execution` (step by step) and
-`workflow_run` (what is on record, and read back).
+`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and edges,
+and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the steps) and
+`workflow_run` (records, and loading them).
 
-`orchestrator` plans, gives subtasks to workers and answers with what they find: `orchestrator_crew` says who
-does what, and who takes over; `orchestrator_report` has what it comes to; `worker` is what it knows of an
-agent. `committee` puts one question to several agents, and `conflict` has the strategies that make one answer
-of theirs.
+`orchestrator` plans, gives subtasks to workers and answers with their results: `orchestrator_crew` assigns
+subtasks to workers, `orchestrator_report` has the results, and `worker` describes an agent. `committee` puts
+one question to several agents, and `conflict` has strategies to resolve their answers.
 
-`topic` tells all members what one has said, each through its mailbox; `agent_message` is what is said.
-`blackboard` keeps values that several agents read and write.
+`topic` publishes messages to the mailboxes of all members; `agent_message` is such a message. `blackboard`
+keeps values that several agents read and write.
 """
 
 from greenroom.teams.agent_message import (
@@ -31,6 +29,12 @@ from greenroom.teams.blackboard import (
     Blackboard as Blackboard,
     BlackboardEntry as BlackboardEntry,
     BlackboardStatistics as BlackboardStatistics,
+)
+from greenroom.teams.combinators import (
+    LOOP_ROUND as LOOP_ROUND,
+    loop as loop,
+    parallel as parallel,
+    pipeline as pipeline,
 )
 from greenroom.teams.committee import committee as committee
 from greenroom.teams.composite import Composite as Composite, composite as composite
@@ -67,12 +71,6 @@ from greenroom.teams.pattern import (
     Work as Work,
     as_text as as_text,
     output_of as output_of,
-)
-from greenroom.teams.patterns import (
-    LOOP_ROUND as LOOP_ROUND,
-    loop as loop,
-    parallel as parallel,
-    pipeline as pipeline,
 )
 from greenroom.teams.team_model import TeamModel as TeamModel
 from greenroom.teams.topic import (

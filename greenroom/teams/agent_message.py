@@ -1,4 +1,4 @@
-"""`AgentMessage`: what one agent says to others, as a value that can be stored and sent on."""
+"""`AgentMessage`: a message between agents, as a value that can be stored and forwarded."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,13 +10,13 @@ from greenroom.core import InputMessage, UserInput, Wire, check_sender, clock, s
 
 
 class TaskRequest(Wire, frozen=True):
-    """The payload of a `task_request`: what someone is to do.
+    """The payload of a `task_request`.
 
     Attributes:
-        task_id: names the task; its response repeats it.
-        description: what is to be done, in words.
+        task_id: the id of the task; its response repeats it.
+        description: what to do, in words.
         expected_output: what the result should look like.
-        deadline: by when; nobody enforces it, see `handle.ask(timeout=…)`.
+        deadline: by when; it is not enforced, see `handle.ask(timeout=…)`.
         context: JSON facts that the task needs.
     """
 
@@ -28,12 +28,12 @@ class TaskRequest(Wire, frozen=True):
 
 
 class TaskResponse(Wire, frozen=True):
-    """The payload of a `task_response`: what came of a task.
+    """The payload of a `task_response`.
 
     Attributes:
-        task_id: that of the request.
+        task_id: the id in the request.
         result: any JSON value.
-        status: whether that is all that was asked for.
+        status: whether the task was done, in part, or failed.
     """
 
     task_id: str
@@ -42,7 +42,7 @@ class TaskResponse(Wire, frozen=True):
 
 
 class StatusUpdate(Wire, frozen=True):
-    """The payload of a `status_update`: how far a task is."""
+    """The payload of a `status_update`: the progress of a task."""
 
     task_id: str
     status: str
@@ -56,14 +56,14 @@ class ErrorReport(Wire, frozen=True):
 
 
 class SharedInformation(Wire, frozen=True):
-    """The payload of an `information_share`: what others may need to know, by a name."""
+    """The payload of an `information_share`: a named value that others may need."""
 
     key: str
     value: object
 
 
 Payload: TypeAlias = TaskRequest | TaskResponse | StatusUpdate | ErrorReport | SharedInformation
-"""What the contents of the known kinds of messages are."""
+"""The content of messages of the known kinds."""
 
 _PAYLOADS: Mapping[str, type[Payload]] = {
     "task_request": TaskRequest,
@@ -76,19 +76,19 @@ _KINDS: Mapping[type[object], str] = {payload: kind for kind, payload in _PAYLOA
 
 
 class AgentMessage(Wire, frozen=True):
-    """What an agent says to another one, or to all members of a topic.
+    """A message from one agent to another, or to all members of a topic.
 
     Attributes:
-        sender: who says it, in at most 64 printable characters without brackets; empty for a person.
-        to: the name or session id of the agent that it is for; empty for all.
-        kind: what sort of message it is; any word. Of a `Payload` it is set by itself.
-        content: any JSON value, or a msgspec struct, of which a copy is kept as JSON.
+        sender: the sender's name, at most 64 printable characters without brackets; empty for a person.
+        to: the name or session id of the recipient; empty for all.
+        kind: the kind of message, any word. For a `Payload` it is set automatically.
+        content: any JSON value, or a msgspec struct, which is converted to JSON.
         correlation_id: the same in a request and in its replies.
-        at: when it was made (UTC, to the second).
+        at: when it was created (UTC, to the second).
 
     Raises:
-        InvalidJSONError: the content is something that JSON can't express.
-        ValueError: the sender can't be called so.
+        InvalidJSONError: the content can't be converted to JSON.
+        ValueError: the sender's name is invalid.
 
     Example:
         >>> request = AgentMessage("lead", "writer", content=TaskRequest("t1", "Write."), correlation_id="c1")
@@ -116,41 +116,41 @@ class AgentMessage(Wire, frozen=True):
 
     @property
     def payload(self) -> Payload | None:
-        """The content as what its kind says; None where the kind is none of ours.
+        """The content as the type of its kind; None for an unknown kind.
 
         Raises:
-            InvalidJSONError: it is of one of our kinds, and does not look so.
+            InvalidJSONError: the content does not match its kind.
         """
         payload = _PAYLOADS.get(self.kind)
         return None if payload is None else serde.decode(serde.encode(self.content), payload)
 
     @property
     def text(self) -> str:
-        """What a model reads: the content, as JSON unless it is a text, behind the kind if it has one."""
+        """The text for a model: the kind, if any, and the content, as JSON unless it is a string."""
         is_text = isinstance(self.content, str)
         text = str(self.content) if is_text else serde.dumps(self.content).decode()
         return f"{self.kind}: {text}" if self.kind else text
 
     def reply(self, content: object, kind: str = "", *, sender: str = "") -> "AgentMessage":
-        """Make the answer to this: it goes to its sender, with the same `correlation_id`.
+        """Return a reply to the sender, with the same `correlation_id`.
 
         Args:
-            content: as that of a message.
-            kind: likewise.
-            sender: who answers, by default whom this was for.
+            content: the content of the reply.
+            kind: its kind.
+            sender: its sender, by default the recipient of this message.
 
         Raises:
-            InvalidJSONError: the content is something that JSON can't express.
-            ValueError: the sender can't be called so.
+            InvalidJSONError: the content can't be converted to JSON.
+            ValueError: the sender's name is invalid.
         """
         return AgentMessage(sender or self.to, self.sender, kind, content, self.correlation_id)
 
     @staticmethod
     def of(message: InputMessage) -> "AgentMessage | None":
-        """Return the message that came as this input; None where it came from no topic.
+        """Return the message in this input, or None if it did not come from a topic.
 
         Raises:
-            InvalidJSONError: the sender of the input has written something else in its place.
+            InvalidJSONError: the metadata of the input is not a message.
         """
         found = message.metadata.get("message") if isinstance(message, UserInput) else None
         return None if found is None else serde.decode(serde.encode(found), AgentMessage)

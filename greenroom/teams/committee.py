@@ -1,9 +1,8 @@
-"""`committee`: several agents that answer the same question, and one answer that comes of it."""
+"""`committee`: several agents that answer the same question and settle on one answer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-import trio
 
 from greenroom.core import ConfigurationError, ConflictError, TeamError
 from greenroom.teams.conflict import AgentAnswer, Strategy, majority, resolve
@@ -20,27 +19,26 @@ def committee(
     description: str = "",
     capabilities: Iterable[str] = (),
 ) -> Pattern:
-    """Make an agent of several: it puts each input to all of them, and answers with what they agree on.
+    """Combine several agents: put each input to all of them, and answer with what they agree on.
 
-    All members are asked at once; where there is no room for one more (`RuntimeLimits.subagents`), it waits.
-    What more than half of those who have answered say holds, else what `tie` decides. The output is a
-    `Resolution`, which says who has decided.
+    All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The answer of
+    more than half of those who answered wins, else `tie` decides. The output is a `Resolution`, which names
+    the strategy that decided.
 
-    A member whose turn fails, or that says nothing, has not answered. The turn ends with a `ConflictError` where fewer than the
-    quorum have answered, or where they contradict each other and nothing decides.
+    A member whose turn fails or whose answer is empty does not count. The turn ends with a `ConflictError` if
+    fewer members than the quorum answer, or if they disagree and no strategy decides.
 
     Args:
-        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` says
-            how sure it is, and why.
+        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` states
+            its confidence and reason.
         quorum: how many have to answer; by default more than half of them.
-        tie: decides where no answer has a majority, such as `by_authority` or `ask_person`.
-        name: for people, logs and models.
+        tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
+        name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
-        capabilities: what it is good at, for an orchestrator of which it is a worker.
+        capabilities: what it is good at, for an orchestrator.
 
     Raises:
-        ConfigurationError: there are no agents, one has a name that nobody can be called by, or the quorum
-            can't be reached.
+        ConfigurationError: there are no agents, one has an invalid name, or the quorum can't be reached.
         TypeError: one of them is not an agent function.
 
     Example:
@@ -57,36 +55,38 @@ def committee(
     least = len(members) // 2 + 1 if quorum is None else quorum
     if not 1 <= least <= len(members):
         raise ConfigurationError(
-            f"a quorum of {least} can't be reached by {len(members)} agents",
+            f"{len(members)} agents can't reach a quorum of {least}",
             hint=f"give a number from 1 to {len(members)}",
         )
     strategies = (majority,) if tie is None else (majority, tie)
 
     async def work(team: TeamTurn) -> object:
-        said: dict[str, AgentAnswer] = {}
-        silent: list[str] = []
-
-        async def ask(each: str) -> None:
-            question = team.message.content
-            try:
-                output = await team.ask(members[each], question, name=each, sender=team.sender)
-            except TeamError as error:
-                silent.append(error.message)
-                return
-            if output is None or not as_text(output).strip():
-                silent.append(f"{each} has said nothing")
-            else:
-                said[each] = AgentAnswer.of(each, output)
-
-        async with trio.open_nursery() as nursery:
-            for each in members:
-                nursery.start_soon(ask, each)
-        if len(said) < least:
-            raise ConflictError(
-                f"{len(said)} of {len(members)} agents have answered, and the quorum is {least}"
-                f" ({'; '.join(silent)})"
-            )
-        answers = [said[each] for each in members if each in said]
+        answers = await _collect_answers(team, members, least)
         return msgspec.to_builtins(await resolve(answers, *strategies))
 
     return Pattern(name, work, description=description, capabilities=capabilities)
+
+
+async def _collect_answers(
+    team: TeamTurn, members: Mapping[str, Member], quorum: int
+) -> Sequence[AgentAnswer]:
+    """Put the input to all members, and return the answers in the members' order.
+
+    Raises:
+        ConflictError: fewer members than the quorum answered.
+    """
+    failures: list[TeamError] = []
+    outputs = await team.ask_all(members, failures.append)
+    reasons = [error.message for error in failures]
+    answers: list[AgentAnswer] = []
+    for name, output in outputs.items():
+        if output is None or not as_text(output).strip():
+            reasons.append(f"{name} gave an empty answer")
+        else:
+            answers.append(AgentAnswer.of(name, output))
+    if len(answers) < quorum:
+        raise ConflictError(
+            f"{len(answers)} of {len(members)} agents answered, but the quorum is {quorum}"
+            f" ({'; '.join(reasons)})"
+        )
+    return answers

@@ -41,12 +41,12 @@ class Composite:
         output: object,
         box: Toolbox,
     ) -> None:
-        """Take what `composite` has checked."""
+        """Take the arguments that `composite` has checked."""
         self.name = name
         self.description = description
         self.parameters = parameters
         self.plan = plan
-        """Its steps, and the input that they wait for; `plan.to_mermaid()` draws them."""
+        """The steps and the input that they use; `plan.to_mermaid()` draws them."""
         self._output = Subtask(
             "output",
             "",
@@ -60,7 +60,7 @@ class Composite:
         return f"<tool {self.name}>"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say which steps are to be made, and with what."""
+        """Describe the steps and the input."""
         steps = ", ".join(id_ for id_ in self.plan.order() if id_ != _INPUT)
         return ToolInfo(f"{self.name}: {steps}", serde.dumps(input).decode())
 
@@ -68,7 +68,7 @@ class Composite:
         """Make the calls, and return the output as text or JSON.
 
         Raises:
-            ToolError: one of the steps was not done, or the output can't be made of the results.
+            ToolError: a step failed, or the output refers to a missing result.
         """
         steps = Pattern(self.name, partial(self._work, input))
         result = await steps.run(serde.dumps(input).decode())
@@ -90,7 +90,7 @@ class Composite:
 
 
 async def _never(agent: AgentInternals) -> None:
-    """Stand for an agent that is never asked: all steps are calls, and the input is there already."""
+    """Do nothing: a placeholder, since all steps are calls and the input is completed already."""
 
 
 def composite(
@@ -102,25 +102,25 @@ def composite(
     description: str,
     parameters: Mapping[str, object] | None = None,
 ) -> Composite:
-    """Make one tool of calls of others, which a model then calls instead of one after the other.
+    """Combine calls of other tools in one tool, which a model calls instead of one after the other.
 
-    A step waits for those whose results it names, `{place}` or `{place.id}`, and `{input.city}` is what the
-    tool is called with; what waits for nothing more runs side by side. Each step is judged by the rules as
-    if the model had called it: the tool can do nothing that its caller may not. A step that fails ends
-    those that wait for it; then the model is told what was done and what was not.
+    A step waits for the steps whose results it refers to, as `{place}` or `{place.id}`; `{input.city}` refers
+    to the arguments of the tool. Independent steps run in parallel. The permission rules apply to each step as
+    if the model had called it, so the tool can't do anything that its caller may not. If a step fails, those
+    that depend on it don't run, and the model is told which steps were done and which were not.
 
     Args:
         name: the tool's name.
         steps: subtasks with a `tool` and `arguments`; `execute_plan` carries them out.
-        output: what the tool answers with: a text or a JSON value with references.
+        output: the tool's output: a text or a JSON value with references.
         tools: functions and tools that the steps call.
-        description: what it is good for, for a model.
-        parameters: the JSON Schema of each of its parameters, by their names; all of them are required.
+        description: the description for models.
+        parameters: the JSON Schema of each parameter by name; all of them are required.
 
     Raises:
-        PlanError: two steps have one id, they wait for each other, one of them calls no tool or one that
-            is not there, or a reference leads nowhere.
-        ConfigurationError: there are no steps, or there is no description.
+        PlanError: two steps have the same id or wait for each other, a step's tool is missing or unknown,
+            or a reference is unknown.
+        ConfigurationError: there are no steps or no description.
         ToolError: something in `tools` can't be a tool.
 
     Example:
@@ -151,7 +151,7 @@ def composite(
         'rain in Oslo'
     """
     if not description:
-        raise ConfigurationError(f"a model that may call {name} has to be told what it is good for")
+        raise ConfigurationError(f"{name} has no description for the model")
     given, properties, box = tuple(steps), dict(parameters or {}), Toolbox.of(tools)
     if not given:
         raise ConfigurationError(f"{name} has no steps")
@@ -172,7 +172,7 @@ def composite(
 
 
 def _link(step: Subtask, ids: set[str], properties: Mapping[str, object]) -> Subtask:
-    """Let a step wait for those whose results it names."""
+    """Let a step wait for the steps that it refers to."""
     names = _names_in((step.goal, step.arguments), step.id, ids, properties)
     return replace(step, after=(*step.after, *names))
 
@@ -183,7 +183,7 @@ def _names_in(
     """Return the steps that a value refers to.
 
     Raises:
-        PlanError: a reference leads nowhere.
+        PlanError: a reference is unknown.
     """
     found = []
     for name, path in references_in(value):

@@ -1,7 +1,7 @@
-"""Several answers to one question, and functions that make one of them.
+"""Resolve several answers to one question with strategies.
 
-A strategy gets the answers, in the order of the agents, and returns a `Resolution`; or None where it can't
-tell, so that the next one is asked. Write your own: any function of the answers will do, async or not.
+A strategy gets the answers, in the order of the agents, and returns a `Resolution`, or None to leave the
+decision to the next strategy. You can write your own: any function of the answers will do, async or not.
 """
 
 import math
@@ -22,14 +22,14 @@ from greenroom.teams.pattern import as_text
 _VERIFY = """\
 Agents were asked the same, and contradict each other. Check their answers, and say which one holds, in the \
 words of that answer and nothing else. If none does, say what holds instead."""
-_LONGEST = 2000  # characters of an answer, for those who are asked about it
+_LONGEST = 2000  # characters of an answer in a question about it
 
 
 class Opinion(msgspec.Struct, frozen=True):
-    """An answer with what is to be known of it: an `output_type` for agents that are to agree.
+    """An answer with confidence and reason: an `output_type` for agents that should agree.
 
     Attributes:
-        answer: the answer itself, as short as it can be said, so that it can be compared.
+        answer: the answer itself, as short as possible, so that it can be compared.
         confidence: how sure the agent is, from 0 to 1.
         reason: why, in a sentence or two.
     """
@@ -40,13 +40,13 @@ class Opinion(msgspec.Struct, frozen=True):
 
 
 class AgentAnswer(Wire, frozen=True):
-    """What one agent has answered.
+    """The answer of one agent.
 
     Attributes:
         agent: its name.
         value: the answer, a JSON value.
-        confidence: how sure the agent is, from 0 to 1; None where it did not say.
-        reason: why, where it did say.
+        confidence: how sure the agent is, from 0 to 1, if it said so.
+        reason: why, if it said so.
     """
 
     agent: str
@@ -56,7 +56,7 @@ class AgentAnswer(Wire, frozen=True):
 
     @classmethod
     def of(cls, agent: str, value: object) -> "AgentAnswer":
-        """Make one of the result of an agent's turn; one that has the fields of an `Opinion` is read as such.
+        """Return the answer in a turn's result, which may have the fields of an `Opinion`.
 
         Example:
             >>> AgentAnswer.of("ada", {"answer": "tabs", "confidence": 0.9, "reason": "width"}).value
@@ -72,14 +72,14 @@ class AgentAnswer(Wire, frozen=True):
 
 
 class Resolution(Wire, frozen=True):
-    """What several answers come to, and how.
+    """How several answers were resolved.
 
     Attributes:
-        value: the answer that holds.
-        decided_by: the strategy that has decided; "agreement" where nobody had to.
-        agents: who has given this answer.
-        overruled: who has given another one.
-        reason: why, where a person or an agent has decided and said so.
+        value: the final answer.
+        decided_by: the name of the strategy that decided; "agreement" if all answers were the same.
+        agents: the agents that gave this answer.
+        overruled: the agents that gave another one.
+        reason: why, if a person or an agent decided and gave a reason.
     """
 
     value: object
@@ -92,17 +92,17 @@ class Resolution(Wire, frozen=True):
 Strategy: TypeAlias = Callable[
     [Sequence[AgentAnswer]], Resolution | Awaitable[Resolution | None] | None
 ]
-"""A function of the answers: what they come to, or None where it can't tell."""
+"""A function of the answers that returns a `Resolution`, or None if it can't decide."""
 
 
 async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Resolution:
-    """Make one answer of several: where they differ, the first strategy that can tell decides.
+    """Resolve several answers: if they differ, the first strategy that can decide does.
 
     Texts that differ only in case, white space or a full stop at the end are the same answer, and so are
-    objects whose fields stand in another order.
+    objects whose fields are in another order.
 
     Raises:
-        ConflictError: there are no answers, or no strategy can tell; it lists what was answered.
+        ConflictError: there are no answers, or no strategy can decide; it lists the answers.
 
     Example:
         >>> import trio
@@ -111,7 +111,7 @@ async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Reso
         'most_confident'
     """
     if answers and len({_key(each.value) for each in answers}) == 1:
-        return _choose(answers, answers[0].value, "agreement")
+        return _make_resolution(answers, answers[0].value, "agreement")
     for strategy in strategies:
         found = strategy(answers)
         if isawaitable(found):
@@ -119,13 +119,13 @@ async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Reso
         if found is not None:
             return found
     raise ConflictError(
-        f"{len(answers)} agents contradict each other, and nothing decides: {describe(answers)}",
-        hint="add a strategy that always can tell, such as by_authority or ask_person",
+        f"{len(answers)} agents disagree, and no strategy decides: {describe(answers)}",
+        hint="add a strategy that always decides, such as by_authority or ask_person",
     )
 
 
 def majority(answers: Sequence[AgentAnswer]) -> Resolution | None:
-    """Take the answer that more than half of the agents have given; None where there is none.
+    """Take the answer of more than half of the agents; None without a majority.
 
     Example:
         >>> majority([AgentAnswer("a", 1), AgentAnswer("b", 2), AgentAnswer("c", 1)]).overruled
@@ -133,14 +133,14 @@ def majority(answers: Sequence[AgentAnswer]) -> Resolution | None:
     """
     for each in answers:
         if 2 * sum(_key(other.value) == _key(each.value) for other in answers) > len(answers):
-            return _choose(answers, each.value, "majority")
+            return _make_resolution(answers, each.value, "majority")
     return None
 
 
 def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
-    """Take the answer of the agent that is surest; None where nobody says, or two are as sure of others.
+    """Take the most confident answer; None if no agent states a confidence, or on a tie of different answers.
 
-    A confidence that is not from 0 to 1 says nothing.
+    A confidence outside 0 to 1 is ignored.
 
     Example:
         >>> most_confident([AgentAnswer("a", 1, 0.5), AgentAnswer("b", 2, 0.9)]).value
@@ -151,24 +151,24 @@ def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
     surest = [each for each in answers if each.confidence == most]
     if len({_key(each.value) for each in surest}) != 1:
         return None
-    return _choose(answers, surest[0].value, "most_confident")
+    return _make_resolution(answers, surest[0].value, "most_confident")
 
 
 def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
-    """Take the first answer: agents are named in the order of their authority; None of no answers.
+    """Take the first answer, since agents are in the order of their authority; None without answers.
 
     Example:
         >>> by_authority([AgentAnswer("senior", "tabs"), AgentAnswer("junior", "spaces")]).value
         'tabs'
     """
-    return _choose(answers, answers[0].value, "by_authority") if answers else None
+    return _make_resolution(answers, answers[0].value, "by_authority") if answers else None
 
 
 def within(tolerance: float) -> Strategy:
-    """Take the median where all answers are numbers that hardly differ; None where they do.
+    """Return a strategy that takes the median if all answers are numbers that are close together.
 
     Args:
-        tolerance: by which part of the largest they may differ, such as 0.05.
+        tolerance: the largest difference, as a fraction of the largest number, such as 0.05.
 
     Raises:
         ConfigurationError: the tolerance is negative, or not a number.
@@ -196,8 +196,8 @@ def within(tolerance: float) -> Strategy:
 async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     """Let a person decide, who may choose one of the answers or give another one.
 
-    The question goes to the one who answers for the agent in whose turn this is called, as that of
-    `AskPerson`. None where the person declines, or nobody can be asked.
+    The question is asked on behalf of the agent in whose turn this is called, like that of `AskPerson`. None
+    if the person declines, or no person can be asked.
 
     Raises:
         ConflictError: this is not called in an agent.
@@ -216,39 +216,41 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
 
     handle = spawn_subagent(AgentSession.new("question"), ask, report=False)
     if handle is None:
-        raise ConflictError("nobody can be asked here", hint="call ask_person in an agent's turn")
+        raise ConflictError(
+            "no person can be asked outside an agent", hint="call ask_person in an agent's turn"
+        )
     try:
         words = (await handle.wait(check=True)).value
     finally:
         with trio.CancelScope(shield=True):
             await handle.shutdown(grace=0)
-    return None if words is None else _choose(answers, words, "ask_person")
+    return None if words is None else _make_resolution(answers, words, "ask_person")
 
 
 def verify(agent: Agent[None, object]) -> Strategy:
-    """Let an agent check the answers: what it answers holds, be it one of them or another one.
+    """Return a strategy that lets an agent check the answers; its own answer wins, even if it is a new one.
 
-    It is told who has answered what and why, and runs as a subagent of the agent in whose turn this is
-    called. The strategy returns None where its turn does not complete.
+    It is told each answer and its reason, and runs as a subagent of the agent in whose turn this is called.
+    The strategy returns None if its turn does not complete.
 
     Args:
-        agent: with `output_type=Opinion` it says why as well.
+        agent: the agent; with `output_type=Opinion` it also gives a reason.
     """
 
     async def check(answers: Sequence[AgentAnswer]) -> Resolution | None:
         result = await agent.run(f"{_VERIFY}\n{describe(answers)}")
         if result.status is not TurnStatus.COMPLETED:
             return None
-        told = AgentAnswer.of(agent.name, msgspec.to_builtins(result.output))
-        return _choose(answers, told.value, "verify", told.reason)
+        answer = AgentAnswer.of(agent.name, msgspec.to_builtins(result.output))
+        return _make_resolution(answers, answer.value, "verify", answer.reason)
 
     return check
 
 
 def describe(answers: Sequence[AgentAnswer]) -> str:
-    """Write down who has answered what, each cut to a readable length.
+    """Describe the answers, each cut to a readable length.
 
-    Only with a new answer does a line begin at the margin, so none can hold that of another agent.
+    Continuation lines are indented, so that no answer can contain one of another agent.
     """
     lines = (
         clip(
@@ -259,8 +261,10 @@ def describe(answers: Sequence[AgentAnswer]) -> str:
     return "\n".join("\n  ".join(line.splitlines()) for line in lines)
 
 
-def _choose(answers: Sequence[AgentAnswer], value: object, by: str, reason: str = "") -> Resolution:
-    """Say who has given the answer that holds, and who another one."""
+def _make_resolution(
+    answers: Sequence[AgentAnswer], value: object, by: str, reason: str = ""
+) -> Resolution:
+    """Return the resolution for an answer, with the agents for and against it."""
     key = _key(value)
     same = [each for each in answers if _key(each.value) == key]
     return Resolution(
@@ -273,7 +277,7 @@ def _choose(answers: Sequence[AgentAnswer], value: object, by: str, reason: str 
 
 
 def _key(value: object) -> str:
-    """Return what equal answers have in common: 1.0 is 1, and the order of fields says nothing."""
+    """Return a key that is the same for equal answers: 1.0 is 1, and the order of fields is ignored."""
     if isinstance(value, float):
         value = str(int(value) if value.is_integer() else value)
     text = value if isinstance(value, str) else serde.dumps(value, pretty=True).decode()
@@ -281,7 +285,7 @@ def _key(value: object) -> str:
 
 
 def _number(value: object) -> float | None:
-    """Return a number, also one that is written out, with or without a per cent sign."""
+    """Return an answer as a number, if it is one, with or without a per cent sign."""
     try:
         number = float(as_text(value).strip().removesuffix("%"))
     except ValueError:

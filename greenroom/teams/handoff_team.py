@@ -1,4 +1,4 @@
-"""`handoff_team`: agents that pass one conversation among them, as one."""
+"""`handoff_team`: agents that hand one conversation over to each other."""
 
 from typing import TypeVar
 
@@ -11,12 +11,12 @@ DepsT = TypeVar("DepsT")
 
 
 class HandoffTeam(Runnable[DepsT, object]):
-    """Agents that pass one conversation among them, as one; made by `handoff_team`."""
+    """Agents that hand one conversation over to each other; made by `handoff_team`."""
 
     def __init__(
         self, start: Agent[DepsT, object], team: Team[DepsT], name: str, description: str
     ) -> None:
-        """Take the agents; the first has the conversation first."""
+        """Take the agents; `start` has the conversation first."""
         self.name = name or start.name
         self.description = description or start.description
         self.deps_type = start.deps_type
@@ -25,7 +25,7 @@ class HandoffTeam(Runnable[DepsT, object]):
 
     @property
     def speaker(self) -> object:
-        """Its first agent, which is asked for all of them."""
+        """The first agent, which answers for the team."""
         return self._start
 
     def __repr__(self) -> str:
@@ -48,25 +48,25 @@ def handoff_team(
     name: str = "",
     description: str = "",
 ) -> HandoffTeam[DepsT]:
-    """Let agents pass one conversation among them, each to those in its `handoffs`.
+    """Combine agents that hand one conversation over to each other, each to those in its `handoffs`.
 
-    Names in `handoffs` are those of agents of the team, so two agents can name each other. There is one
-    session with one history; who has the conversation is on record in it, and goes on with it in later
-    turns. A turn, its steps and its budget are those of the first agent.
+    Names in `handoffs` refer to agents of the team, so two agents can name each other. There is one session
+    with one history, which records the agent that has the conversation; it continues in later turns. The
+    steps and the budget of a turn are those of the first agent.
 
     Args:
-        start: who has the conversation first.
-        *others: the other agents. A pattern among them is asked what the person has said last, and sees
-            nothing else of the conversation; what it comes to is its reply.
-        max_switches: how often it is passed on in one turn; once more is a `HandoffLimitError` that names
-            the agents in order.
-        name: for people, logs and models; by default the name of the first agent.
+        start: the agent that has the conversation first.
+        *others: the other agents. A pattern among them gets only the last user message; its output is its
+            reply.
+        max_switches: the most handoffs in one turn; another one is a `HandoffLimitError` that names the
+            agents in order.
+        name: the name for people, logs and models; by default that of the first agent.
         description: what the team is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: nobody in the team has one of the names, two have the same, or nobody hands off
-            to one of the others; or `max_switches` is below 1.
-        TypeError: one of them wants other `deps` than the first one.
+        ConfigurationError: a handoff names an unknown agent, two agents have the same name, no agent hands
+            off to one of them, or `max_switches` is below 1.
+        TypeError: an agent needs other `deps` than the first one.
 
     Example:
         >>> from greenroom import Agent
@@ -86,7 +86,7 @@ def handoff_team(
     }
     if lonely := [each.name for each in agents if each.name not in reached]:
         raise ConfigurationError(
-            f"nobody hands off to {', '.join(lonely)}",
+            f"no agent hands off to {', '.join(lonely)}",
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
     return HandoffTeam(start, team, name, description)
@@ -95,7 +95,7 @@ def handoff_team(
 def _as_agent(
     each: Agent[DepsT, object] | Runnable[object, object],
 ) -> Agent[DepsT, object]:
-    """Return an agent as it is, and of anything else one whose model it is."""
+    """Return an agent unchanged; wrap anything else in an agent with a `TeamModel`."""
     if isinstance(each, Agent):
         return each
     return Agent(TeamModel(each), name=each.name, description=each.description)

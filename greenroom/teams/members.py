@@ -1,8 +1,8 @@
-"""The members of a team at work: the one place where they are started, wait for room, and are ended.
+"""Start and end the members of a team, as far as the agent has room for subagents.
 
-Whatever starts several agents for one piece of work does it here: patterns, and all else that has more to
-start than an agent may have subagents. A member waits for room, and for nothing else, so it must never
-wait for another one that is not started yet.
+Everything that starts several agents for one task uses this module: patterns, and anything else that may start
+more agents than the limit of subagents. A member only waits for room, so a member must never depend on one
+that has not started yet.
 """
 
 import functools
@@ -18,7 +18,7 @@ from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, check_age
 from greenroom.session import AgentSession
 
 Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
-"""An agent function: an `Agent`, several as one, or a function of yours."""
+"""An agent function: an `Agent`, a pattern, or your own function."""
 
 
 @asynccontextmanager
@@ -27,18 +27,18 @@ async def start_member(
 ) -> AsyncIterator[AgentHandle]:
     """Start a member of a team as a subagent, and end it with the block.
 
-    Where the agent has no room for one more (`RuntimeLimits.subagents`), it waits until another member has
-    ended; the one who waits longest is next, and nobody who comes later is before it. Room that is taken by other subagents is not waited for, since
-    nobody knows whether they end: without a member that works, it is refused.
+    If the agent has no room for another subagent (`RuntimeLimits.subagents`), it waits until another member
+    ends, in the order of arrival. It does not wait for other subagents, since they may never end: if no
+    member is running, it raises an error.
 
     Args:
         agent: whose subagent it is.
         member: its function.
-        name: for people and logs.
+        name: the name for people and logs.
         session: its conversation; by default a new one.
 
     Raises:
-        TurnError: there is no room, and no member is at work.
+        TurnError: there is no room, and no member is running.
         SessionError: and others, as `AgentInternals.spawn`.
 
     Example:
@@ -73,18 +73,18 @@ async def ask_member(
     metadata: Mapping[str, object] | None = None,
     timeout: float | None = None,
 ) -> TurnResult:
-    """Start a member as `start_member` does, ask it this, and return what it answers.
+    """Start a member as `start_member` does, ask it, and return its answer.
 
-    A failure is a value: a member that crashes or ends without an answer has a result with the status
+    Failures are not raised: if the member crashes or ends without an answer, the result has the status
     failed, and the reason in `error`.
 
     Args:
         agent: whose subagent it is.
         member: its function.
-        content: what it is asked.
-        name: for people and logs.
+        content: the input.
+        name: the name for people and logs.
         session: its conversation; by default a new one.
-        sender: who speaks, as for `AgentHandle.ask`.
+        sender: the sender, as for `AgentHandle.ask`.
         metadata: JSON facts for its function, which a model does not see.
         timeout: seconds until its turn is interrupted; the wait for room does not count.
 
@@ -96,22 +96,22 @@ async def ask_member(
 
 
 def has_room(agent: AgentInternals) -> bool:
-    """Whether `start_member` would start a member now, without a wait."""
-    return _Queue.of(agent).is_open
+    """Whether `start_member` would start a member without waiting."""
+    return _Queue.of(agent).has_room
 
 
 class _Queue:
-    """The members that one agent has at work, and those that wait for room."""
+    """The running members of one agent, and the tasks that wait for room."""
 
     def __init__(self, agent: AgentInternals) -> None:
         self._agent = agent
-        self._working = 0
-        self._door = trio.StrictFIFOLock()  # who holds it is next, and looks for room
-        self._left = trio.lowlevel.ParkingLot()
+        self._active = 0
+        self._next_in_line = trio.StrictFIFOLock()  # held by the task that gets the next place
+        self._departures = trio.lowlevel.ParkingLot()
 
     @classmethod
     def of(cls, agent: AgentInternals) -> "_Queue":
-        """Return the agent's own; there is one, whatever it has to start."""
+        """Return the queue of an agent, which it has only one of."""
         resources = agent.context.resources
         found = resources.get(cls)
         if found is None or found._agent is not agent:
@@ -120,34 +120,34 @@ class _Queue:
         return found
 
     async def enter(self) -> None:
-        """Wait for room; the caller has to take it before its next checkpoint, and to `leave` after all."""
-        if not self.is_open:
-            async with self._door:
+        """Wait for room; the caller must use it before its next checkpoint, and `leave` at the end."""
+        if not self.has_room:
+            async with self._next_in_line:
                 while self._is_full:
-                    await self._left.park()
-        self._working += 1
+                    await self._departures.park()
+        self._active += 1
 
     def leave(self) -> None:
-        """Give a place back, or one that was not taken: who is next looks again."""
-        self._working -= 1
-        self._left.unpark()
+        """Give a place back, and wake the next task."""
+        self._active -= 1
+        self._departures.unpark()
 
     @property
-    def is_open(self) -> bool:
-        """Whether there is room, and nobody who waits for it."""
-        return not self._door.locked() and not self._is_full
+    def has_room(self) -> bool:
+        """Whether there is room, and no task is waiting for it."""
+        return not self._next_in_line.locked() and not self._is_full
 
     @property
     def _is_full(self) -> bool:
-        return self._working > 0 and not self._agent.subagent_room
+        return self._active > 0 and not self._agent.subagent_room
 
 
 def name_members(members: Iterable[Member]) -> dict[str, Member]:
-    """Return members by names of their own: a second "writer" is "writer 2".
+    """Return members by unique names: a second "writer" becomes "writer 2".
 
     Raises:
-        ConfigurationError: there are none, or one has a name that nobody can be called by.
-        TypeError: one of them is not an agent function.
+        ConfigurationError: there are no members, or one has an invalid name.
+        TypeError: a member is not an agent function.
     """
     found: dict[str, Member] = {}
     for member in members:
@@ -162,12 +162,12 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
             member
         )
     if not found:
-        raise ConfigurationError("a team has at least one member")
+        raise ConfigurationError("a team needs at least one member")
     return found
 
 
 def name_of(member: object) -> str:
-    """Return the name of an agent, or of a function, also of one that a partial has bound."""
+    """Return the name of an agent or function, also inside a `partial`."""
     while isinstance(member, functools.partial):
         member = member.func
     name: object = getattr(member, "name", None) or getattr(member, "__name__", None)

@@ -1,4 +1,4 @@
-"""`orchestrator`: an agent that plans, gives the work to other agents, and answers with what they find."""
+"""`orchestrator`: an agent that plans, delegates the subtasks to other agents, and combines their results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,18 +31,18 @@ from greenroom.planning import (
     ReplanPolicy,
     describe_errors,
     execute_plan,
+    find_open_run,
     is_answered,
-    open_run,
 )
 from greenroom.runtime import AgentInternals
 from greenroom.teams.members import Member
-from greenroom.teams.orchestrator_crew import Crew, describe_workers, with_help
+from greenroom.teams.orchestrator_crew import Crew, add_help_tool, describe_workers
 from greenroom.teams.orchestrator_report import (
     Source,
     TeamResult,
     find_sources,
+    make_report,
     read_stints,
-    report,
 )
 from greenroom.teams.pattern import as_text
 from greenroom.teams.worker import Worker
@@ -76,37 +76,35 @@ def orchestrator(
     name: str = "orchestrator",
     description: str = "",
 ) -> "Orchestrator":
-    """Make an agent that answers each input by a plan, whose subtasks other agents do.
+    """Return an agent that makes a plan for each input, and has other agents do the subtasks.
 
-    A subtask goes to the agent that has its `capability`, or its name; of several to the one whose
-    capabilities its goal names most, and which has failed least. An agent without capabilities takes what
-    nobody else can do. Where all of them are busy, it waits.
+    A subtask goes to the agent with its `capability` or its name. If several qualify, it goes to the one with
+    most capabilities mentioned in the goal, then to the one with fewest failures. An agent without capabilities
+    gets what no other agent can do. If all of them are busy, the subtask waits.
 
-    A worker that crashes, fails, or is silent for longer than `patience` is replaced, four times at the
-    most: the next one goes on in its conversation, so that it sees what is done. Where a call had started
-    and has no result, a person is asked first. Then the plan is revised. A plan of one subtask is answered
-    with its result; otherwise the model makes one answer of all results, with their sources. The output
-    is a `TeamResult`.
+    A worker that crashes, fails, or is silent for longer than `patience` is replaced, at most four times: the
+    next worker continues its conversation, so that it sees what is done. If a call had started and has no
+    result, a person is asked first. After that the plan is revised. The result of a single subtask is the
+    answer; otherwise the model combines all results, with their sources. The output is a `TeamResult`.
 
-    Each `Agent` has the tool `ask_for_help` besides its own, by which it asks another one for something
-    that it is good at. Give a `committee` a capability, and what needs several opinions goes to it.
+    Each `Agent` also gets the tool `ask_for_help`, by which it asks another agent by capability. Give a
+    `committee` a capability to send it what needs several opinions.
 
-    A goal that was not answered goes on where it was when it comes again in the same words. What has failed
-    by then, as where a budget was spent, is tried again only if the planner plans it anew.
+    If a goal was not answered, send it again in the same words to continue. Subtasks that failed, such as when
+    a budget was spent, are tried again only if the planner adds them to a new plan.
 
     Args:
-        agents: an `Agent`, another agent function, or what a pattern has made; of two with one name
-            the second is called by a number.
+        agents: agents, patterns or other agent functions; a second one of the same name gets a number.
         llm: the model that plans and answers, or its name.
-        deadline: seconds for the whole of one input; then its turn fails, and all that runs is ended.
+        deadline: seconds for each input; after that its turn fails, and all workers are ended.
         limit: how many tasks one worker has at once.
-        patience: seconds of silence until a worker is replaced; None waits for as long as it takes.
-        planner: who plans; by default `ModelPlanner(llm)`. A `Plan` of your own is one, too.
-        name: for people, logs, and a team of which it is a part; it can what its agents can.
-        description: what it is good for, for the model that plans there.
+        patience: seconds of silence until a worker is replaced; None for no limit.
+        planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
+        name: the name for people, logs, and a team that it is part of; its capabilities are its agents'.
+        description: what it is good for, for the model that plans in that team.
 
     Raises:
-        ConfigurationError: there are no agents, one can't be called by its name, or a number makes no sense.
+        ConfigurationError: there are no agents, one has an invalid name, or a number is not above 0.
 
     Example:
         ```python
@@ -120,13 +118,13 @@ def orchestrator(
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
     workers = Worker.gather(agents)
     if len(workers) > 1:
-        workers = tuple(map(with_help, workers))
+        workers = tuple(map(add_help_tool, workers))
     return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
 
 
 @dataclass(frozen=True, eq=False)
 class Orchestrator(Runnable[object, object]):
-    """What `orchestrator` makes: an agent function that is run, nested and delegated to like an `Agent`."""
+    """An agent function that is run, nested and delegated to like an `Agent`; made by `orchestrator`."""
 
     workers: tuple[Worker, ...]
     llm: LLMProvider | str
@@ -142,7 +140,7 @@ class Orchestrator(Runnable[object, object]):
 
     @property
     def capabilities(self) -> tuple[str, ...]:
-        """What its agents can."""
+        """The capabilities of its agents."""
         return tuple({each: 0 for worker in self.workers for each in worker.capabilities})
 
     async def __call__(
@@ -155,7 +153,7 @@ class Orchestrator(Runnable[object, object]):
             was_answered = is_answered(internals.session)
             limits = internals.budget(seconds=self.deadline)
             async with internals.turn(message) as turn:
-                run = open_run(internals.session, message.text, was_answered=was_answered)
+                run = find_open_run(internals.session, message.text, was_answered=was_answered)
                 with note_turn(report, self, internals.context), limits:
                     result = await self._answer(internals, message.text, run, deps)
                     report.output = serde.loads(serde.encode(result))
@@ -166,7 +164,7 @@ class Orchestrator(Runnable[object, object]):
         self, agent: AgentInternals, goal: str, run: PlanRun | None, deps: object
     ) -> TeamResult:
         llm = find_model(self.llm, agent.context.resources)
-        number = _plans(agent) + (run is None)
+        number = _count_plans(agent) + (run is None)
         crew = Crew(
             agent,
             self.workers,
@@ -179,7 +177,7 @@ class Orchestrator(Runnable[object, object]):
         if run is None:
             agent.set_state(AgentState.processing("planning"))
             run = PlanRun(await crew.plan(goal, ToolRegistry(), ""))
-        crew.know(run.plan)
+        crew.note_subtasks(run.plan)
         run = await execute_plan(
             agent,
             run,
@@ -193,17 +191,17 @@ class Orchestrator(Runnable[object, object]):
         stints = read_stints(agent.session, number)
         sources = find_sources(run, stints)
         answer = await _synthesise(agent, llm, run, sources)
-        reports = tuple(report(worker.name, stints, sources) for worker in self.workers)
+        reports = tuple(make_report(worker.name, stints, sources) for worker in self.workers)
         missing = {
-            id_: state.error or "it was not begun"
+            id_: state.error or "it was not started"
             for id_, state in run.states.items()
             if id_ not in run.results
         }
         return TeamResult(answer, sources, reports, missing)
 
 
-def _plans(agent: AgentInternals) -> int:
-    """Count the plans that a session holds."""
+def _count_plans(agent: AgentInternals) -> int:
+    """Return the number of plans in a session."""
     steps = agent.session.records(PLAN_STEP)
     return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
 
@@ -215,7 +213,7 @@ def _make_planner(llm: LLMProvider, workers: Iterable[Worker]) -> ModelPlanner:
 async def _synthesise(
     agent: AgentInternals, llm: LLMProvider, run: PlanRun, sources: tuple[Source, ...]
 ) -> str:
-    """Answer with the one result of a plan, or let the model make one answer of all."""
+    """Answer with the only result of a plan, or let the model combine all results."""
     agent.set_state(AgentState.processing("answering"))
     if run.is_completed and len(sources) == 1:
         text = as_text(sources[0].result)
@@ -228,6 +226,6 @@ async def _synthesise(
         f"The result:\n{mark_lines(clip(as_text(each.result), room))}"
         for each in sources
     )
-    told = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
-    reply = await stream_reply(agent, llm, messages=[Message.user(told)], system=_SYNTHESIS)
+    prompt = f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\nWhat was not done:\n{describe_errors(run)}"
+    reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], system=_SYNTHESIS)
     return reply.text

@@ -1,8 +1,8 @@
-"""Who of a team does what: the right worker for each subtask, a free one, and another one where one fails.
+"""Assign subtasks to workers: the most suitable one that is free, and another one after a failure.
 
 A crew is a planner, since it has to know each plan; a recovery, since a failed subtask goes to the next
 worker; and the agent function of all subtasks, in whose place a worker runs. So a subtask has one agent and
-one session, as in any plan, and the one who takes it over goes on in that conversation.
+one session, as in any plan, and the next worker continues that conversation.
 """
 
 from collections import Counter
@@ -33,11 +33,11 @@ from greenroom.teams.orchestrator_report import WORK, Stint
 from greenroom.teams.worker import Worker
 from greenroom.tools import ToolRegistry, tool
 
-_HELP_WAIT = 60.0  # seconds until a worker who asks for help is told that everybody is busy
+_HELP_WAIT = 60.0  # seconds that a worker waits for help if all others are busy
 
 
 class Crew:
-    """The workers of one agent, while it works on one goal."""
+    """The workers of an orchestrator for one goal."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Crew:
         limit: int,
         patience: float | None,
     ) -> None:
-        """Take the workers, the first of them first where nothing else tells them apart."""
+        """Take the workers, in order of preference."""
         self._agent = agent
         self._workers = workers
         self._planner = planner
@@ -59,79 +59,75 @@ class Crew:
         self._limit = limit
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
         self._subtasks: dict[str, Subtask] = {}
-        self._running: Counter[str] = Counter()
+        self._task_counts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
-        self._doing: dict[str, str] = {}
-        self._failed: set[tuple[str, str]] = set()
+        self._assignments: dict[str, str] = {}
+        self._failed_pairs: set[tuple[str, str]] = set()
         self._waiting: list[_Task] = []
-
-    # -- a planner ------------------------------------------------------------------------------
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
         """Have a plan made."""
-        return self.know(await self._planner.plan(goal, tools, context))
+        return self.note_subtasks(await self._planner.plan(goal, tools, context))
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Have a plan revised."""
-        return self.know(await self._planner.revise(run, failure))
+        return self.note_subtasks(await self._planner.revise(run, failure))
 
-    def know(self, plan: Plan) -> Plan:
-        """Note what the subtasks of a plan want, and return the plan."""
+    def note_subtasks(self, plan: Plan) -> Plan:
+        """Note the subtasks of a plan, and return the plan."""
         self._subtasks |= {subtask.id: subtask for subtask in plan.subtasks}
         return plan
 
-    # -- a recovery -----------------------------------------------------------------------------
-
     async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
-        """Let another worker go on with a subtask."""
+        """Let another worker continue a subtask if its worker failed."""
         id_ = failure.subtask.id
-        name = self._doing.pop(id_, "")
+        name = self._assignments.pop(id_, "")
         if failure.error_class is ErrorClass.SPENT:
             return "give_up"
         if not name or failure.reason is not FailureReason.WORKER:
             return "replan"
         self._failures[name] += 1
-        self._failed.add((id_, name))
+        self._failed_pairs.add((id_, name))
         return "go_on"
 
-    # -- the workers ----------------------------------------------------------------------------
-
     async def work(self, agent: AgentInternals) -> None:
-        """Be the agent of a subtask: let the best worker for it run in its place, once one is free."""
+        """Run a subtask: assign the best free worker, and run it in place of this agent."""
         subtask = self._subtasks[agent.lineage[-1]]
-        able = self._able(subtask.capability)
+        able = self._find_able(subtask.capability)
         if not able:
-            await self._refuse(agent, f"nobody can do {subtask.capability!r}")
+            await self._refuse(agent, f"no agent can do {subtask.capability!r}")
             return
         able = [each for each in able if not (way := find_circle(each.run))]
         if not able:
             await self._refuse(
-                agent, f"who can do {subtask.capability!r} waits for this very answer ({way})"
+                agent,
+                f"the agent for {subtask.capability!r} waits for this very answer ({way})",
             )
             return
-        fresh = [each for each in able if (subtask.id, each.name) not in self._failed]
+        fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
         async with self._assign(fresh or able, subtask.goal) as worker:
-            self._doing[subtask.id] = worker.name
+            self._assignments[subtask.id] = worker.name
             data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
             await self._run(agent, worker, (worker,), subtask.id)
 
     async def help(self, seat: "Seat", capability: str, question: str) -> str:
-        """Ask a worker for another one, who waits.
+        """Ask another worker a question on behalf of one, and return the answer.
 
         Raises:
-            ToolError: nobody can help, all who could are busy, or the one who was asked has failed.
+            ToolError: no worker can help, all that could are busy, or the one that was asked failed.
         """
         chain = " → ".join(each.name for each in seat.chain)
         able = list[Worker]()
-        for each in self._able(capability):
+        for each in self._find_able(capability):
             if way := find_circle(each.run):
                 chain = way
             elif each not in seat.chain:
                 able.append(each)
         if not able:
             raise ToolError(
-                f"nobody else can do {capability!r} ({chain} wait for this)", hint=self._describe()
+                f"no other agent can do {capability!r} ({chain} wait for this)",
+                hint=self._describe(),
             )
         with trio.move_on_after(self._help_wait) as wait:
             async with self._assign(able, question) as worker:
@@ -140,19 +136,19 @@ class Crew:
                 result = await ask_member(seat.agent, run, question, name=worker.name)
                 if result.status is TurnStatus.COMPLETED:
                     return result.text
-                raise ToolError(f"{worker.name} has not answered: {result.error or result.status}")
+                raise ToolError(f"{worker.name} did not answer: {result.error or result.status}")
         raise ToolError(
-            f"all who can do {capability!r} are busy; go on without, or ask again later"
+            f"all agents that can do {capability!r} are busy; go on without help, or ask again later"
         )
 
     async def _run(
         self, agent: AgentInternals, worker: Worker, chain: tuple[Worker, ...], subtask: str = ""
     ) -> None:
-        """Let a worker be this agent, and write down what it has used."""
+        """Run a worker as this agent, and record its stint."""
         agent.context.resources.insert(Seat(self, agent, chain))
         run = worker.run
         if not isinstance(run, Agent):
-            # What it does may go through no call, although the agent before it has asked a model.
+            # It may act without calls, even if the agent before it used a model.
             agent.session.set_model("", "")
         begun, note = trio.current_time(), partial(self._agent.session.add_record, WORK)
         stint = Stint(worker.name, self._number, subtask, agent.session.session_id, 0.0)
@@ -174,21 +170,19 @@ class Crew:
     def _describe(self) -> str:
         return describe_workers(self._workers)
 
-    # -- who is free ----------------------------------------------------------------------------
-
-    def _able(self, capability: str) -> list[Worker]:
-        """Return who is good at something; where nobody is, those that may be given everything."""
+    def _find_able(self, capability: str) -> list[Worker]:
+        """Return the workers with a capability, or else those that may get every task."""
         able = [each for each in self._workers if not capability or each.can(capability)]
         return able or [each for each in self._workers if not each.capabilities]
 
     @asynccontextmanager
     async def _assign(self, able: Sequence[Worker], goal: str) -> AsyncIterator[Worker]:
-        """Keep the best of these busy that has room for another task; tasks that wait are served in turn."""
+        """Reserve the best of these workers for the block; waiting tasks are served in order."""
         task = _Task(able, self._choose(able, goal))
         if task.worker is None:
             self._waiting.append(task)
         else:
-            self._running[task.worker.name] += 1
+            self._task_counts[task.worker.name] += 1
         try:
             if task.worker is None:
                 await task.is_served.wait()
@@ -198,33 +192,33 @@ class Crew:
             self._release(task)
 
     def _choose(self, able: Sequence[Worker], goal: str) -> Worker | None:
-        """Return the best of those that have room, if any; no task that came before waits for these."""
-        free = [each for each in able if self._running[each.name] < self._limit]
+        """Return the best of these workers that has room for another task, if any."""
+        free = [each for each in able if self._task_counts[each.name] < self._limit]
         return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
 
     def _release(self, task: "_Task") -> None:
-        """Hand the place of a task on to the one that has waited longest for this worker."""
+        """Pass a task's worker on to the task that has waited longest for it."""
         worker = task.worker
         if worker is None:
             self._waiting.remove(task)
             return
         following = next((each for each in self._waiting if worker in each.able), None)
         if following is None:
-            self._running[worker.name] -= 1
+            self._task_counts[worker.name] -= 1
         else:
             self._waiting.remove(following)
             following.worker = worker
             following.is_served.set()
 
     def _rank(self, worker: Worker, goal: str) -> tuple[int, int]:
-        """Put those first of whom the goal names most capabilities, then those that failed least."""
+        """Return a sort key: most capabilities mentioned in the goal, then fewest failures."""
         named = sum(each.casefold() in goal for each in worker.capabilities)
         return -named, self._failures[worker.name]
 
 
 @dataclass(eq=False)
 class _Task:
-    """A task that has a worker, or waits for one."""
+    """A task with its worker, or waiting for one."""
 
     able: Sequence[Worker]
     worker: Worker | None
@@ -233,7 +227,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a worker works: its crew, its agent, and who waits for it, itself the last."""
+    """The context of a worker: its crew, its agent, and the chain of workers that wait, itself the last."""
 
     crew: Crew
     agent: AgentInternals
@@ -241,14 +235,14 @@ class Seat:
 
     @classmethod
     def from_context(cls, context: AgentContext) -> "Seat":
-        """Find it, for a tool.
+        """Return the seat of the calling agent.
 
         Raises:
-            ToolError: no orchestrator has given the agent its work.
+            ToolError: the agent does not work for an orchestrator.
         """
         seat = context.resources.get(cls)
         if seat is None:
-            raise ToolError("there is no team here that could help")
+            raise ToolError("this agent has no team that could help")
         return seat
 
 
@@ -264,8 +258,8 @@ async def ask_for_help(capability: str, question: str, seat: Seat) -> str:
     return await seat.crew.help(seat, capability, question)
 
 
-def with_help(worker: Worker) -> Worker:
-    """Give an `Agent` the tool by which it asks the others; any other agent function stays as it is."""
+def add_help_tool(worker: Worker) -> Worker:
+    """Add `ask_for_help` to the tools of an `Agent`; return any other agent function unchanged."""
     agent = worker.run
     if not isinstance(agent, Agent):
         return worker
@@ -281,7 +275,7 @@ def with_help(worker: Worker) -> Worker:
 
 
 def describe_workers(workers: Sequence[Worker]) -> str:
-    """Write down who is good at what, one a line."""
+    """Describe the workers, one per line."""
     return "\n".join(
         f"- {each.name}: {', '.join(each.capabilities) or 'anything'}. {each.description}".rstrip()
         for each in workers

@@ -1,4 +1,4 @@
-"""What an orchestrator answers with: the text, who has found what, and what each agent has done."""
+"""The result of an orchestrator: the answer, its sources, and a report about each agent."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,16 +13,16 @@ WORK = "team.work"
 
 
 class Stint(Wire, frozen=True):
-    """What one agent has done in one go: a record in the orchestrator's session, when it begins and when it ends.
+    """One stretch of work of an agent, recorded in the orchestrator's session when it begins and ends.
 
-    So it is known whose result that is which is found after a kill; of what it has used, nothing is known then.
+    After a kill, the record shows which agent produced a result, but not its usage.
 
     Attributes:
         agent: its name.
-        run: which plan of the session that was, from 1 on.
-        subtask: on which subtask it has worked; empty where it has helped another agent.
+        run: the number of the plan in the session, from 1.
+        subtask: its subtask; empty if it helped another agent.
         session_id: its conversation.
-        seconds: how long that took.
+        seconds: how long it took.
         usage: tokens of its model calls.
     """
 
@@ -39,9 +39,9 @@ class Source(Wire, frozen=True):
 
     Attributes:
         subtask: the subtask's id.
-        agent: who has completed it; empty where a power failure has left the result and not that.
-        session_id: the conversation in which it was found; empty as well then.
-        result: what it came to, a JSON value.
+        agent: the agent that completed it; empty if the record was lost in a power failure.
+        session_id: its conversation; likewise.
+        result: the result, a JSON value.
     """
 
     subtask: str
@@ -51,14 +51,14 @@ class Source(Wire, frozen=True):
 
 
 class AgentReport(Wire, frozen=True):
-    """What one agent has done.
+    """A report about one agent.
 
     Attributes:
         agent: its name.
-        completed: the ids of the subtasks that it has completed.
-        failed: how often it did not come to a result: it crashed, failed, was silent, or was interrupted.
-        helped: how often it has helped another agent.
-        seconds: how long it has worked.
+        completed: the ids of the subtasks that it completed.
+        failed: how often it gave no result: it crashed, failed, was silent, or was interrupted.
+        helped: how often it helped another agent.
+        seconds: how long it worked.
         usage: tokens of its model calls.
     """
 
@@ -75,9 +75,9 @@ class TeamResult(Wire, frozen=True):
 
     Attributes:
         answer: the answer, a text.
-        sources: the results that it rests on, in the plan's order.
-        reports: what each agent has done, in the team's order; those that were not needed as well.
-        missing: what could not be done, and why, by the subtasks' ids.
+        sources: the results that it is based on, in the plan's order.
+        reports: a report about every agent, in the team's order.
+        missing: why subtasks could not be done, by id.
     """
 
     answer: str
@@ -87,21 +87,21 @@ class TeamResult(Wire, frozen=True):
 
 
 def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
-    """Return what has been done for a run, oldest first; of each stint what was written last."""
+    """Return the stints of a run, oldest first, each by its last record."""
     stints = (msgspec.convert(record, Stint) for record in session.records(WORK))
     return tuple({each.session_id: each for each in stints if each.run == number}.values())
 
 
 def find_sources(run: PlanRun, stints: Iterable[Stint]) -> tuple[Source, ...]:
-    """Say who has completed what, in the plan's order."""
+    """Return the source of each result, in the plan's order."""
     last = {stint.subtask: stint for stint in stints}
-    nobody = Stint("", 0, "", "", 0.0)
-    found = ((last.get(id_, nobody), id_, result) for id_, result in run.results.items())
+    unknown = Stint("", 0, "", "", 0.0)
+    found = ((last.get(id_, unknown), id_, result) for id_, result in run.results.items())
     return tuple(Source(id_, by.agent, by.session_id, result) for by, id_, result in found)
 
 
-def report(agent: str, stints: Sequence[Stint], sources: Sequence[Source]) -> AgentReport:
-    """Say what one agent has done."""
+def make_report(agent: str, stints: Sequence[Stint], sources: Sequence[Source]) -> AgentReport:
+    """Return the report about one agent."""
     own = [stint for stint in stints if stint.agent == agent]
     completed = tuple(source.subtask for source in sources if source.agent == agent)
     helped = sum(not stint.subtask for stint in own)

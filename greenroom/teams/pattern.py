@@ -1,11 +1,12 @@
-"""`Pattern`: several agents as one, which runs, nests and is delegated to like an `Agent`."""
+"""`Pattern`: several agents that run, nest and are delegated to like a single `Agent`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+import trio
 from msgspec import UNSET
 
 from greenroom.agents import (
@@ -31,19 +32,19 @@ from greenroom.core import (
 from greenroom.runtime import AgentHandle, AgentInternals, try_ask
 from greenroom.teams.members import Member, start_member
 
-Said: TypeAlias = str | Iterable[ContentBlock]
-"""What a member is asked: a text, or content blocks."""
+Content: TypeAlias = str | Iterable[ContentBlock]
+"""The input of a member: a text, or content blocks."""
 
 
 @dataclass(frozen=True)
 class TeamTurn:
-    """One turn of several agents as one: what they are asked, and how to ask them.
+    """One turn of a `Pattern`: its input, and methods to ask its members.
 
     Attributes:
-        agent: the agent whose subagents they are.
+        agent: the agent that runs the pattern; members are its subagents.
         message: the input.
-        deps: what the run was given, for those members that are an `Agent` or a `Pattern`.
-        report: what the result of a run will say besides.
+        deps: the dependencies of the run, for members that are an `Agent` or a `Pattern`.
+        report: warnings and other facts for the result of the run.
     """
 
     agent: AgentInternals
@@ -53,15 +54,15 @@ class TeamTurn:
 
     @property
     def sender(self) -> str:
-        """Who the input is from; empty for a person."""
+        """The sender of the input; empty for a person."""
         return self.message.sender if isinstance(self.message, UserInput) else ""
 
     @asynccontextmanager
     async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
-        """Start a member, and end it with the block; `greenroom.teams.start_member` says how.
+        """Start a member, and end it with the block, like `greenroom.teams.start_member`.
 
         Raises:
-            TeamError: it is one of the agents that wait for the result of this very turn.
+            TeamError: the member waits for the result of this turn itself.
         """
         if way := find_circle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({way})")
@@ -69,8 +70,8 @@ class TeamTurn:
         async with start_member(self.agent, function, name=name) as handle:
             yield handle
 
-    async def ask(self, member: Member, content: Said, *, name: str, sender: str = "") -> object:
-        """Start a member, ask it this, end it, and return its output.
+    async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
+        """Start a member, ask it, end it, and return its output.
 
         Raises:
             TeamError: its turn did not complete, or it can't be asked.
@@ -78,9 +79,42 @@ class TeamTurn:
         async with self.start_member(member, name) as handle:
             return await output_of(handle, content, name=name, sender=sender)
 
+    async def ask_all(
+        self, members: Mapping[str, Member], on_failure: Callable[[TeamError], None] | None = None
+    ) -> dict[str, object]:
+        """Pass the input to several members at once; return their outputs by name, in the members' order.
 
-async def output_of(handle: AgentHandle, content: Said, *, name: str, sender: str = "") -> object:
-    """Ask a member, and return its output: the result of its turn, or its text where it has set none.
+        Args:
+            members: the members by name.
+            on_failure: called with the error of each member that fails, whose output is then left out. By
+                default a failure is raised, and ends the other members.
+
+        Raises:
+            TeamError: a member failed, and there is no `on_failure`.
+        """
+        outputs: dict[str, object] = {}
+
+        async def ask(name: str) -> None:
+            content = self.message.content
+            try:
+                output = await self.ask(members[name], content, name=name, sender=self.sender)
+            except TeamError as error:
+                if on_failure is None:
+                    raise
+                on_failure(error)
+            else:
+                outputs[name] = output
+
+        async with trio.open_nursery() as nursery:
+            for name in members:
+                nursery.start_soon(ask, name)
+        return {name: outputs[name] for name in members if name in outputs}
+
+
+async def output_of(
+    handle: AgentHandle, content: Content, *, name: str, sender: str = ""
+) -> object:
+    """Ask a member, and return its output: the result of its turn, or its text if it set no result.
 
     Raises:
         TeamError: its turn did not complete.
@@ -88,12 +122,12 @@ async def output_of(handle: AgentHandle, content: Said, *, name: str, sender: st
     result = await try_ask(handle, content, sender=sender)
     if result.status is not TurnStatus.COMPLETED:
         why = f": {result.error}" if result.error else ""
-        raise TeamError(f"{name} has not answered: its turn {result.status}{why}")
+        raise TeamError(f"{name} did not answer: its turn {result.status}{why}")
     return result.text if result.value is UNSET else result.value
 
 
 def as_text(output: object) -> str:
-    """Return an output as what is said of it: a text as it is, anything else as JSON."""
+    """Return an output as text: a string unchanged, anything else as JSON."""
     return output if isinstance(output, str) else serde.dumps(output).decode()
 
 
@@ -102,18 +136,17 @@ Work: TypeAlias = Callable[[TeamTurn], Awaitable[object]]
 
 
 class Pattern(Runnable[object, object]):
-    """Several agents as one: an agent function that is run, nested and delegated to like an `Agent`.
+    """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
-    Made by `pipeline` and the others; with a function of yours it is a pattern of yours. Each input is a
-    turn, and its output is what the function returns: the result of the turn, and its text as the
-    reply. The members are subagents, begin anew with each input, and end with the turn: its budget holds
-    for all of them, its interrupt ends them, and what is denied to it is denied to them.
+    `pipeline` and others return patterns; you can write your own with a function. Each input is a turn, whose
+    result is the return value of the function, with its text as the reply. The members are subagents that
+    start fresh with each input and end with the turn: its budget, interrupts and denials apply to them.
 
     Args:
-        name: for people, logs and models.
+        name: the name for people, logs and models.
         work: an async function of a `TeamTurn` that returns the output.
         description: what it is good for, for a model that may call it (`as_tool`).
-        capabilities: words for what it is good at, by which an orchestrator chooses one of several agents.
+        capabilities: words for what it is good at, from which an orchestrator chooses an agent.
 
     Example:
         ```python
@@ -136,7 +169,7 @@ class Pattern(Runnable[object, object]):
         """Take a function that answers one input.
 
         Raises:
-            ConfigurationError: `capabilities` is one text, which stands for a word in a list.
+            ConfigurationError: `capabilities` is a string instead of a list.
         """
         if isinstance(capabilities, str):
             hint = f"write capabilities=[{capabilities!r}]"
@@ -144,7 +177,7 @@ class Pattern(Runnable[object, object]):
         self.name = name
         self.description = description
         self.capabilities = tuple(capabilities)
-        self.deps_type = None  # each of the members says what it wants
+        self.deps_type = None  # each member checks its own
         self._work = work
 
     def __repr__(self) -> str:
@@ -154,8 +187,8 @@ class Pattern(Runnable[object, object]):
         super()._check_run(input, deps)
         if input is None:
             raise ConfigurationError(
-                f"{self.name} begins anew with each input, and does not go on without one",
-                hint="give it the input again; what goes on where it was is a Workflow",
+                f"{self.name} starts fresh with each input, and can't continue without one",
+                hint="pass the input again, or use a Workflow, which can resume",
             )
 
     async def __call__(

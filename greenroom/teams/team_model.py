@@ -1,4 +1,4 @@
-"""A pattern in the place of a model, so that a conversation can be passed to several agents as one."""
+"""`TeamModel`: use a pattern as a model, so that a conversation can be handed over to it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,17 +10,17 @@ from greenroom.runtime import calling_agent
 
 
 class TeamModel:
-    """A model whose replies are what several agents as one come to.
+    """A model whose replies are the outputs of a pattern.
 
-    They are asked what the person has said last, as subagents of the agent whose model it is, and see
-    nothing else of the conversation. It has no tokens of its own, and each reply counts as a model call.
+    The pattern gets only the last user message, and runs as a subagent of the agent that uses the model. It
+    reports no tokens, and each reply counts as a model call.
     """
 
     name = "team"
     price = Price(0, 0)
 
     def __init__(self, team: Runnable[object, object]) -> None:
-        """Take a pattern, or anything else that is run for one input."""
+        """Take a pattern or another `Runnable`."""
         self._tool = team.as_tool(description=team.description or team.name)
         self.model = team.name
 
@@ -29,14 +29,14 @@ class TeamModel:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
-        """Ask the team; its answer comes whole.
+        """Ask the team, and stream its answer in one piece.
 
         Raises:
-            ToolError: it has not answered, or no agent has asked.
+            ToolError: the team did not answer, or this is called outside an agent.
         """
         context = calling_agent()
         if context is None:
-            raise ToolError(f"{self.model} answers within an agent, and nowhere else")
+            raise ToolError(f"{self.model} can only be asked by an agent")
         said = (each.text for each in reversed(request.messages) if each.role == "user")
         prompt = next(filter(None, said), "")
         told = await self._tool.execute({"prompt": prompt}, context)

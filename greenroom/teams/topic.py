@@ -1,15 +1,15 @@
-"""`Topic`: what one says reaches all members, each through its mailbox.
+"""`Topic`: publish messages to the mailboxes of all members.
 
-There is no queue beside the mailboxes. A publication first goes to every member with room in its
-mailbox, in one step of the event loop; so all publications have one order, and each member gets its own
-in that order. What happens where there is no room is the topic's `when_full`:
+There is no other queue. A publication first goes to every member with room in its mailbox, in one step of the
+event loop, so all members get publications in the same order. The topic's `when_full` decides what happens
+without room:
 
 - "refuse": the member misses it.
-- "drop_oldest": the oldest publication of this topic that still waits in that mailbox gives its place.
-- "wait": the publisher waits, and who publishes meanwhile stands in line behind it, for this member alone.
+- "drop_oldest": the publication replaces the oldest one of this topic in that mailbox.
+- "wait": the publisher waits, and later publishers line up behind it, for this member only.
 
-A publisher that is cancelled while it waits leaves the line: who has not got it by then misses it. An
-agent that has ended drops out with the next publication; a restart under a supervisor ends no agent.
+If a publisher is cancelled while it waits, the members that it waits for miss the publication. An agent that
+has ended is removed with the next publication; a restart under a supervisor does not end an agent.
 """
 
 from collections import Counter, deque
@@ -34,7 +34,7 @@ from greenroom.teams.agent_message import AgentMessage
 T = TypeVar("T")
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]
-"""What becomes of a publication where a member's mailbox has no room."""
+"""What to do if a member's mailbox has no room for a publication."""
 
 
 class DeliveryStatus(StrEnum):
@@ -53,16 +53,16 @@ class DeliveryStatus(StrEnum):
 
 
 class Delivery(Wire, frozen=True):
-    """Who got a publication, and who did not.
+    """The members that got a publication, and those that missed it.
 
     Attributes:
         number: its number in the topic, from 1.
-        got: the session ids of those in whose mailboxes it is.
-        missed: why each of the others missed it, by session ids.
+        delivered: the session ids of the members that have it in their mailboxes.
+        missed: why the other members missed it, by session id.
     """
 
     number: int
-    got: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     missed: dict[str, DeliveryStatus] = {}
 
 
@@ -85,18 +85,18 @@ class TopicStatistics:
 
 
 class Topic(Generic[T]):
-    """Lets agents say something to all who have joined, in one order, exactly once to each.
+    """Delivers publications to all members, in the same order and exactly once.
 
-    Members get it as input, with its sender. Who publishes from inside of an agent does not get its own.
-    What is in a mailbox is taken in order, or is in `Outcome.undelivered` should the agent end before.
+    Members get them as inputs with a sender; an agent does not get its own publications. If an agent ends
+    before it reads one, it is in `Outcome.undelivered`.
 
     Args:
         name: names the topic in the inputs' metadata, next to the `number` of the publication and the
             `message`, which `AgentMessage.of` reads. Two topics that share members need two names.
         keep: how many publications `log` holds.
-        when_full: what happens where a member's mailbox is full: "wait" for room, which holds up the
-            publisher once all others have got it; "drop_oldest", so that the member misses an older
-            one of this topic; "refuse", so that it misses this one. The latter two never wait.
+        when_full: what to do if a member's mailbox is full: "wait" for room, which delays the publisher
+            after all others have it; "drop_oldest", so that the member misses an older publication of
+            this topic; or "refuse", so that it misses this one. The latter two never wait.
 
     Raises:
         ConfigurationError: the name is empty, `keep` negative, or `when_full` another word.
@@ -122,10 +122,10 @@ class Topic(Generic[T]):
         self._log: deque[AgentMessage] = deque(maxlen=keep)
         self._members: dict[str, _Member] = {}
         self._former = Counter[DeliveryStatus]()
-        self._published = 0
+        self._last_number = 0
 
     def join(self, handle: AgentHandle) -> None:
-        """Make an agent a member: it gets what is published from now on; a second time changes nothing."""
+        """Make an agent a member, which gets what is published from now on, unless it is one already."""
         member = self._members.get(handle.session_id)
         if member is not None and member.handle.state.is_final:
             self._remove(member)  # another agent goes on with its session
@@ -133,7 +133,7 @@ class Topic(Generic[T]):
             self._members[handle.session_id] = _Member(handle)
 
     def leave(self, handle: AgentHandle) -> bool:
-        """Take a member out, and say whether it was one; what waits for room in its mailbox misses it."""
+        """Remove a member; return whether it was one. It misses publications that wait for room."""
         member = self._members.get(handle.session_id)
         if member is not None:
             self._remove(member)
@@ -154,71 +154,73 @@ class Topic(Generic[T]):
         return tuple(self._log)
 
     def statistics(self) -> TopicStatistics:
-        """Return figures about what was published, and what became of it."""
+        """Return figures about the topic."""
         members = self._members.items()
         return TopicStatistics(
-            published=self._published,
+            published=self._last_number,
             waiting=sum(len(member.line) for _, member in members),
             members={session_id: dict(member.counts) for session_id, member in members},
             former=dict(self._former),
         )
 
     async def publish(self, content: T | AgentMessage, *, sender: str = "") -> Delivery:
-        """Say something to all members, or with an `AgentMessage` to whom it is for.
+        """Publish to all members, or with an `AgentMessage` to its recipient.
 
         Args:
             content: a JSON value or a msgspec struct, or a whole message.
-            sender: who says it, unless the message names one; by default the name of the agent that
-                calls, and outside of any a person.
+            sender: the sender, unless the message names one; by default the name of the calling agent, and
+                outside an agent a person.
 
         Returns:
-            Who got it, and who did not: with "wait", only who has ended or left; with "drop_oldest",
-            also whose full mailbox holds nothing of this topic; with "refuse", whose mailbox is full.
+            The members that got or missed it. With "wait", members miss it only if they ended or left; with
+            "drop_oldest", also if their full mailbox has nothing of this topic; with "refuse", if it is full.
 
         Raises:
-            InvalidJSONError: the content is something that JSON can't express.
-            ValueError: the sender can't be called so.
+            InvalidJSONError: the content can't be converted to JSON.
+            ValueError: the sender's name is invalid.
         """
         author = calling_agent()
         message = content if isinstance(content, AgentMessage) else AgentMessage(content=content)
         name = message.sender or sender or (author.name if author else "")
         message = msgspec.structs.replace(message, sender=name)  # and a copy of its content
         await trio.lowlevel.checkpoint()
-        self._published += 1
+        self._last_number += 1
         self._log.append(message)
-        letter = _Letter(self.name, self._published, message)
+        publication = _Publication(self.name, self._last_number, message)
         found = [
             member
             for session_id, member in self._members.items()
             if not (author and author.session_id == session_id)
             and message.to in ("", session_id, member.handle.name)
         ]
-        return await self._deliver(letter, found)
+        return await self._deliver(publication, found)
 
-    async def _deliver(self, letter: "_Letter", members: "list[_Member]") -> Delivery:
-        """Hand it to all that have room, then wait for the others."""
+    async def _deliver(self, publication: "_Publication", members: "list[_Member]") -> Delivery:
+        """Deliver to all members with room, then wait for the others."""
         found: dict[str, DeliveryStatus] = {}
         lines: list[tuple[_Member, _Place]] = []
         for member in members:
-            status = member.offer(letter, self._when_full)
+            status = member.offer(publication, self._when_full)
             if status is None:
-                lines.append((member, member.stand_in_line()))
+                lines.append((member, member.join_line()))
             else:
                 found[member.handle.session_id] = self._count(member, status)
         if lines:
             async with trio.open_nursery() as nursery:
                 for member, place in lines:
-                    nursery.start_soon(self._wait, member, place, letter, found)
-        got = tuple(each for each, status in found.items() if status is DeliveryStatus.DELIVERED)
-        for each in got:
+                    nursery.start_soon(self._wait, member, place, publication, found)
+        delivered = tuple(
+            each for each, status in found.items() if status is DeliveryStatus.DELIVERED
+        )
+        for each in delivered:
             del found[each]
-        return Delivery(letter.number, got, missed=found)
+        return Delivery(publication.number, delivered, missed=found)
 
     async def _wait(
         self,
         member: "_Member",
         place: "_Place",
-        letter: "_Letter",
+        publication: "_Publication",
         found: dict[str, DeliveryStatus],
     ) -> None:
         """Wait for the place in the line, then for room."""
@@ -226,7 +228,7 @@ class Topic(Generic[T]):
         try:
             with place.scope:
                 await place.is_first.wait()
-                status = await member.send(letter)
+                status = await member.send(publication)
             if place.scope.cancelled_caught:
                 status = DeliveryStatus.LEFT
         finally:
@@ -240,14 +242,14 @@ class Topic(Generic[T]):
         return status
 
     def _remove(self, member: "_Member") -> None:
-        """It is not a member any more; what still comes of it counts among the former ones."""
+        """Remove a member, and count its further deliveries among those of former members."""
         if self._members.get(member.handle.session_id) is member:
             del self._members[member.handle.session_id]
             self._former += member.counts
             member.counts = self._former
 
 
-class _Letter:
+class _Publication:
     """A publication as it is sent to each member."""
 
     def __init__(self, topic: str, number: int, message: AgentMessage) -> None:
@@ -271,7 +273,7 @@ class _Place:
 
 
 class _Member:
-    """An agent that has joined."""
+    """An agent that joined."""
 
     def __init__(self, handle: AgentHandle) -> None:
         self.handle = handle
@@ -280,17 +282,18 @@ class _Member:
         # could overtake another that has found the mailbox full and does not wait there yet.
         self.line: deque[_Place] = deque()
 
-    def offer(self, letter: _Letter, when_full: WhenFull) -> DeliveryStatus | None:
-        """Send it if that can be done at once; None where it has to wait."""
+    def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:
+        """Deliver without waiting; return None if that is impossible."""
         if self.line:
             return None
         try:
             receipt = self.handle.send_input_nowait(
-                letter.text,
-                sender=letter.sender,
-                metadata=letter.metadata,
+                publication.text,
+                sender=publication.sender,
+                metadata=publication.metadata,
                 instead_of=lambda waiting: (
-                    when_full == "drop_oldest" and waiting.metadata.get("topic") == letter.topic
+                    when_full == "drop_oldest"
+                    and waiting.metadata.get("topic") == publication.topic
                 ),
             )
         except AgentNotRunningError:
@@ -301,17 +304,17 @@ class _Member:
             self.counts[DeliveryStatus.DROPPED] += 1
         return DeliveryStatus.DELIVERED
 
-    async def send(self, letter: _Letter) -> DeliveryStatus:
+    async def send(self, publication: _Publication) -> DeliveryStatus:
         """Send it once there is room."""
         try:
             await self.handle.send_input(
-                letter.text, sender=letter.sender, metadata=letter.metadata
+                publication.text, sender=publication.sender, metadata=publication.metadata
             )
         except AgentNotRunningError:
             return DeliveryStatus.ENDED
         return DeliveryStatus.DELIVERED
 
-    def stand_in_line(self) -> _Place:
+    def join_line(self) -> _Place:
         """Take a place at the end of the line."""
         place = _Place()
         self.line.append(place)

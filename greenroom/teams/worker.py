@@ -1,4 +1,4 @@
-"""An agent of a team that is chosen by what it is good at."""
+"""`Worker`: an agent of a team that is chosen by its capabilities."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class Worker:
     """One agent of a team.
 
     Attributes:
-        name: what it is called in the team; of two with one name the second has a number behind it.
+        name: its unique name in the team; a second agent of the same name gets a number.
         run: the agent function.
-        capabilities: words for what it is good at; without any it may be given everything.
+        capabilities: words for what it is good at; without any it may get every task.
         description: what it is good for, for the model that plans.
     """
 
@@ -25,10 +25,10 @@ class Worker:
 
     @classmethod
     def gather(cls, agents: Iterable[Member]) -> tuple["Worker", ...]:
-        """Look at the agents of a team.
+        """Return a worker for each agent of a team.
 
         Raises:
-            ConfigurationError: there are none, or one has a name that nobody can be called by.
+            ConfigurationError: there are no agents, or one has an invalid name.
             TypeError: one of them is not an agent function.
         """
         return tuple(cls._of(name, agent) for name, agent in name_members(agents).items())

@@ -58,28 +58,27 @@ StreamMode: TypeAlias = Literal["values", "updates", "debug"]
 
 MAX_STEPS = 100
 _MAX_DEPTH = 20  # a workflow that is a node of itself would never end
-_NONE: Mapping[str, Answer] = {}
+_NO_ANSWERS: Mapping[str, Answer] = {}
 
 
 class Workflow(Generic[StateT]):
     """A graph of nodes that read one typed state, and return what of it they change.
 
-    A workflow runs in steps. In each, all nodes that are ready run side by side, each with a copy of
-    the state of its own. Then what they have changed is merged in the order of the nodes, and the edges say which
-    nodes are ready for the next. So what comes of it does not depend on which node is faster.
+    A workflow runs in steps. In each step, all ready nodes run in parallel, each with its own copy of the
+    state. Then their changes are merged in the order of the nodes, and the edges decide which nodes are ready
+    next. So the result does not depend on which node is faster.
 
-    It is an agent function, too: `runtime.spawn(session, workflow)` answers each input with a run.
+    It is also an agent function: `runtime.spawn(session, workflow)` answers each input with a run.
 
     Args:
         state: a msgspec struct or a TypedDict. A field whose type is `Annotated[T, reducer]` takes several
             updates in one step: `reducer(old, update)` returns the new value. Any other is set.
-        input: as an agent, the field that gets the text of an input; by default the text is the JSON of
-            a state.
+        input: as an agent, the field that gets the text of an input; by default the text is a state as JSON.
         output: as an agent, the field that is the result; by default the whole state is.
-        name: for people, logs and sessions.
+        name: the name for people, logs and sessions.
 
     Raises:
-        WorkflowError: a node, an edge or a field makes no sense.
+        WorkflowError: a node, an edge or a field is invalid.
 
     Example:
         >>> import operator
@@ -107,7 +106,7 @@ class Workflow(Generic[StateT]):
         output: str = "",
         name: str = "workflow",
     ) -> None:
-        """Begin with no nodes."""
+        """Create a workflow without nodes."""
         self.name = name
         self._schema = StateSchema(state)
         self._graph = Graph[StateT]()
@@ -116,8 +115,6 @@ class Workflow(Generic[StateT]):
         self._is_built = False
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
-
-    # -- what it is made of ---------------------------------------------------------------------
 
     def node(
         self,
@@ -132,17 +129,16 @@ class Workflow(Generic[StateT]):
         """Add a node: an async function of the state, or with `input` an agent function.
 
         A function returns a dict of the fields that it changes, or None. An agent, a workflow or any other
-        agent function gets a field as its input, as text or JSON, and its turn's result is another field.
+        agent function gets a field as its input, as text or JSON, and the result of its turn goes to a field.
 
         Args:
-            name: names it in edges and records.
-            fn: what runs.
-            input: the field that the agent is told.
-            output: the field that takes its result.
-            timeout: seconds that it may take, or one item of it; then it is ended, and the run fails.
-            repeatable: whether it does no harm to run it again where it was cut off. By default a
-                function that had begun is run again only if a person agrees, and so is an agent of which a
-                call had started.
+            name: its name in edges and records.
+            fn: the function or agent.
+            input: the field that is the agent's input.
+            output: the field that gets the agent's result.
+            timeout: seconds that the node, or each of its items, may take; after that the run fails.
+            repeatable: whether it can safely be run again after it was cut off. By default a person has to
+                approve that if the function had begun, or if a call of the agent had started.
 
         Raises:
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
@@ -157,10 +153,10 @@ class Workflow(Generic[StateT]):
             self._schema.field(each, name)
         look = trace_worker
         if isinstance(inner, Workflow):
-            look = inner._look
+            look = inner._trace_run
         elif isinstance(inner, Agent):
-            look = _look_at_agent
-        self._change().add(
+            look = _trace_agent
+        self._editable_graph().add(
             Node(
                 name=name,
                 run=cast("Function", fn),
@@ -177,16 +173,16 @@ class Workflow(Generic[StateT]):
     def edge(
         self, source: str, target: str, when: Callable[[StateT], object] | None = None
     ) -> Self:
-        """Lead from a node, or START, to another one, or END; with `when`, where that holds of the state."""
-        self._change().connect(source, Edge(target, when))
+        """Add an edge from a node or START to a node or END, optionally with a condition on the state."""
+        self._editable_graph().connect(source, Edge(target, when))
         return self
 
     def route(self, source: str, fn: Callable[[StateT], str | Iterable[str]]) -> Self:
-        """Lead from a node to the one that a function of the state names, or to several.
+        """Add an edge from a node to the node or nodes that a function of the state names.
 
-        Where its annotation lists them, as in `-> Literal["write", "END"]`, no other counts as reachable.
+        If its annotation lists them, as in `-> Literal["write", "END"]`, only these count as reachable.
         """
-        self._change().connect(source, Edge(route=fn))
+        self._editable_graph().connect(source, Edge(route=fn))
         return self
 
     def each(self, name: str, over: str, limit: int = 5) -> Self:
@@ -200,27 +196,25 @@ class Workflow(Generic[StateT]):
             raise WorkflowError(
                 f"the limit of {name} is {limit}", hint="1 runs one after the other"
             )
-        self._change().spread(name, over, limit)
+        self._editable_graph().spread(name, over, limit)
         return self
 
     def build(self) -> Self:
-        """Check the whole graph, and let nothing change any more; a run does so, too.
+        """Check the whole graph and make it final; the first run does so, too.
 
         Raises:
-            WorkflowError: an edge names a node that there is not; or a node can't be reached from START, or
-                END not from it.
+            WorkflowError: an edge names an unknown node, a node can't be reached from START, or END can't be
+                reached from a node.
         """
         if not self._is_built:
             self._graph.check()
             self._is_built = True
         return self
 
-    def _change(self) -> Graph[StateT]:
+    def _editable_graph(self) -> Graph[StateT]:
         if self._is_built:
             raise WorkflowError(f"{self.name} has been built already", hint="make another one")
         return self._graph
-
-    # -- running it -----------------------------------------------------------------------------
 
     async def run(
         self,
@@ -279,7 +273,7 @@ class Workflow(Generic[StateT]):
         approve: Approve | None = None,
         answers: Answers | None = None,
     ) -> AsyncIterator["WorkflowStream[StateT]"]:
-        """Do what `run` does, and let the block read along; leaving it early stops everything.
+        """Run like `run`, and stream the progress to the block; leaving it early stops the run.
 
         Args:
             state: as for `run`, as are the others.
@@ -314,7 +308,7 @@ class Workflow(Generic[StateT]):
             yield WorkflowStream(task, run, mode)
 
     def load(self, session: AgentSession) -> WorkflowRun[StateT] | None:
-        """Return how far the last run of a session has come, also while it runs; None where there is none.
+        """Return the progress of the last run in a session, even while it runs; None without a run.
 
         Raises:
             WorkflowError: it does not fit this workflow.
@@ -323,15 +317,17 @@ class Workflow(Generic[StateT]):
         return None if progress is None else _as_run(progress, session)
 
     async def __call__(self, agent: AgentInternals, max_steps: int = MAX_STEPS) -> None:
-        """Answer each input by a run: the agent function, for `runtime.spawn(session, workflow)`.
+        """Run once for each input: the agent function for `runtime.spawn(session, workflow)`.
 
-        A run that has not come to its end goes on when its input comes again in the same words.
+        To continue an unfinished run, send the same input again.
         """
         self.build()
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
                 state = self._schema.begin(self._read_input(message.text))
-                progress, execution = self._open(agent, state, resume=self._is_open(agent, state))
+                progress, execution = self._open_run(
+                    agent, state, resume=self._has_open_run(agent, state)
+                )
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
                 if isinstance(result, str):
@@ -342,25 +338,25 @@ class Workflow(Generic[StateT]):
         return {self._input: text} if self._input else serde.loads(text)
 
     def _result(self, progress: Progress[StateT]) -> JSON:
-        return self._schema.plain(progress.now, self._output)
+        return self._schema.plain(progress.values_now, self._output)
 
-    def _is_open(self, agent: AgentInternals, state: Changes) -> bool:
-        """Whether the last run began with this state, and has not come to its end."""
+    def _has_open_run(self, agent: AgentInternals, state: Changes) -> bool:
+        """Whether the last run began with this state and is unfinished."""
         last = last_entry(agent.session)
         if last is None or not last.next:
             return False
         progress = Progress.load(self._schema, agent.session)
         return progress is not None and progress.begin.state == state
 
-    def _open(
+    def _open_run(
         self,
         agent: AgentInternals,
         state: object,
         *,
         resume: bool,
-        answers: Mapping[str, Answer] = _NONE,
+        answers: Mapping[str, Answer] = _NO_ANSWERS,
     ) -> tuple[Progress[StateT], Execution[StateT]]:
-        """Go on with the last run of the session, or begin one.
+        """Continue the last run of the session, or begin a new one.
 
         Raises:
             WorkflowLimitError: it runs inside of too many others.
@@ -389,8 +385,8 @@ class Workflow(Generic[StateT]):
         execution.begin(begin)
         return progress, execution
 
-    def _look(self, session: AgentSession) -> Trace:
-        """Say what became of a run in another one that was cut off: its session goes on, or has its result."""
+    def _trace_run(self, session: AgentSession) -> Trace:
+        """Inspect the session of a nested run that was cut off: it can continue, or has its result."""
         progress = Progress.load(self._schema, session)
         if progress is None or progress.ready:
             return Trace("nothing", session)
@@ -415,17 +411,17 @@ class _Task(Generic[StateT]):
         async for message in agent.inputs():
             async with agent.turn(message):
                 try:
-                    self.progress, execution = self.workflow._open(
+                    self.progress, execution = self.workflow._open_run(
                         agent, self.state, resume=self.resume, answers=self.answers
                     )
                     self.first = len(self.progress.steps)
                     self.progress.keeps_values = self.keeps_values
                     await execution.run(self.max_steps)
                 except BaseException as error:
-                    self._note(leaves(error))
+                    self._record_failure(leaves(error))
                     raise
 
-    def _note(self, errors: Sequence[BaseException]) -> None:
+    def _record_failure(self, errors: Sequence[BaseException]) -> None:
         typed = (GreenroomError, trio.Cancelled)
         self.report.error = next((e for e in errors if isinstance(e, GreenroomError)), None)
         self.report.has_crashed = any(not isinstance(each, typed) for each in errors)
@@ -442,8 +438,8 @@ class WorkflowStream(Generic[StateT]):
         self._task = task
         self._run = run
         self._mode = mode
-        self._seen = 0
-        self._waiting = deque[StateT | WorkflowStep | OutputChunk]()
+        self._read_count = 0
+        self._buffer = deque[StateT | WorkflowStep | OutputChunk]()
         self._is_over = False
 
     def __aiter__(self) -> Self:
@@ -451,7 +447,7 @@ class WorkflowStream(Generic[StateT]):
 
     async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
         """Return the next state, step or chunk; raises what has made the run fail by a bug."""
-        while not self._waiting:
+        while not self._buffer:
             if self._is_over:
                 raise StopAsyncIteration
             try:
@@ -461,26 +457,26 @@ class WorkflowStream(Generic[StateT]):
             else:
                 if self._mode == "debug":
                     return chunk
-            self._waiting += self._news()
-        return self._waiting.popleft()
+            self._buffer += self._read_new()
+        return self._buffer.popleft()
 
-    def _news(self) -> Iterable[StateT | WorkflowStep]:
+    def _read_new(self) -> Iterable[StateT | WorkflowStep]:
         progress = self._task.progress
         if progress is None or self._mode == "debug":
             return ()
         if self._mode == "updates":
-            seen, self._seen = max(self._seen, self._task.first), len(progress.steps)
+            seen, self._read_count = max(self._read_count, self._task.first), len(progress.steps)
             return progress.steps[seen:]
-        seen, self._seen = self._seen, len(progress.values)
+        seen, self._read_count = self._read_count, len(progress.values)
         return map(progress.schema.make, progress.values[seen:])
 
     @property
     def result(self) -> WorkflowRun[StateT]:
-        """How far it has come; there once it is read to the end, or the block is left.
+        """The run, available after reading to the end or leaving the block.
 
         Raises:
-            TurnError: it goes on, or has ended before it began.
-            GreenroomError: what has made it fail.
+            TurnError: the run is not over, or ended before it began.
+            GreenroomError: the run failed.
         """
         result, progress = self._run.result, self._task.progress
         if result.error is not None:
@@ -501,6 +497,6 @@ def _as_run(progress: Progress[StateT], session: AgentSession) -> WorkflowRun[St
     )
 
 
-def _look_at_agent(session: AgentSession) -> Trace:
-    """Say what became of an `Agent`, which does nothing before it asks its model."""
+def _trace_agent(session: AgentSession) -> Trace:
+    """Inspect the session of an `Agent`, which does nothing before it uses its model."""
     return trace_worker(session) if session.model else Trace("nothing", session)

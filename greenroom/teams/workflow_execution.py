@@ -1,9 +1,9 @@
-"""Running a workflow, step by step: all nodes that are ready, then what they have changed, in their order.
+"""Run a workflow step by step: all ready nodes in parallel, then merge their changes in order.
 
-That a node begins is on record before it begins, and in which session. What it has changed is on record
-before anything rests upon it: a node that begins saves what was before it as well. So a run that is read
-back knows of each node of its step whether it has ended, has not begun, or was cut off; of an agent that was
-cut off, its own session tells what it has left behind.
+The start of a node and its session are recorded before it starts. Its changes are recorded before anything
+depends on them: the start of a node also saves what came before. A loaded run therefore knows which nodes of
+its step ended, which have not begun, and which were cut off; the session of an agent that was cut off shows
+what it left behind.
 """
 
 from collections import deque
@@ -93,20 +93,20 @@ class Execution(Generic[StateT]):
         self._answers = dict(answers)
         self._failures: dict[Unit, Exception] = {}
         self._items: dict[Unit, object] = {}  # of the current step; each goes to one unit alone
-        self._left = 0  # units of the current step that have not ended
+        self._open_units = 0  # units of the current step that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
-        """Write down that the run begins."""
-        self._keep(WORKFLOW_STEP, begin)
-        self._tell(begin, 0, {START: begin.state})
+        """Record and announce that the run begins."""
+        self._record(WORKFLOW_STEP, begin)
+        self._announce(begin, 0, {START: begin.state})
 
     async def run(self, max_steps: int) -> None:
         """Take steps until no node is ready.
 
         Raises:
-            WorkflowLimitError: there are more steps than that.
-            WorkflowError: a node has failed, or has done what it can't do.
-            Exception: what a function of a node or an edge has raised.
+            WorkflowLimitError: the run takes more steps than that.
+            WorkflowError: a node failed, or returned an invalid result.
+            Exception: a function of a node or an edge raised it.
         """
         progress = self._progress
         while progress.ready:
@@ -121,8 +121,8 @@ class Execution(Generic[StateT]):
         progress = self._progress
         self._items.clear()
         nodes = [self._graph.nodes[name] for name in progress.ready]
-        lanes = [(node, self._units(node)) for node in nodes]
-        self._left = sum(len(units) for _, units in lanes)
+        lanes = [(node, self._remaining_units(node)) for node in nodes]
+        self._open_units = sum(len(units) for _, units in lanes)
         async with trio.open_nursery() as nursery:
             for node, units in lanes:
                 for _ in range(min(node.limit, len(units))):
@@ -132,42 +132,40 @@ class Execution(Generic[StateT]):
                 self._failures, key=lambda unit: (progress.ready.index(unit.node), unit.item or 0)
             )
             raise self._failures[first]
-        values = progress.merged()
+        values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
-        self._keep(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
+        self._record(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
         if not ready or any(self._graph.nodes[name].look for name in ready):
             await self._agent.session.save()  # a function saves it as it begins, at once
-        self._tell(step, step.number, step.updates)
+        self._announce(step, step.number, step.updates)
 
-    def _keep(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
+    def _record(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
         self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
 
-    def _tell(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
+    def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
         self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
 
-    # -- the nodes of a step --------------------------------------------------------------------
-
-    def _units(self, node: Node) -> deque[Unit]:
-        """Return what is left to run of a node."""
+    def _remaining_units(self, node: Node) -> deque[Unit]:
+        """Return the units of a node that have not ended."""
         units = [Unit(node.name)]
         if node.over:
-            items = self._progress.schema.read(self._progress.now, node.over)
+            items = self._progress.schema.read(self._progress.values_now, node.over)
             if not isinstance(items, list | tuple):
                 message = f"{node.name} runs for each item of {node.over}, which is not a list"
                 raise WorkflowError(message)
             units = [Unit(node.name, place) for place in range(len(items))]
             self._items |= zip(units, items, strict=True)
-        return deque(unit for unit in units if unit not in self._progress.ended)
+        return deque(unit for unit in units if unit not in self._progress.changes)
 
     async def _work(self, node: Node, units: deque[Unit]) -> None:
-        """Run a node, or its items one after the other; where one has failed, no other item begins."""
+        """Run units of a node one after the other, until one fails."""
         while units:
             unit = units.popleft()
             try:
-                await self._attend(node, unit)
-                if self._left and not self._saves_soon(node, units):
+                await self._run_unit(node, unit)
+                if self._open_units and not self._saves_soon(node, units):
                     await self._agent.session.save()
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
                 error.add_note(f"in the node {unit} of a workflow")
@@ -178,29 +176,29 @@ class Execution(Generic[StateT]):
         """Whether the next item of a lane begins at once, and saves the end of this one as it begins."""
         return bool(units) and (node.look is None or has_room(self._agent))
 
-    async def _attend(self, node: Node, unit: Unit) -> None:
-        """Run a node, or find out what became of it, and put on record what it has changed."""
+    async def _run_unit(self, node: Node, unit: Unit) -> None:
+        """Run a node, or find its earlier result, and record its changes."""
         trace = await self._look_back(node, unit)
-        given = await self._doubt(unit, trace.doubt) if trace.kind == "unsure" else None
+        given = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
         if given is not None:
             changes: object = given
         elif trace.kind == "result":
             changes = _output(node, trace.result)
         else:
             changes = await self._run(node, unit, trace.session)
-        self._note(unit, self._progress.schema.check(str(unit), changes))
-        self._left -= 1
+        self._record_node(unit, self._progress.schema.check(str(unit), changes))
+        self._open_units -= 1
 
-    def _note(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
+    def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
         record = NodeRecord(run, step, unit, changes, session_id)
         self._progress.note(record)
-        self._keep(WORKFLOW_NODE, record)
+        self._record(WORKFLOW_NODE, record)
 
     async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
         with trio.CancelScope() as scope:
             if node.look is None:
-                return await self._call(node, unit, scope)
+                return await self._call_function(node, unit, scope)
             session = await self._open_session(cut_off)
             # Where no model was asked there is no conversation to go on with.
             goes_on = cut_off is not None and node.goes_on and cut_off.model
@@ -211,17 +209,19 @@ class Execution(Generic[StateT]):
             hint="give its node more seconds, or less to do",
         )
 
-    async def _start(self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str) -> None:
-        """Put on record that a node begins, before it does; from then on its time counts."""
+    async def _record_start(
+        self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
+    ) -> None:
+        """Record that a node begins, and start its timeout."""
         if node.look is not None or not node.repeatable:
-            self._note(unit, None, id_)
+            self._record_node(unit, None, id_)
         await self._agent.session.save()  # the step before as well
         if node.timeout is not None:
             scope.deadline = trio.current_time() + node.timeout
 
-    async def _call(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
+    async def _call_function(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
         """Run a function."""
-        await self._start(node, unit, scope, "")
+        await self._record_start(node, unit, scope, "")
         state = self._progress.state()
         token = _ask.set(partial(self._ask_person, unit))
         try:
@@ -238,7 +238,7 @@ class Execution(Generic[StateT]):
 
     def _input(self, node: Node, unit: Unit) -> str:
         """Return what the agent of a node is told: a text as it is, anything else as JSON."""
-        schema, now = self._progress.schema, self._progress.now
+        schema, now = self._progress.schema, self._progress.values_now
         if unit.item is None:
             value: object = schema.read(now, node.input)
         else:
@@ -258,18 +258,17 @@ class Execution(Generic[StateT]):
 
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
-            await self._start(node, unit, scope, session.session_id)  # while its agent comes up
+            # The agent starts up meanwhile.
+            await self._record_start(node, unit, scope, session.session_id)
             may_begin.set()
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} has failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value
 
-    # -- nodes that were cut off ----------------------------------------------------------------
-
     async def _look_back(self, node: Node, unit: Unit) -> Trace:
-        """Say what a node has left behind that has begun before, and has not ended."""
-        session_id = self._progress.begun.get(unit)
+        """Find out what an earlier, unfinished run of a node left behind."""
+        session_id = self._progress.started.get(unit)
         if session_id is None:
             return Trace("nothing")
         if node.look is None:
@@ -282,11 +281,11 @@ class Execution(Generic[StateT]):
             trace = await find_trace(session_id, parents, session.store, node.look)
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
-    async def _doubt(self, unit: Unit, doubt: str) -> Changes | None:
-        """Ask a person about a node that may have had its effect: what it has changed, or None to run it.
+    async def _ask_about_doubt(self, unit: Unit, doubt: str) -> Changes | None:
+        """Ask a person about a node that may have had an effect; return its changes, or None to run it again.
 
         Raises:
-            WorkflowError: nobody can be asked.
+            WorkflowError: no person can be asked.
         """
         await self._agent.session.save()  # the answer may take its time
         answer = await self._ask_person(

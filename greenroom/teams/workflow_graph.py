@@ -1,4 +1,4 @@
-"""The graph of a workflow: its nodes, what leads from one to the next, and whether that makes sense."""
+"""The graph of a workflow: nodes, edges, and their checks."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,8 +22,8 @@ from greenroom.teams.workflow_state import END, START
 
 StateT = TypeVar("StateT")
 
-Choose: TypeAlias = Callable[[StateT], object]
-"""Says something of a state."""
+StateFunction: TypeAlias = Callable[[StateT], object]
+"""A function of a state."""
 
 Function: TypeAlias = Callable[[Unpack[tuple[object, ...]]], Awaitable[object]]
 """What a node runs: a function of a state, or an agent's."""
@@ -55,8 +55,8 @@ class Edge(Generic[StateT]):
     """Leads to a node, always or on a condition; or to the node that a function names."""
 
     target: str = ""
-    when: Choose[StateT] | None = None
-    route: Choose[StateT] | None = None
+    when: StateFunction[StateT] | None = None
+    route: StateFunction[StateT] | None = None
 
     def follow(self, state: Callable[[], StateT]) -> Iterable[str]:
         """Return where it leads from the state of which this makes copies."""
@@ -74,7 +74,7 @@ class Edge(Generic[StateT]):
         """Return where it may lead: of a route what its annotation says, else anywhere."""
         if self.route is None:
             return (self.target,)
-        return _literals(self.route) or (*nodes, END)
+        return _find_literals(self.route) or (*nodes, END)
 
 
 class Graph(Generic[StateT]):
@@ -116,11 +116,11 @@ class Graph(Generic[StateT]):
         self._edges.setdefault(source, []).append(edge)
 
     def check(self) -> None:
-        """Refuse a graph that can't run, or can't end.
+        """Check that the graph can run and end.
 
         Raises:
-            WorkflowError: it names a node that there is not; or a node can't be reached, or END can't be
-                reached from it; or a node lacks what it is to work on.
+            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be reached from a
+                node, or an agent has no input.
         """
         ways = {
             source: {each for edge in edges for each in edge.targets(self.nodes)}
@@ -137,8 +137,8 @@ class Graph(Generic[StateT]):
                 hint = f"nodes: {', '.join(self.nodes) or 'none'}"
                 message = f"an edge of {source} names {min(unknown)!r}, and there is no such node"
                 raise WorkflowError(message, hint=hint)
-        self._refuse_others(_reachable(START, ways), "can't be reached from START")
-        self._refuse_others(_reachable(END, back), "has no way to END")
+        self._refuse_others(_find_reachable(START, ways), "can't be reached from START")
+        self._refuse_others(_find_reachable(END, back), "has no way to END")
         for node in self.nodes.values():
             if node.look is not None and not (node.input or node.over):
                 hint = f'write .node("{node.name}", agent, input="field", output="field")'
@@ -176,7 +176,7 @@ class Graph(Generic[StateT]):
         return tuple(sorted(ready - {END}, key=self._places.__getitem__))
 
 
-def _reachable(start: str, ways: dict[str, set[str]]) -> set[str]:
+def _find_reachable(start: str, ways: dict[str, set[str]]) -> set[str]:
     found, left = {start}, [start]
     while left:
         new = ways.get(left.pop(), set()) - found
@@ -185,7 +185,7 @@ def _reachable(start: str, ways: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def _literals(function: object) -> tuple[str, ...]:
+def _find_literals(function: object) -> tuple[str, ...]:
     """Return the words that a function may return, where its annotation lists them all."""
     try:
         left = [get_type_hints(function).get("return")]

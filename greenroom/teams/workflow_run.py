@@ -1,8 +1,8 @@
-"""A workflow while it runs: which steps it has taken, and how far the one is that it takes.
+"""The progress of a workflow: completed steps, and the state of the current one.
 
-Everything is in the records of the session, and read back from there. "workflow.step" has the beginning
-and the steps, which are the same for the same state and nodes. "workflow.node" says when each node began and
-what it came to, in the order in which that happened.
+Everything is stored in records of the session and loaded from there. "workflow.step" records have the
+beginning and the steps, which are the same for the same state and nodes. "workflow.node" records have the
+start and the changes of each node, in the order in which they happened.
 """
 
 from collections import deque
@@ -114,13 +114,13 @@ def last_entry(session: AgentSession) -> _Entry | None:
         WorkflowError: it can't be read.
     """
     record = session.last_record(WORKFLOW_STEP)
-    with _reading(session):
+    with _convert_errors(session):
         found: _Entry | None = msgspec.convert(record, _Entry | None)
     return found
 
 
 @contextmanager
-def _reading(session: AgentSession) -> Iterator[None]:
+def _convert_errors(session: AgentSession) -> Iterator[None]:
     try:
         yield
     except msgspec.ValidationError as error:
@@ -140,9 +140,9 @@ class Progress(Generic[StateT]):
         """The state behind the last step; if they are kept, those before it, too, for who reads along."""
         self.keeps_values = False
         self.steps: list[WorkflowStep] = []
-        self.begun: dict[Unit, str] = {}
+        self.started: dict[Unit, str] = {}
         """The sessions of what has begun in the current step; empty where it is not an agent."""
-        self.ended: dict[Unit, Changes] = {}
+        self.changes: dict[Unit, Changes] = {}
 
     @classmethod
     def load(cls, schema: StateSchema[StateT], session: AgentSession) -> "Progress[StateT] | None":
@@ -151,7 +151,7 @@ class Progress(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit the workflow.
         """
-        with _reading(session):
+        with _convert_errors(session):
             entries = msgspec.convert(session.records(WORKFLOW_STEP), list[_Entry])
             nodes = msgspec.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
         begins = [each for each in entries if isinstance(each, WorkflowBegin)]
@@ -161,12 +161,12 @@ class Progress(Generic[StateT]):
         own = deque(each for each in nodes if each.run == progress.run)
         for step in entries:
             if isinstance(step, WorkflowStep) and step.run == progress.run:
-                progress._take(own)
-                progress.close(progress.merged(), step.next)
-        progress._take(own)
+                progress._replay(own)
+                progress.close(progress.merge(), step.next)
+        progress._replay(own)
         return progress
 
-    def _take(self, nodes: deque[NodeRecord]) -> None:
+    def _replay(self, nodes: deque[NodeRecord]) -> None:
         """Take the records of the current step out of those of the run, which are in order."""
         while nodes and nodes[0].step == self.number:
             self.note(nodes.popleft())
@@ -177,33 +177,35 @@ class Progress(Generic[StateT]):
         return len(self.steps) + 1
 
     @property
-    def now(self) -> Values:
+    def values_now(self) -> Values:
         """The state behind the last step."""
         return self.values[-1]
 
     def state(self) -> StateT:
         """Return a copy of the state behind the last step."""
-        return self.schema.make(self.now)
+        return self.schema.make(self.values_now)
 
     def note(self, record: NodeRecord) -> None:
         """Note what became of a node of the current step."""
         if record.changes is None:
-            self.begun[record.unit] = record.session_id
+            self.started[record.unit] = record.session_id
         else:
-            self.ended[record.unit] = record.changes
+            self.changes[record.unit] = record.changes
 
-    def merged(self) -> Values:
+    def merge(self) -> Values:
         """Return the state behind the current step, whose nodes have all ended.
 
         Raises:
             WorkflowError: two of them set a field that has no reducer.
         """
-        return self.schema.merge(self.now, ((str(unit), each) for unit, each in self._in_order()))
+        return self.schema.merge(
+            self.values_now, ((str(unit), each) for unit, each in self._changes_in_order())
+        )
 
     def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
         """Note that the current step is taken, and return it."""
         updates: Changes = {}
-        for unit, changes in self._in_order():
+        for unit, changes in self._changes_in_order():
             if unit.item is None:
                 updates[unit.node] = changes
             else:
@@ -213,9 +215,9 @@ class Progress(Generic[StateT]):
         if not self.keeps_values:
             self.values.clear()
         self.values.append(values)
-        self.ready, self.begun, self.ended = ready, {}, {}
+        self.ready, self.started, self.changes = ready, {}, {}
         return step
 
-    def _in_order(self) -> list[tuple[Unit, Changes]]:
+    def _changes_in_order(self) -> list[tuple[Unit, Changes]]:
         places = {name: place for place, name in enumerate(self.ready)}
-        return sorted(self.ended.items(), key=lambda end: (places[end[0].node], end[0].item or 0))
+        return sorted(self.changes.items(), key=lambda end: (places[end[0].node], end[0].item or 0))

@@ -1,7 +1,7 @@
-"""The state of a workflow: typed fields, and how the changes of its nodes become the next state.
+"""The state of a workflow: typed fields, and how changes of nodes are merged into the next state.
 
-The state is kept as JSON, field by field. So each node gets a copy of its own, whatever one of them does to
-it reaches no other, and a run that is resumed sees the very values that the run before it has seen.
+Each field is stored as JSON. So each node gets its own copy, and a resumed run sees exactly the values that
+the earlier run saw.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,7 @@ class _Field:
         marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         return cls(name, msgspec.json.Decoder(hint), next(filter(callable, marks), None))
 
-    def fit(self, who: str, value: object) -> bytes:
+    def encode(self, who: str, value: object) -> bytes:
         """Return a value as JSON of the field's type.
 
         Where a reducer takes lists, an item may stand alone; a text may be the JSON of a value.
@@ -96,7 +96,7 @@ class _Field:
                 return each
         raise WorkflowError(f"{who} can't set {self.name}: {problem}")
 
-    def join(self, who: str, old: bytes | None, update: bytes) -> bytes:
+    def reduce(self, who: str, old: bytes | None, update: bytes) -> bytes:
         """Return the next value; the first update of a field without a value is its value."""
         if self.reducer is None or old is None:
             return update
@@ -105,7 +105,7 @@ class _Field:
         except Exception as error:
             error.add_note(f"in the reducer of {self.name}, with what {who} has set")
             raise
-        return self.fit(f"the reducer, with what {who} has set,", joined)
+        return self.encode(f"the reducer, with what {who} has set,", joined)
 
 
 class StateSchema(Generic[StateT]):
@@ -168,9 +168,9 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{who} returned {type(changes).__name__}", hint=hint)
         checked: Changes = {}
         for name, value in (changes or {}).items():
-            fitting = self.field(name, who).fit(who, value)
+            encoded = self.field(name, who).encode(who, value)
             serde.check_json(msgspec.to_builtins(value))
-            checked[name] = serde.loads(fitting)
+            checked[name] = serde.loads(encoded)
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:
@@ -190,7 +190,7 @@ class StateSchema(Generic[StateT]):
                         hint=f"let one of them set it, or say how: {name}: Annotated[…, reducer]",
                     )
                 writers[name] = who
-                merged[name] = field.join(who, merged.get(name), field.fit(who, update))
+                merged[name] = field.reduce(who, merged.get(name), field.encode(who, update))
         return merged
 
     def make(self, values: Values) -> StateT:

@@ -73,7 +73,7 @@ def test_a_revision_says_what_had_failed():
         "plan: 0 of 1 done, revised once  a weekend in Oslo",
         "☐ train  Take a train",
     ]
-    text = "plan: not revised any more: fog"
+    text = "plan: no longer revised: fog"
     assert seen.feed(chunk({"type": "end", "error": "fog"}, text)) == f"{text}\n"
 
 

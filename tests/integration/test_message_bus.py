@@ -26,10 +26,10 @@ async def test_message_delivery():
         handles = {name: runtime.spawn(AgentSession.new(name), worker) for name in names}
         for handle in handles.values():
             bus.join(handle)
-        assert (await bus.publish(request)).got == (handles["writer"].session_id,)
+        assert (await bus.publish(request)).delivered == (handles["writer"].session_id,)
         await wait_all_tasks_blocked()
         bus.leave(handles["idler"])
-        assert len((await bus.publish(to_all)).got) == 2
+        assert len((await bus.publish(to_all)).delivered) == 2
         await wait_all_tasks_blocked()
     assert heard[0] == ("writer", request)
     assert sorted(name for name, message in heard[1:] if message == to_all) == [

@@ -13,7 +13,7 @@ from greenroom.core import BudgetExceededError, ModelRequest, ToolUseBlock
 from greenroom.llm import EstimatedCounter
 from greenroom.memory import Compactor, ContextBudget
 from greenroom.memory.fit import units_of
-from greenroom.memory.senders import said_by_person
+from greenroom.memory.message_origin import is_from_person
 from greenroom.memory.summary import Summary
 from greenroom.testing import ScriptedProvider
 from tests.memory.test_fit import conversations
@@ -64,9 +64,11 @@ def test_calls_keep_their_results_and_the_newest_message_stays(
     if counter is EstimatedCounter and session.history != before:
         assert counter().count(session.history) <= counter().count(before) + 150
     summary = Summary.find(session.history)
-    said = {message.text for message in before if said_by_person(message)}
+    said = {message.text for message in before if is_from_person(message)}
     if summary is not None and counter is EstimatedCounter:
-        assert all(text in said or "left out" in text or "\\u{" in text for text in summary.said)
+        assert all(
+            text in said or "left out" in text or "\\u{" in text for text in summary.user_messages
+        )
 
 
 @pytest.mark.parametrize("counter", [EstimatedCounter, Steps, Nothing])

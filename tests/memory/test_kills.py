@@ -45,7 +45,7 @@ def talk():
         yield Message.assistant(f"Answer {number}. {WORDS}")
 
 
-def reading():
+def conversation_with_results():
     """A conversation whose results can shrink."""
     yield Message.user("Read them all.")
     for number in range(6):
@@ -54,7 +54,7 @@ def reading():
     yield Message.assistant("Done.")
 
 
-def listening():
+def conversation_with_long_end():
     """A conversation whose last message is too long by itself."""
     yield from talk()
     yield Message.user(WORDS * 20)
@@ -78,7 +78,7 @@ async def life(messages, crash_at, disk):
 
 
 @pytest.mark.parametrize("cut", ["kill", "lose_power"])
-@pytest.mark.parametrize("messages", [talk, reading, listening])
+@pytest.mark.parametrize("messages", [talk, conversation_with_results, conversation_with_long_end])
 async def test_whenever_a_compaction_breaks_off_a_whole_conversation_is_there(messages, cut):
     crash_at, has_survived, found = 0, False, set()
     while not has_survived:

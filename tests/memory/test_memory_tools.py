@@ -138,7 +138,7 @@ async def test_nothing_that_fits_and_blank_texts_are_said():
     await Agent(model, tools=memory_tools(memory)).run("go", approve=allow)
     said = [each.text for each in model.requests[1].messages[-1].tool_results]
     assert said[0] == "Nothing that is remembered fits."
-    assert "nothing to remember" in said[1]
+    assert "the text is blank" in said[1]
     assert said[2] == "There is no entry e-0."
 
 

@@ -9,7 +9,7 @@ import trio
 from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, InMemoryStore
 from greenroom.core import RECALLED, MemoryStorageError
 from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
-from greenroom.memory.reminder import MAX_TEXT, MOST, remind
+from greenroom.memory.reminder import MAX_ENTRIES, MAX_TEXT, remind
 
 DAY = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -99,7 +99,7 @@ async def test_what_joins_is_bounded() -> None:
     memory = Shelf(*(entry(f"{number}" * 5_000) for number in range(9)))
     session, told = await recall(memory, "Dinner?")
     assert len(session.history[1].text) < MAX_TEXT + 500
-    assert 0 < len(told[0].data["ids"]) <= MOST  # type: ignore[arg-type]
+    assert 0 < len(told[0].data["ids"]) <= MAX_ENTRIES  # type: ignore[arg-type]
     assert "characters left out" in session.history[1].text
 
 

@@ -21,7 +21,7 @@ def change(path, statement):
         assert database.execute(statement).rowcount
 
 
-async def filled(path, embedder=None):
+async def fill_memory(path, embedder=None):
     """A memory of twenty facts, and their ids."""
     memory = SQLiteMemory(path, embedder)
     return memory, [await memory.add(f"fact number{n} of the dog", topic="dogs") for n in range(20)]
@@ -48,7 +48,7 @@ DERIVED = {
 @pytest.mark.parametrize("first", ["write", "read"])
 async def test_no_entry_is_lost_by_damage_to_what_is_derived_from_entries(tmp_path, damage, first):
     path = tmp_path / "memory.db"
-    _, ids = await filled(path)
+    _, ids = await fill_memory(path)
     change(path, damage)
     memory = SQLiteMemory(path)
     if first == "read":
@@ -63,7 +63,7 @@ async def test_no_entry_is_lost_by_damage_to_what_is_derived_from_entries(tmp_pa
 
 async def test_an_index_out_of_step_with_its_table_is_made_anew(tmp_path):
     path = tmp_path / "memory.db"
-    _, ids = await filled(path)
+    _, ids = await fill_memory(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA writable_schema = ON")
         query = "SELECT * FROM sqlite_master WHERE name = 'entries_by_use'"
@@ -91,7 +91,7 @@ async def test_an_index_out_of_step_with_its_table_is_made_anew(tmp_path):
 )
 async def test_a_row_that_cannot_be_read_hides_no_other(tmp_path, damage):
     path = tmp_path / "memory.db"
-    await filled(path)
+    await fill_memory(path)
     change(path, f"UPDATE entries SET {damage} WHERE key = 3")
     memory = SQLiteMemory(path, HashEmbedder(16))
     found = await memory.recall("number1 number2 dog", limit=50, where={"topic": "dogs"})
@@ -137,7 +137,7 @@ async def test_vectors_that_cannot_be_searched_leave_words(monkeypatch):
 
 async def test_which_vectors_are_there_is_known_without_reading_them(tmp_path):
     path = tmp_path / "memory.db"
-    await filled(path)
+    await fill_memory(path)
     with closing(sqlite3.connect(path)) as database:
         query = "EXPLAIN QUERY PLAN SELECT 1 FROM vectors WHERE key = 1 AND name = 'x'"
         assert "COVERING INDEX" in str(database.execute(query).fetchall())
@@ -145,7 +145,7 @@ async def test_which_vectors_are_there_is_known_without_reading_them(tmp_path):
 
 @pytest.mark.parametrize("how", ["forget", "clear some", "clear all"])
 async def test_what_is_forgotten_is_in_no_file(tmp_path, how):
-    memory, _ = await filled(tmp_path / "memory.db", HashEmbedder(16))
+    memory, _ = await fill_memory(tmp_path / "memory.db", HashEmbedder(16))
     entry_id = await memory.add("the password is zyxhunter2", topic="secrets")
     await memory.recall("password")
     if how == "forget":
@@ -161,7 +161,7 @@ async def test_the_log_of_a_memory_that_was_removed_is_not_read_into_a_new_one(t
     path = tmp_path / "memory.db"
     log = tmp_path / "memory.db-wal"
     log.write_bytes(b"of another memory")
-    with pytest.raises(MemoryStorageError, match="not there any more"):
+    with pytest.raises(MemoryStorageError, match="a memory that is missing"):
         await SQLiteMemory(path).add("text")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["memory.db-wal"]
 
@@ -183,7 +183,7 @@ async def test_a_path_means_the_same_file_wherever_the_process_goes(tmp_path, mo
 
 async def test_damage_to_the_tables_own_description_is_an_error_of_ours(tmp_path):
     path = tmp_path / "memory.db"
-    await filled(path)
+    await fill_memory(path)
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     name = b"entries_by_age ON"

@@ -37,7 +37,7 @@ class Planned:
                 self.run = await execute_plan(agent, plan, self.worker, *self.args, **self.options)
 
     @asynccontextmanager
-    async def spawned(self):
+    async def spawn(self):
         async with AgentRuntime(self.store, self.limits) as runtime, trio.open_nursery() as nursery:
             self.runtime = runtime
             handle = runtime.spawn(self.session, self, unattended="deny")
@@ -63,7 +63,7 @@ class Planned:
 
     async def carry_out(self):
         """Run one turn to its end; return its result."""
-        async with self.spawned() as handle:
+        async with self.spawn() as handle:
             return await handle.ask("Go.")
 
 

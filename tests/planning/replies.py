@@ -43,7 +43,7 @@ class Case:
     text: str
     means: Action | FinalAnswer
 
-    def mutated(self, name: str, text: str) -> "Case":
+    def with_text(self, name: str, text: str) -> "Case":
         return replace(self, name=f"{self.name}, {name}", text=text)
 
 
@@ -51,7 +51,6 @@ def dumps(value: object, **options: Any) -> str:
     return json.dumps(value, ensure_ascii=False, **options)
 
 
-# -- families -----------------------------------------------------------------------------------------
 # `{CALL}` and `{ARGS}` are filled in by a mutation, which may spell the object in its own way.
 
 
@@ -104,9 +103,6 @@ FINALS = {
     "lower": "thought: {THOUGHT}\nfinal answer: {ANSWER}\n",
     "fullwidth": "Thought： {THOUGHT}\nFinal Answer： {ANSWER}",
 }
-
-
-# -- mutations ----------------------------------------------------------------------------------------
 
 
 def python_quotes(text: str) -> str:
@@ -229,7 +225,7 @@ def around() -> list[Case]:
     """Replies with something around them that models add."""
     plain = [case for case in actions() if case.name.endswith(("as it is", "Python's quotes"))]
     return [
-        case.mutated(name, mutate(case.text))
+        case.with_text(name, mutate(case.text))
         for case in plain
         for name, mutate in TEXT_MUTATIONS.items()
         if not (name == "CRLF" and "\n" in "".join(strings(case.means.arguments)))

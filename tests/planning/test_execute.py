@@ -198,7 +198,7 @@ async def test_a_reference_to_nothing_fails_before_anything_starts():
     ("plan", "options", "said"),
     [
         (Plan("", [Subtask("a", "", tool="nope")]), {}, "there is no tool 'nope' (tools: none)"),
-        (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and there is no worker"),
+        (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and no worker was passed"),
         (Plan("", []), {"limit": 0}, "limit is 0"),
     ],
 )
@@ -216,7 +216,7 @@ def test_policies_that_make_no_sense_are_refused():
 
 async def test_the_running_plan_can_be_read_from_outside(autojump_clock):
     planned = Planned(diamond(), worker)
-    async with planned.spawned() as handle:
+    async with planned.spawn() as handle:
         handle.send_input_nowait("Go.")
         seen = []
         for _ in range(4):
@@ -360,7 +360,7 @@ async def test_failures_in_a_row_stop_what_has_not_started(autojump_clock):
         await planned.carry_out()
         assert [*planner.seen[0].values()].count("failed") == tried
         assert planned.run.error == "there is no other way"
-        assert planned.steps[-1] == "not revised any more: there is no other way"
+        assert planned.steps[-1] == "no longer revised: there is no other way"
 
 
 async def test_a_plan_is_revised_three_times_and_no_more(autojump_clock):
@@ -395,7 +395,7 @@ async def test_a_plan_that_was_written_down_is_not_revised(autojump_clock):
     plan = Plan("", [Subtask("a", "fail"), Subtask("b", "B")])
     planned = Planned(plan, worker, planner=plan)
     await planned.carry_out()
-    assert "knows no other way" in planned.run.error
+    assert "a fixed plan can't be revised" in planned.run.error
     assert words(planned.run) == {"a": "failed", "b": "completed"}
 
 
@@ -507,7 +507,7 @@ async def test_an_agent_that_ends_without_a_turn_has_failed():
 
 async def test_what_is_no_agent_is_a_type_error():
     planned = Planned(Plan("", [Subtask("a", "A")]), lambda agent: None)
-    async with planned.spawned() as handle:
+    async with planned.spawn() as handle:
         handle.send_input_nowait("Go.")
         outcome = await handle.wait()
     assert "an agent is an async function" in str(outcome.error)

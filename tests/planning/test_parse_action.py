@@ -68,8 +68,6 @@ def test_the_thought_is_what_was_said_before():
     assert parse_action(f"Thought: {thought}").thought == thought
 
 
-# -- for any text -------------------------------------------------------------------------------------
-
 PIECES = (
     *(
         '{"tool": "a", "arguments": {',

@@ -136,7 +136,7 @@ def calls_of(function):
     return count
 
 
-def layered(count):
+def layered_plan(count):
     """A plan in layers of ten, each subtask behind three of the layer before, in a random order."""
     chance = random.Random(count)
     subtasks = [
@@ -150,7 +150,7 @@ def layered(count):
 
 
 def test_ten_times_the_subtasks_cost_ten_times_the_work():
-    small, large = layered(1_000), layered(10_000)
+    small, large = layered_plan(1_000), layered_plan(10_000)
     costs = [
         calls_of(lambda subtasks=subtasks: Plan("", subtasks).order())
         for subtasks in (small, large)

@@ -93,7 +93,7 @@ async def test_what_could_not_be_done_is_told_and_not_left_out():
     told = llm.requests[0].messages[-1].text
     assert "no data" in told
     assert "b: it waits for oslo" in told
-    assert "knows no other way" in told
+    assert "a fixed plan can't be revised" in told
 
 
 async def test_memories_reach_the_planner():
@@ -167,7 +167,7 @@ async def test_what_a_person_wants_changed_goes_to_the_planner():
 
 @pytest.mark.parametrize(
     ("answers", "said"),
-    [([no()], "a person has declined it"), ([no(f"No {n}") for n in range(3)], "of 3 plans none")],
+    [([no()], "a person declined it"), ([no(f"No {n}") for n in range(3)], "none of 3 plans")],
 )
 async def test_a_plan_that_nobody_agrees_to_does_not_start(answers, said):
     result, llm, _ = await review(*answers, script=[draft(WEATHER)] * 3)

@@ -95,7 +95,7 @@ def test_illegal_moves_raise(before):
 
 
 def test_what_waits_cannot_start_and_what_is_not_there_raises():
-    with pytest.raises(PlanError, match="what it waits for is not completed"):
+    with pytest.raises(PlanError, match="its dependencies are not completed"):
         PlanRun(PLAN).start("hotel", "s-1")
     with pytest.raises(PlanError, match="'car'"):
         PlanRun(PLAN).state("car")

@@ -75,7 +75,7 @@ def test_a_cancel_at_any_checkpoint_leaves_a_valid_plan_and_nothing_that_runs():
     assert any(not run.is_over for run in seen)
 
 
-def planning():
+def planning_agent():
     async def book(what: str) -> str:
         """Book."""
         if what == "hotel":
@@ -101,11 +101,11 @@ def planning():
 
 
 def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
-    report = cancel_at_every_checkpoint(planning, at_most=16)
+    report = cancel_at_every_checkpoint(planning_agent, at_most=16)
     assert report.violations == ()
 
 
-def recovering():
+def recovering_agent():
     fails = {"tool": 2, "model": 2}
 
     def may_fail(what):
@@ -130,12 +130,12 @@ def recovering():
 
 
 def test_a_recovery_may_be_cancelled_at_any_checkpoint():
-    report = cancel_at_every_checkpoint(recovering, at_most=8)
+    report = cancel_at_every_checkpoint(recovering_agent, at_most=8)
     assert report.violations == ()
 
 
-async def interrupted(planned, seconds):
-    async with planned.spawned() as handle:
+async def interrupt_after(planned, seconds):
+    async with planned.spawn() as handle:
         handle.send_input_nowait("Go.")
         await trio.sleep(seconds)
         report = await handle.interrupt()
@@ -160,7 +160,7 @@ async def test_an_interrupted_call_is_asked_about_and_one_that_ended_is_kept(aut
         ],
     )
     planned = Planned(plan, tools=[make])
-    await interrupted(planned, 0.5)
+    await interrupt_after(planned, 0.5)
     run = PlanRun.load(planned.session)
     assert run.results == {"quick": "made quick"}
     assert run.state("slow").status is SubtaskStatus.PENDING
@@ -174,7 +174,7 @@ async def test_an_interrupted_call_is_asked_about_and_one_that_ended_is_kept(aut
 async def test_an_agent_that_asked_only_its_model_goes_on_in_its_conversation(autojump_clock):
     llm = ScriptedProvider(Reply("It is", hangs=True), "It is there.")
     planned = Planned(Plan("", [Subtask("a", "Look")]), Agent(llm))
-    await interrupted(planned, 0.5)
+    await interrupt_after(planned, 0.5)
     again = Planned(planned.plan, planned.worker, store=planned.store, session=planned.session)
     await again.carry_out()
     assert again.run.results == {"a": "It is there."}
@@ -184,7 +184,7 @@ async def test_an_agent_that_asked_only_its_model_goes_on_in_its_conversation(au
 
 async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
     planned = Planned(Plan("", [Subtask("a", "A")]), worker)
-    await interrupted(planned, 0.1)
+    await interrupt_after(planned, 0.1)
     again = Planned(planned.plan, worker, store=planned.store, session=planned.session)
     await again.carry_out()
     assert again.run.state("a").status is SubtaskStatus.PENDING
@@ -193,9 +193,9 @@ async def test_an_agent_that_asks_no_model_is_asked_about(autojump_clock):
 
 async def test_an_agent_that_asks_no_model_gets_its_goal_again(autojump_clock):
     planned = Planned(Plan("", [Subtask("a", "A")]), worker)
-    await interrupted(planned, 0.1)
+    await interrupt_after(planned, 0.1)
     again = Planned(planned.plan, worker, store=planned.store, session=planned.session)
-    async with again.spawned() as handle, trio.open_nursery() as nursery:
+    async with again.spawn() as handle, trio.open_nursery() as nursery:
         await nursery.start(ScriptedApprover("allow").attend, handle)
         await handle.ask("Go.")
         await handle.shutdown()
@@ -214,7 +214,7 @@ async def test_a_call_that_may_be_repeated_is_made_again_without_a_question(says
         return "seen"
 
     planned = Planned(Plan("", [Subtask("a", "", tool="look")]), tools=[look])
-    await interrupted(planned, 0.5)
+    await interrupt_after(planned, 0.5)
     again = Planned(planned.plan, tools=[look], store=planned.store, session=planned.session)
     await again.carry_out()
     assert again.run.results == {"a": "seen"}
@@ -229,7 +229,7 @@ async def test_a_fork_of_a_plan_in_the_middle_is_asked_about(autojump_clock):
         return "made"
 
     planned = Planned(Plan("", [Subtask("a", "", tool="make")]), tools=[make])
-    await interrupted(planned, 0.5)
+    await interrupt_after(planned, 0.5)
     fork = Planned(
         planned.plan, tools=[make], store=planned.store, session=await planned.session.fork()
     )

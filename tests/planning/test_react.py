@@ -237,9 +237,6 @@ async def test_the_action_is_no_text_of_the_stream():
     assert shown == "Thought: I need to calculate 15 * 3.Thought: The result is 45.45"
 
 
-# -- cancelled at every checkpoint --------------------------------------------------------------------
-
-
 def scenario():
     """Reformat, act, answer, whatever was said before."""
     faults = iter(["Hm."])

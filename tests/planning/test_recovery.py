@@ -84,9 +84,6 @@ def told(chunks):
     ]
 
 
-# -- thirty percent of the calls, and ten percent of the model's ---------------------------------------
-
-
 class Flaky:
     """A model of which every tenth request fails by chance: at once, or in the middle of its reply."""
 
@@ -188,9 +185,6 @@ def test_where_much_fails_by_chance_the_answer_is_right(caplog):
         assert sum(": retry in" in line or ": go_on in" in line for line in lines) == len(retries)
         right += result.text == "The total is 36."
     assert right >= 0.95 * SEEDS
-
-
-# -- what a model does -----------------------------------------------------------------------------------
 
 
 async def look(place: str) -> str:
@@ -340,9 +334,6 @@ async def test_a_conversation_that_is_too_long_is_made_shorter_once(autojump_clo
     assert [each[3] for each in told(run.chunks)][-1] == "give_up"
 
 
-# -- what becomes of a subtask -----------------------------------------------------------------------------
-
-
 class Answers:
     """What a planned execution tells, and who answers its questions."""
 
@@ -350,7 +341,7 @@ class Answers:
         self.planned, self.decision, self.asked, self.chunks = planned, decision, [], Chunks()
 
     async def carry_out(self):
-        async with self.planned.spawned() as handle, trio.open_nursery() as nursery:
+        async with self.planned.spawn() as handle, trio.open_nursery() as nursery:
             await nursery.start(self.chunks.read, handle)
             await nursery.start(self.answer, handle)
             result = await handle.ask("Go.")
@@ -553,7 +544,7 @@ async def test_an_interrupt_while_it_waits_leaves_the_subtask_to_be_tried(autoju
     planned = Planned(
         Plan("", [Subtask("a", "", tool="find")]), tools=[find], recovery=RecoveryPolicy()
     )
-    async with planned.spawned() as handle, trio.open_nursery() as nursery:
+    async with planned.spawn() as handle, trio.open_nursery() as nursery:
         nursery.start_soon(handle.ask, "Go.")
         async with handle.subscribe("all") as chunks:
             async for chunk in chunks:
@@ -564,9 +555,6 @@ async def test_an_interrupt_while_it_waits_leaves_the_subtask_to_be_tried(autoju
         assert str(run.state("a").status) == "pending"
         await handle.ask("Go.")
     assert planned.run.results == {"a": "found"}
-
-
-# -- the budget, and the table -----------------------------------------------------------------------------
 
 
 async def test_beyond_the_error_budget_errors_are_given_up_until_old_ones_are_forgotten(
@@ -621,8 +609,6 @@ async def test_an_agent_that_goes_in_circles_goes_on_once_and_then_its_subtask_i
     assert found == [("agent", "repetition", 1, "go_on"), ("agent", "repetition", 2, "replan")]
     assert planned.run.results == {"b": "Done."}
 
-
-# -- the page ------------------------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ RESULTS = {
 }
 
 
-def filled(goal="", types=None, **arguments):
+def fill_in(goal="", types=None, **arguments):
     before = [Subtask(id_, "") for id_ in RESULTS]
     last = Subtask(
         "last", goal, after=list(RESULTS), tool="t" if arguments else "", arguments=arguments
@@ -38,11 +38,11 @@ def filled(goal="", types=None, **arguments):
     ],
 )
 def test_results_stand_in_a_goal(text, expected):
-    assert filled(text).goal == expected
+    assert fill_in(text).goal == expected
 
 
 def test_an_argument_that_is_a_reference_is_the_result_itself():
-    arguments = filled(
+    arguments = fill_in(
         price="{flight.price}", all="{flight}", deep=[{"day": "{flight.days.0}!"}], n=3
     ).arguments
     assert arguments == {"price": 120, "all": RESULTS["flight"], "deep": [{"day": "Fri!"}], "n": 3}
@@ -51,9 +51,9 @@ def test_an_argument_that_is_a_reference_is_the_result_itself():
 
 
 def test_a_text_becomes_the_number_that_the_tool_wants():
-    assert filled(types={"n": "integer"}, n="{count}").arguments == {"n": 42}
-    assert filled(types={"n": "string"}, n="{count}").arguments == {"n": "42"}
-    assert filled(types={"n": "number"}, n="{notes}").arguments == {"n": "plain words"}
+    assert fill_in(types={"n": "integer"}, n="{count}").arguments == {"n": 42}
+    assert fill_in(types={"n": "string"}, n="{count}").arguments == {"n": "42"}
+    assert fill_in(types={"n": "number"}, n="{notes}").arguments == {"n": "plain words"}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_text_becomes_the_number_that_the_tool_wants():
 )
 def test_a_reference_to_nothing_is_an_error(text, said):
     with pytest.raises(PlanError) as caught:
-        filled(text)
+        fill_in(text)
     assert said in str(caught.value)
 
 

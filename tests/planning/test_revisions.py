@@ -84,7 +84,7 @@ async def test_a_call_that_was_made_is_not_made_again_by_a_revised_plan_without_
     ("error", "recovery", "asked"),
     [
         (ToolError("no answer"), None, 0),
-        (ConnectionError("reset"), RecoveryPolicy(repeats=lambda tool: True), 0),
+        (ConnectionError("reset"), RecoveryPolicy(may_repeat=lambda tool: True), 0),
         (ConnectionError("reset"), None, 1),
     ],
 )
@@ -301,7 +301,7 @@ async def test_a_question_about_a_failure_outlives_an_interrupt(autojump_clock):
 
 async def ask_twice(planned):
     async with (
-        planned.spawned() as handle,
+        planned.spawn() as handle,
         handle.subscribe(answers=True) as chunks,
         trio.open_nursery() as nursery,
     ):

@@ -20,7 +20,7 @@ class GoOn:
         return "go_on"
 
 
-def alternating(*agents):
+def alternate(*agents):
     """An agent function that is another agent each time."""
     left = iter(agents)
 
@@ -31,7 +31,7 @@ def alternating(*agents):
 
 
 async def carry_out(*agents, **options):
-    planned = Planned(Plan("", [Subtask("a", "Do a")]), alternating(*agents), **options)
+    planned = Planned(Plan("", [Subtask("a", "Do a")]), alternate(*agents), **options)
     await planned.carry_out()
     return planned
 
@@ -106,7 +106,7 @@ async def test_a_silent_agent_has_failed_and_one_that_asks_a_person_has_not(auto
             await handle.respond_permission(request.request_id, "allow")
             await trio.sleep(1)
 
-    async with planned.spawned() as handle, trio.open_nursery() as nursery:
+    async with planned.spawn() as handle, trio.open_nursery() as nursery:
         nursery.start_soon(attend, handle)
         await handle.ask("Go.")
     assert planned.run.results == {"a": "It is made."}

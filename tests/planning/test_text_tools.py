@@ -66,8 +66,6 @@ def told(events, kind):
     ]
 
 
-# -- what the model reads -----------------------------------------------------------------------------
-
 PROMPT = """Be brief.
 
 You work with tools. To call one, write a thought and one action, and then stop:
@@ -171,9 +169,6 @@ async def test_a_choice_is_told_at_the_end(choice, note):
     await TextTools(inner).generate(request(tool_choice=choice))
     assert note in inner.requests[0].messages[-1].text
     assert inner.requests[0].tool_choice == "auto"
-
-
-# -- what comes back ----------------------------------------------------------------------------------
 
 
 async def test_an_action_is_a_call_and_what_was_said_before_is_text():
@@ -284,9 +279,6 @@ async def test_what_no_utf8_can_carry_does_not_stay_in_the_history():
 async def test_a_type_is_asked_for_by_a_tool():
     answer = 'Action: {"tool": "final_answer", "arguments": {"value": 42}}'
     assert await generate_structured(TextTools(ScriptedProvider(answer)), request(), int) == 42
-
-
-# -- what is asked for again --------------------------------------------------------------------------
 
 
 async def test_a_reply_that_can_not_be_read_is_asked_for_again():

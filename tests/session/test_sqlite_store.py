@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from functools import partial
+from typing import ClassVar
 
 import pytest
 import trio
@@ -21,6 +23,7 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
 )
+from greenroom.fs import sqlite
 from greenroom.session import (
     AgentSession,
     SQLiteStore,
@@ -524,13 +527,23 @@ async def test_nothing_is_left_of_a_database_that_could_not_be_made(store, path,
     await store.aclose()
 
 
-def test_nothing_of_a_new_database_is_in_its_log(path):
+class Observed(sqlite3.Connection):
+    """A connection that notes its journal mode and the size of its log when it is closed."""
+
+    found: ClassVar[list[tuple[str, int]]] = []
+
+    def close(self):
+        (mode,) = self.execute("PRAGMA journal_mode").fetchone()
+        log = self.execute("PRAGMA database_list").fetchone()[2] + "-wal"
+        self.found.append((mode, os.path.getsize(log) if os.path.exists(log) else 0))
+        super().close()
+
+
+def test_nothing_of_a_new_database_is_in_its_log(path, monkeypatch):
     """Closing empties the log and tells of no failure; then half a database would take its place."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        sqlite_database.create_tables(connection)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        log = f"{path}-wal"
-        assert not os.path.exists(log) or os.path.getsize(log) == 0
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Observed))
+    sqlite.create_database(str(path), sqlite_database.create_tables, patience=1)
+    assert Observed.found == [("wal", 0)]
 
 
 async def test_two_that_make_the_database_at_once_share_one(path, monkeypatch):

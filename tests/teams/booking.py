@@ -7,17 +7,16 @@ that the step is taken. The effects are lines of a file.
 """
 
 import operator
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, TypedDict
 
 import trio
 
-from greenroom import Agent, AgentSession, Answer, FileStore, RuleDecision
+from greenroom import Agent, AgentSession, Answer, RuleDecision
 from greenroom.teams import END, START, Workflow
 from greenroom.testing import ScriptedProvider, call
+from tests.teams.effects import open_effects
 
 EFFECTS = [
     f"{node}-{n}" for n in range(2) for node in ("pay", "ship[0]", "ship[1]", "fold", "seal")
@@ -134,17 +133,7 @@ class Booking:
 
 def in_folder(folder, death=""):
     """Make it of the files of a folder; its process ends at a point."""
-    file = folder / "effects"
-    file.touch()
-
-    def at(point):
-        if point.startswith("behind"):
-            with file.open("a") as lines:
-                lines.write(point.split()[1] + "\n")
-        if point == death:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return Booking(FileStore(folder / "sessions"), file.read_text().split(), at)
+    return Booking(*open_effects(folder, death))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ async def test_of_fifty_writers_none_loses_an_update(has_session):
     entry = board.get("count")
     assert (entry.value, entry.version) == (200, 200)
     assert entry.author in names
-    assert board.statistics().refused > 0
+    assert board.statistics().stale_writes > 0
     if kept is not None:
         assert kept.is_saved
         assert Blackboard(kept).entries() == board.entries()
@@ -98,7 +98,7 @@ async def test_a_watch_shows_the_present_value_and_then_the_newest():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch, 3)
         await wait_all_tasks_blocked()
-        assert board.statistics().watching == 1
+        assert board.statistics().watchers == 1
         for version in range(3):
             await board.put("key", "x", version)
             await wait_all_tasks_blocked()
@@ -118,9 +118,9 @@ async def test_a_watch_that_is_cancelled_or_left_keeps_nothing():
             nursery.start_soon(anext, board.watch(key))
         await wait_all_tasks_blocked()
         await board.put("c", 1, 0)
-        assert board.statistics().watching == 3
+        assert board.statistics().watchers == 3
         nursery.cancel_scope.cancel()
-    assert board.statistics().watching == 0
+    assert board.statistics().watchers == 0
     assert board._lots == {}
     await board.put("a", 1, 0)
     assert (await anext(board.watch("a"))).value == 1
@@ -204,7 +204,7 @@ async def test_what_was_written_survives_a_kill(tmp_path):
     assert (entry.value, entry.version, entry.author) == (942, 3, "researcher")
 
 
-def writing():
+def writing_agent():
     """An agent that counts its turns on a board in its own session."""
 
     async def writer(agent):
@@ -220,4 +220,4 @@ def writing():
 
 
 def test_a_write_may_be_cancelled_at_any_checkpoint():
-    assert cancel_at_every_checkpoint(writing, at_most=15).violations == ()
+    assert cancel_at_every_checkpoint(writing_agent, at_most=15).violations == ()

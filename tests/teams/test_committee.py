@@ -32,7 +32,7 @@ async def ask(jury, limits=None):
     return result
 
 
-async def resolved(jury, **options):
+async def ask_jury(jury, **options):
     result = await ask(jury, **options)
     assert result.status is TurnStatus.COMPLETED, result.error
     return msgspec.convert(result.value, Resolution)
@@ -40,15 +40,15 @@ async def resolved(jury, **options):
 
 async def test_a_majority_decides_whatever_the_tie_rule_says():
     members = [member("ada", "tabs"), member("bob", "Spaces"), member("eve", "spaces.")]
-    found = await resolved(committee(members, 2, by_authority))
+    found = await ask_jury(committee(members, 2, by_authority))
     assert found == Resolution("Spaces", "majority", ("bob", "eve"), ("ada",))
 
 
 async def test_two_that_contradict_each_other_are_a_tie():
     members = [member("ada", "tabs", 0.4), member("bob", "spaces", 0.9)]
-    first = await resolved(committee(members, tie=by_authority))
+    first = await ask_jury(committee(members, tie=by_authority))
     assert first == Resolution("tabs", "by_authority", ("ada",), ("bob",))
-    surest = await resolved(committee(members, tie=most_confident))
+    surest = await ask_jury(committee(members, tie=most_confident))
     assert surest == Resolution("spaces", "most_confident", ("bob",), ("ada",))
     result = await ask(committee(members))
     assert result.status is TurnStatus.FAILED
@@ -57,10 +57,10 @@ async def test_two_that_contradict_each_other_are_a_tie():
 
 async def test_a_member_that_fails_does_not_count_and_too_few_are_no_quorum():
     members = [member("ada", "tabs"), Agent(ScriptedProvider(), name="mute")]
-    assert (await resolved(committee(members, 1))).agents == ("ada",)
+    assert (await ask_jury(committee(members, 1))).agents == ("ada",)
     result = await ask(committee(members))
-    assert "1 of 2 agents have answered, and the quorum is 2" in result.error
-    assert "mute has not answered: its turn failed: the script of scripted" in result.error
+    assert "1 of 2 agents answered, but the quorum is 2" in result.error
+    assert "mute did not answer: its turn failed: the script of scripted" in result.error
 
 
 async def test_members_wait_for_room(autojump_clock):
@@ -76,14 +76,16 @@ async def test_members_wait_for_room(autojump_clock):
                 alive -= 1
                 turn.set_result(42)
 
-    def named(number):
+    def slow_member(number):
         async def same(agent):
             await slow(agent)
 
         same.__name__ = f"slow{number}"
         return same
 
-    found = await resolved(committee(map(named, range(20))), limits=RuntimeLimits(subagents=3))
+    found = await ask_jury(
+        committee(map(slow_member, range(20))), limits=RuntimeLimits(subagents=3)
+    )
     assert (found.value, len(found.agents), most) == (42, 20, 3)
     assert trio.current_time() == pytest.approx(7, abs=0.1)
 
@@ -116,10 +118,10 @@ async def test_an_interrupt_ends_the_members(autojump_clock):
 
 async def test_who_says_nothing_has_not_answered():
     jury = committee([member("ada", ""), member("bob", " "), member("eve", "tabs")], quorum=1)
-    assert (await resolved(jury)).agents == ("eve",)
+    assert (await ask_jury(jury)).agents == ("eve",)
     result = await ask(committee([member("ada", ""), member("bob", "")]))
-    assert "0 of 2 agents have answered" in result.error
-    assert "ada has said nothing" in result.error
+    assert "0 of 2 agents answered" in result.error
+    assert "ada gave an empty answer" in result.error
 
 
 def test_a_capability_that_stands_alone_is_refused():

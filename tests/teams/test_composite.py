@@ -167,7 +167,7 @@ def test_its_steps_can_be_drawn():
         (PlanError, "{input.town} is not a parameter", {"steps": [step("a", "find_place", name="{input.town}")]}),
         (PlanError, "2 subtasks", {"steps": STEPS * 2}),
         (ConfigurationError, "no steps", {"steps": []}),
-        (ConfigurationError, "good for", {"description": ""}),
+        (ConfigurationError, "no description", {"description": ""}),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_when_it_is_made(error, match, options):

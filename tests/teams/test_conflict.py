@@ -107,14 +107,14 @@ async def test_a_person_chooses_one_or_says_something_else(answer, found):
     assert request.options == ("Tabs.", "spaces")
     assert "- bob: spaces (everybody does)" in request.details
     if found is None:
-        assert "nothing decides" in run.results[-1].error
+        assert "no strategy decides" in run.results[-1].error
     else:
         assert [(each.value, each.agents) for each in decided] == [found]
         assert decided[0].decided_by == "ask_person"
 
 
 async def test_a_person_is_asked_in_an_agent_only():
-    with pytest.raises(ConflictError, match="nobody can be asked here"):
+    with pytest.raises(ConflictError, match="no person can be asked outside an agent"):
         await resolve([ADA, BOB], ask_person)
 
 

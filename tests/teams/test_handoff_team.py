@@ -105,7 +105,7 @@ def test_what_makes_no_sense_is_refused():
     a, b = pair()
     with pytest.raises(ConfigurationError, match="no agent has this name"):
         handoff_team(a)
-    with pytest.raises(ConfigurationError, match="nobody hands off to c"):
+    with pytest.raises(ConfigurationError, match="no agent hands off to c"):
         handoff_team(a, b, agent("c"))
     with pytest.raises(ConfigurationError, match="max_switches is 0"):
         handoff_team(a, b, max_switches=0)

@@ -8,7 +8,7 @@ from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 from greenroom.teams import ask_member, parallel, start_member
 
 
-def counted(alive, most):
+def counting_member(alive, most):
     async def member(internals):
         async for message in internals.inputs():
             async with internals.turn(message) as turn:
@@ -21,14 +21,14 @@ def counted(alive, most):
     return member
 
 
-def limited(subagents):
+def limited_runtime(subagents):
     return AgentRuntime(InMemoryStore(), limits=RuntimeLimits(subagents=subagents))
 
 
 async def test_a_team_of_a_hundred_works_within_the_limit(autojump_clock):
     alive, most, start = [], [], trio.current_time()
-    team = parallel(*[counted(alive, most)] * 100, join=len)
-    async with limited(64) as runtime:
+    team = parallel(*[counting_member(alive, most)] * 100, join=len)
+    async with limited_runtime(64) as runtime:
         result = await runtime.spawn(AgentSession.new("team"), team).ask("Go.")
     assert (result.value, max(most)) == (100, 64)
     assert trio.current_time() - start == 2
@@ -42,7 +42,7 @@ async def within(subagents, function):
             async with internals.turn(message):
                 await function(internals)
 
-    async with limited(subagents) as runtime:
+    async with limited_runtime(subagents) as runtime:
         return await runtime.spawn(AgentSession.new("team"), agent).ask("Go.")
 
 
@@ -52,7 +52,7 @@ async def test_all_that_one_agent_starts_shares_its_room(autojump_clock):
     async def function(agent):
         async with trio.open_nursery() as nursery:
             for number in range(12):
-                member, name = counted(alive, most), f"m{number}"
+                member, name = counting_member(alive, most), f"m{number}"
                 nursery.start_soon(lambda: ask_member(agent, member, "x", name=name))  # noqa: B023
 
     result = await within(3, function)
@@ -64,7 +64,7 @@ async def test_who_waits_longest_is_next(autojump_clock):
 
     async def function(agent):
         async def one(number):
-            async with start_member(agent, counted([], []), name=f"m{number}") as handle:
+            async with start_member(agent, counting_member([], []), name=f"m{number}") as handle:
                 begun.append(number)
                 await handle.ask("x")
 
@@ -81,7 +81,7 @@ async def test_a_place_is_not_lost_when_its_waiter_is_cancelled(autojump_clock):
     async def function(agent):
         async def one(scope=None):
             with scope or trio.CancelScope():
-                await ask_member(agent, counted([], []), "x", name="m")
+                await ask_member(agent, counting_member([], []), "x", name="m")
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one)
@@ -101,7 +101,7 @@ async def test_a_place_is_not_lost_when_its_waiter_is_cancelled(autojump_clock):
 async def test_room_that_others_have_taken_is_not_waited_for():
     async def function(agent):
         agent.spawn(AgentSession.new("other"), forever, report=False)
-        await ask_member(agent, counted([], []), "x", name="m")
+        await ask_member(agent, counting_member([], []), "x", name="m")
 
     async def forever(internals):
         await trio.sleep_forever()
@@ -116,7 +116,7 @@ async def test_a_member_is_gone_however_its_block_is_left(autojump_clock):
     handles = []
 
     async def started(agent):
-        async with start_member(agent, counted([], []), name="m") as handle:
+        async with start_member(agent, counting_member([], []), name="m") as handle:
             handles.append(handle)
             handle.send_input_nowait("x")
             raise KeyError
@@ -126,7 +126,7 @@ async def test_a_member_is_gone_however_its_block_is_left(autojump_clock):
             await started(agent)
         assert handles[0].state.is_final
         with trio.move_on_after(0.5):
-            await ask_member(agent, counted([], []), "x", name="m")
+            await ask_member(agent, counting_member([], []), "x", name="m")
         assert agent.subagent_room == 1
 
     assert (await within(1, function)).status == "completed"
@@ -138,7 +138,7 @@ async def test_nobody_overtakes_who_was_woken(autojump_clock):
     async def function(agent):
         async def work(number, times):
             for _ in range(times):
-                async with start_member(agent, counted([], []), name="m"):
+                async with start_member(agent, counting_member([], []), name="m"):
                     begun.append(number)
                     await trio.sleep(1)
 
@@ -162,7 +162,9 @@ async def test_all_room_is_used_once_other_subagents_have_ended(autojump_clock):
             agent.spawn(AgentSession.new("other"), other, report=False)
         async with trio.open_nursery() as nursery:
             for _ in range(9):
-                nursery.start_soon(lambda: ask_member(agent, counted(alive, most), "x", name="m"))
+                nursery.start_soon(
+                    lambda: ask_member(agent, counting_member(alive, most), "x", name="m")
+                )
 
     begun = trio.current_time()
     await within(4, function)

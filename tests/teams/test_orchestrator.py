@@ -278,7 +278,7 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
     assert trio.current_time() == pytest.approx(12, abs=0.1)
 
 
-def helped(*asks, also=()):
+def helped_team(*asks, also=()):
     """A team of two, of which the first asks for help as often as this."""
     asking = [call("ask_for_help", capability=what, question="Is it legal?") for what in asks]
     coder = Agent(ScriptedProvider(*asking, "It is done."), name="coder", capabilities=["code"])
@@ -299,31 +299,34 @@ CODE = Plan("", [Subtask("code", "Write it", capability="code")])
 
 async def test_a_worker_asks_another_one_for_help(autojump_clock):
     lawyer = Agent(says("Yes."), name="lawyer", capabilities=["law"])
-    coder, agents = helped("law", "cooking", "code", also=[lawyer])
+    coder, agents = helped_team("law", "cooking", "code", also=[lawyer])
     told = await run(orchestrator(agents, says("?"), planner=CODE))
     first, *others = answers(coder)
     assert first == "Yes."
-    assert "nobody else can do 'cooking'" in others[0]
+    assert "no other agent can do 'cooking'" in others[0]
     assert "- lawyer: law." in others[0]
     assert "coder wait" in others[1]
-    assert [(each.agent, each.helped) for each in told.reports] == [("coder", 0), ("lawyer", 1)]
+    assert [(each.agent, each.helped) for each in told.reports] == [
+        ("coder", 0),
+        ("lawyer", 1),
+    ]
 
 
 async def test_who_is_busy_helps_later_or_not_at_all(autojump_clock):
     lawyer = Agent(ScriptedProvider(Reply("I", hangs=True)), name="lawyer", capabilities=["law"])
-    coder, agents = helped("law", also=[lawyer])
+    coder, agents = helped_team("law", also=[lawyer])
     plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
     begun = trio.current_time()
     result = await ask(orchestrator(agents, says("?"), planner=plan, deadline=100))
     assert "100 seconds" in result.error
-    assert "all who can do 'law' are busy" in answers(coder)[0]
+    assert "all agents that can do 'law' are busy" in answers(coder)[0]
     assert trio.current_time() == begun + 100
 
 
 async def test_one_that_fails_to_help_is_an_error_of_the_call(autojump_clock):
-    coder, agents = helped("law", also=[Agent(ScriptedProvider(), name="law")])
+    coder, agents = helped_team("law", also=[Agent(ScriptedProvider(), name="law")])
     told = await run(orchestrator(agents, says("?"), planner=CODE))
-    assert "law has not answered: the script of scripted is used up" in answers(coder)[0]
+    assert "law did not answer: the script of scripted is used up" in answers(coder)[0]
     assert told.answer == "It is done."
 
 
@@ -350,7 +353,7 @@ async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
     told = await run(orchestrator(agents, llm))
     assert told.sources[0].subtask == "b"
     asked = llm.requests[1].messages[0].text
-    assert "nobody can do 'cooking' (- coder: code.)" in asked
+    assert "no agent can do 'cooking' (- coder: code.)" in asked
     assert "a [for: cooking]: Cook" in asked
 
 
@@ -482,7 +485,7 @@ async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_
                 turn.set_result("Yes.")
 
     lawyer.capabilities = ["law"]
-    coder, agents = helped("law", "law", also=[lawyer])
+    coder, agents = helped_team("law", "law", also=[lawyer])
     plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
     begun = trio.current_time()
     await run(orchestrator(agents, says("Done."), planner=plan))
@@ -514,7 +517,7 @@ async def test_a_worker_that_its_own_helper_asks_back_is_refused_with_the_chain(
 
 
 async def test_a_worker_that_who_helps_it_asks_back_is_refused_with_the_chain():
-    coder, agents = helped("law")
+    coder, agents = helped_team("law")
     lawyer = Agent(
         asks("coder"),
         tools=lambda _: [coder.as_tool(description="Codes.")],

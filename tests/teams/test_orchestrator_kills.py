@@ -38,7 +38,7 @@ async def test_no_result_is_lost_and_no_effect_comes_twice_whatever_a_kill_leave
     store, left = SeenStore(), []
 
     def keep(point):
-        left.append((store.copied(), tuple(trip.effects)))
+        left.append((store.copy(), tuple(trip.effects)))
 
     trip = Trip(store, at=keep)
     store.seen = keep

@@ -48,9 +48,6 @@ async def broken(internals):
             raise ValueError("a bug")
 
 
-# -- one after the other -------------------------------------------------------------------------------
-
-
 async def test_a_pipeline_passes_outputs_on_and_says_from_whom():
     result = await pipeline(echo("a"), echo("b"), echo("c")).run("x")
     assert result.output == "c(b: b(a: a(x)))"
@@ -74,9 +71,6 @@ async def test_usage_steps_and_chunks_are_those_of_all():
     assert [chunk.name for chunk in chunks if isinstance(chunk, SubAgentSpawned)] == ["a", "b"]
     assert [chunk.text for chunk in chunks if isinstance(chunk, TextComplete)] == [run.result.text]
     assert run.result.usage.total == 30
-
-
-# -- side by side --------------------------------------------------------------------------------------
 
 
 async def test_parallel_takes_as_long_as_the_slowest(autojump_clock):
@@ -108,7 +102,7 @@ async def test_a_failure_ends_the_turn_and_names_the_member(pattern):
     result = await pattern(broken).run("x")
     assert result.status == "failed"
     assert isinstance(result.error, TeamError)
-    assert "broken has not answered: its turn failed: ValueError: a bug" in str(result.error)
+    assert "broken did not answer: its turn failed: ValueError: a bug" in str(result.error)
     with pytest.raises(TeamError):
         _ = result.output
 
@@ -122,7 +116,7 @@ async def test_a_failure_ends_the_others(autojump_clock):
 async def test_a_failure_can_be_left_out():
     result = await parallel(echo("a"), broken, on_failure="leave_out").run("x")
     assert result.output == {"a": "a(x)"}
-    assert "broken has not answered" in result.warnings[0]
+    assert "broken did not answer" in result.warnings[0]
     result = await parallel(broken, broken, on_failure="leave_out").run("x")
     assert isinstance(result.error, TeamError)
 
@@ -133,9 +127,6 @@ async def test_a_pattern_takes_the_next_input_after_a_failure():
         handle = runtime.spawn(AgentSession.new("team"), parallel(flaky))
         assert (await handle.ask("x")).status == "failed"
         assert (await handle.ask("x")).value == {"flaky": "Done."}
-
-
-# -- again and again -----------------------------------------------------------------------------------
 
 
 async def test_a_loop_ends_when_it_is_good_and_goes_on_in_one_conversation():
@@ -174,9 +165,6 @@ async def test_until_may_ask_an_agent():
 
     result = await loop(agent("writer", "short", "longer"), until).run("x")
     assert (result.output, result.usage.total) == ("longer", 60)
-
-
-# -- together ------------------------------------------------------------------------------------------
 
 
 async def test_patterns_nest_and_are_tools():
@@ -273,7 +261,7 @@ def test_a_team_has_members_with_names(pattern):
 
 async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
     result = await pipeline(broken).run("x", session="s", store=(store := InMemoryStore()))
-    with pytest.raises(ConfigurationError, match="begins anew"):
+    with pytest.raises(ConfigurationError, match="starts fresh"):
         await pipeline(broken).run(session=result.session.session_id, store=store)
 
 

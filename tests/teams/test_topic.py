@@ -79,14 +79,14 @@ async def test_all_members_get_what_is_published_as_input_with_its_sender(runtim
     delivery = await topic.publish("It rains.", sender="weather")
     await wait_all_tasks_blocked()
     assert delivery.number == 1
-    assert delivery.got == tuple(handle.session_id for handle in handles)
+    assert delivery.delivered == tuple(handle.session_id for handle in handles)
     assert delivery.missed == {}
     assert [(each.sender, each.text) for each in seen] == [("weather", "It rains.")] * 2
     assert seen[0].metadata["topic"] == "news"
     assert AgentMessage.of(seen[0]) == topic.log[0]
     assert topic.leave(handles[0])
     assert not topic.leave(handles[0])
-    assert (await topic.publish("It snows.")).got == (handles[1].session_id,)
+    assert (await topic.publish("It snows.")).delivered == (handles[1].session_id,)
     assert [message.content for message in topic.log] == ["It rains.", "It snows."]
 
 
@@ -106,7 +106,7 @@ async def test_a_message_goes_to_whom_it_is_for_and_its_author_gets_none_of_its_
         desk.join(runtime.spawn(AgentSession.new(name), worker))
     editor = desk.members[-1].session_id
     task = TaskRequest("t1", "Edit.")
-    assert (await desk.publish(AgentMessage("lead", editor, content=task))).got == (editor,)
+    assert (await desk.publish(AgentMessage("lead", editor, content=task))).delivered == (editor,)
     await desk.publish(AgentMessage("editor", content="to all"))
     await wait_all_tasks_blocked()
     answer = 'task_response: {"task_id":"t1","result":"done"}'
@@ -119,7 +119,7 @@ async def test_a_message_goes_to_whom_it_is_for_and_its_author_gets_none_of_its_
         "writer": 2,
         "editor": 1,
     }
-    assert (await desk.publish(AgentMessage("lead", "nobody", content=1))).got == ()
+    assert (await desk.publish(AgentMessage("lead", "nobody", content=1))).delivered == ()
 
 
 async def test_an_agent_speaks_under_its_name_and_does_not_hear_itself(runtime):
@@ -145,7 +145,7 @@ async def test_with_refuse_only_the_full_member_misses_it(runtime):
     for number in range(5):
         deliveries.append(await topic.publish(number))
         await wait_all_tasks_blocked()
-    assert deliveries[2].got == (frozen.id, member.id)
+    assert deliveries[2].delivered == (frozen.id, member.id)
     assert deliveries[3].missed == {frozen.id: FULL}
     frozen.gate.set()
     await wait_all_tasks_blocked()
@@ -182,7 +182,7 @@ async def test_with_wait_the_publisher_waits_once_all_others_have_it(runtime):
     done = []
 
     async def publish(number):
-        done.append((await topic.publish(number)).got)
+        done.append((await topic.publish(number)).delivered)
 
     async with trio.open_nursery() as nursery:
         for number in range(3):
@@ -229,7 +229,7 @@ async def test_with_wait_whoever_goes_frees_the_publisher(runtime, end):
     await wait_all_tasks_blocked()
     why = {"leave": LEFT, "cancel": CANCELLED}.get(end, ENDED)
     if end == "crash":  # there was room before it ended
-        assert found[0].got == (member.id, frozen.id)
+        assert found[0].delivered == (member.id, frozen.id)
         assert (await topic.publish("y")).missed == {frozen.id: ENDED}
     elif end == "cancel":
         assert found == []
@@ -253,7 +253,7 @@ async def test_a_session_that_goes_on_in_another_agent_may_join_again(runtime):
     session = AgentSession.new("member", session_id=first.id)
     second = runtime.spawn(session, Member.run.__get__(first))
     topic.join(second)
-    assert (await topic.publish("two")).got == (first.id,)
+    assert (await topic.publish("two")).delivered == (first.id,)
     await wait_all_tasks_blocked()
     assert first.heard == [1, 2]
     statistics = topic.statistics()
@@ -301,7 +301,7 @@ async def test_what_can_t_be_published_is_refused_before_anybody_gets_it(runtime
             Topic(**{"name": "x", **options})
 
 
-def publishing(when_full):
+def publishing_agent(when_full):
     """An agent that publishes to one that listens slowly."""
 
     async def slow(agent):
@@ -325,11 +325,8 @@ def publishing(when_full):
 
 @pytest.mark.parametrize("when_full", ["wait", "drop_oldest"])
 def test_a_publisher_may_be_cancelled_at_any_checkpoint(when_full):
-    report = cancel_at_every_checkpoint(lambda: publishing(when_full), at_most=15)
+    report = cancel_at_every_checkpoint(lambda: publishing_agent(when_full), at_most=15)
     assert report.violations == ()
-
-
-# -- many of them ------------------------------------------------------------------------------------
 
 
 class Crowd:
@@ -362,9 +359,9 @@ class Crowd:
             delivery = await self.publish()
             for member_id in asked:
                 self.chances[member_id] += 1
-            for member_id in delivery.got:
+            for member_id in delivery.delivered:
                 self.expected[member_id].append(delivery.number)
-            assert set(asked) == {*delivery.got, *delivery.missed}
+            assert set(asked) == {*delivery.delivered, *delivery.missed}
             gone = [each for each, why in delivery.missed.items() if why is ENDED]
             self.present = [member for member in self.present if member.id not in gone]
         await wait_all_tasks_blocked()

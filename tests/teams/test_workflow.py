@@ -34,7 +34,7 @@ class State(msgspec.Struct, frozen=True):
 STATE = State(words=("a", "bcd", "ef", "g"))
 
 
-def shuffled(seed):
+def shuffled_workflow(seed):
     """A workflow with branches, a cycle and a list, of which each node takes its time."""
     clock = random.Random(seed)
 
@@ -87,10 +87,10 @@ async def test_the_trace_is_the_same_whatever_takes_longer():
 
     async def trace():
         for seed in range(100):
-            async with shuffled(seed).stream(STATE, mode="debug") as stream:
+            async with shuffled_workflow(seed).stream(STATE, mode="debug") as stream:
                 chunks = [chunk async for chunk in stream if isinstance(chunk, Custom)]
             run = stream.result
-            assert run == shuffled(0).load(run.session)
+            assert run == shuffled_workflow(0).load(run.session)
             assert [chunk.data["updates"] for chunk in chunks[1:]] == [s.updates for s in run.steps]
             records = run.session.records("workflow.step")
             traces[msgspec.json.encode((run.state, run.steps, records, chunks))] = run
@@ -340,13 +340,13 @@ async def double(state):
     return {"total": max(1, state.total), "log": [str(state.total)]}
 
 
-def doubling():
+def doubling_workflow():
     workflow = Workflow(State).node("double", double, repeatable=True).edge(START, "double")
     return workflow.route("double", lambda state: "double" if state.total < 8 else END)
 
 
 async def read(mode, **options):
-    async with doubling().stream(mode=mode, **options) as stream:
+    async with doubling_workflow().stream(mode=mode, **options) as stream:
         return [each async for each in stream], stream.result
 
 
@@ -369,29 +369,29 @@ async def test_a_run_is_read_in_three_modes():
 
 
 async def test_states_are_kept_for_who_reads_them_alone():
-    async with doubling().stream(State(), mode="updates") as stream:
+    async with doubling_workflow().stream(State(), mode="updates") as stream:
         async for _ in stream:
             assert len(stream._task.progress.values) == 1
 
 
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
     session = AgentSession.new("left", store=InMemoryStore())
-    async with doubling().stream(State(), session=session) as stream:
+    async with doubling_workflow().stream(State(), session=session) as stream:
         async for state in stream:
             if state.total == 2:
                 break
-    assert doubling().load(session).status is TurnStatus.INTERRUPTED
-    run = await doubling().run(session=session, resume=True)
+    assert doubling_workflow().load(session).status is TurnStatus.INTERRUPTED
+    run = await doubling_workflow().run(session=session, resume=True)
     assert run.state.log == ["0", "1", "2", "4"]
-    again = await doubling().run(session=session, resume=True)
+    again = await doubling_workflow().run(session=session, resume=True)
     assert again == run
-    assert (await doubling().run(State(total=4), session=session)).state.log == ["4"]
+    assert (await doubling_workflow().run(State(total=4), session=session)).state.log == ["4"]
 
 
 async def test_a_limit_that_is_raised_lets_a_run_go_on():
     session = AgentSession.new("long", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
-        await doubling().run(State(), session=session, max_steps=2)
+        await doubling_workflow().run(State(), session=session, max_steps=2)
     states, _ = await read("values", session=session, resume=True)
     assert [state.total for state in states] == [2, 4, 8]
 
@@ -502,7 +502,7 @@ async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_
 async def test_a_stored_run_of_another_workflow_is_refused():
     session = AgentSession.new("other", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
-        await doubling().run(State(), session=session, max_steps=1)
+        await doubling_workflow().run(State(), session=session, max_steps=1)
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
     with pytest.raises(WorkflowError, match="goes on with 'double', and there is no such node"):
         await workflow.run(session=session, resume=True)

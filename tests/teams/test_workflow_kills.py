@@ -30,7 +30,7 @@ class SeenStore(InMemoryStore):
         self._sessions = sessions or {}
         self.seen = lambda what: None
 
-    def copied(self):
+    def copy(self):
         sessions = copy.deepcopy(self._sessions)
         for each in sessions.values():
             each.is_locked = False
@@ -52,7 +52,7 @@ async def test_every_effect_happens_once_whatever_a_kill_leaves():
     store, left = SeenStore(), []
 
     def keep(point):
-        left.append((point, store.copied(), tuple(booking.effects)))
+        left.append((point, store.copy(), tuple(booking.effects)))
 
     booking = Booking(store, at=keep)
     store.seen = keep

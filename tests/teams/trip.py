@@ -6,17 +6,16 @@ POINT is "before EFFECT" or "behind EFFECT", in the middle of a call, or "answer
 make one answer of all. The effects are lines of a file.
 """
 
-import os
-import signal
 import sys
 from pathlib import Path
 
 import trio
 
-from greenroom import Agent, AgentSession, Answer, FileStore, RuleDecision
+from greenroom import Agent, AgentSession, Answer, RuleDecision
 from greenroom.planning import Plan, Subtask
 from greenroom.teams import orchestrator
 from greenroom.testing import ScriptedProvider, call
+from tests.teams.effects import open_effects
 
 EFFECTS = ("flight", "hotel", "car")
 PLAN = Plan(
@@ -78,17 +77,7 @@ class Trip:
 
 def in_folder(folder, death=""):
     """Make it of the files of a folder; its process ends at a point."""
-    file = folder / "effects"
-    file.touch()
-
-    def at(point):
-        if point.startswith("behind"):
-            with file.open("a") as lines:
-                lines.write(point.split()[1] + "\n")
-        if point == death:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return Trip(FileStore(folder / "sessions"), file.read_text().split(), at)
+    return Trip(*open_effects(folder, death))
 
 
 if __name__ == "__main__":

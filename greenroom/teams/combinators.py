@@ -1,44 +1,43 @@
-"""The patterns: one agent after the other, side by side, and again until it is good.
+"""`pipeline`, `parallel` and `loop`: run agents in sequence, in parallel, or until the output is good.
 
-Each is a function that returns a `Pattern`, so they nest: a member of one may be another one.
+Each returns a `Pattern`, which can itself be a member of another one.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias, TypeVar
 
-import trio
 from msgspec import UNSET
 
 from greenroom.core import ConfigurationError, Custom, TeamError
 from greenroom.teams.members import Member, name_members
-from greenroom.teams.pattern import Pattern, Said, TeamTurn, as_text, output_of
+from greenroom.teams.pattern import Content, Pattern, TeamTurn, as_text, output_of
 
 T = TypeVar("T")
 
 LOOP_ROUND = "loop.round"
-"""The kind of the chunk that says that a `loop` goes into its next round, or ends."""
+"""The kind of the chunk at the end of each round of a `loop`."""
 
 Join: TypeAlias = Callable[[dict[str, object]], object | Awaitable[object]]
-"""Makes one output of those of several agents, by their names."""
+"""Combines the outputs of several agents, by name."""
 
 Until: TypeAlias = Callable[[object], bool | str | Awaitable[bool | str]]
-"""Looks at an output: True where it is good, else False, or what to say to the agent."""
+"""Judges an output: True if it is good, else False or feedback for the agent."""
 
 
 def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> Pattern:
-    """Run agents one after the other: the output of each is the input of the next.
+    """Run agents in sequence: the output of each is the input of the next.
 
-    The first gets the input as it came, each other one the output of the one before, with that one as its
-    sender; a value is written as JSON. The output of the last is that of the pipeline. A failure ends it.
+    The first gets the original input. Each of the others gets the output of the one before, as JSON unless it is
+    a text, with that agent as the sender. The last output is that of the pipeline. A failure ends it.
 
     Args:
         *agents: agent functions, in their order.
-        name: for people, logs and models.
+        name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: there are no agents, or one has a name that nobody can be called by.
+        ConfigurationError: there are no agents, or one has an invalid name.
         TypeError: one of them is not an agent function.
 
     Example:
@@ -54,11 +53,11 @@ def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> 
 
     async def work(team: TeamTurn) -> object:
         output: object = None
-        said: Said = team.message.content
+        content: Content = team.message.content
         sender = team.sender
         for each, member in members.items():
-            output = await team.ask(member, said, name=each, sender=sender)
-            said, sender = as_text(output), each
+            output = await team.ask(member, content, name=each, sender=sender)
+            content, sender = as_text(output), each
         return output
 
     return Pattern(name, work, description=description)
@@ -71,23 +70,22 @@ def parallel(
     name: str = "parallel",
     description: str = "",
 ) -> Pattern:
-    """Ask several agents the same, side by side.
+    """Give several agents the same input, in parallel.
 
     It takes as long as the slowest of them. All of them start at once, as far as there is room
-    (`RuntimeLimits.subagents`); the others wait for it.
+    (`RuntimeLimits.subagents`); the others wait.
 
     Args:
         *agents: agent functions; a second one of the same name is called "writer 2".
-        join: a function, async or not, of their outputs by their names, which stand in the order of the
-            agents; what it returns is the output. By default it is the outputs themselves.
-        on_failure: "end": where one fails, the others end, and so does the turn. "leave_out": its output is
-            missing, and the result warns of it; where all have failed, so has the turn.
-        name: for people, logs and models.
+        join: a function, async or not, that combines the outputs, a dict by name in the order of the agents.
+            By default the dict is the output.
+        on_failure: with "end", a failure ends the other agents and the turn. With "leave_out", its output is
+            missing and the result has a warning; the turn fails only if all agents fail.
+        name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: there are no agents, one has a name that nobody can be called by, or
-            `on_failure` is another word.
+        ConfigurationError: there are no agents, one has an invalid name, or `on_failure` is another word.
         TypeError: one of them is not an agent function.
 
     Example:
@@ -104,24 +102,13 @@ def parallel(
         raise ConfigurationError(f"on_failure={on_failure!r} is neither 'end' nor 'leave_out'")
 
     async def work(team: TeamTurn) -> object:
-        outputs: dict[str, object] = dict.fromkeys(members, UNSET)
+        def warn(error: TeamError) -> None:
+            team.report.warnings.append(error.message)
 
-        async def ask(each: str) -> None:
-            try:
-                said = team.message.content
-                outputs[each] = await team.ask(members[each], said, name=each, sender=team.sender)
-            except TeamError as error:
-                if on_failure == "end":
-                    raise
-                team.report.warnings.append(error.message)
-
-        async with trio.open_nursery() as nursery:
-            for each in members:
-                nursery.start_soon(ask, each)
-        found = {each: output for each, output in outputs.items() if output is not UNSET}
-        if not found:
+        outputs = await team.ask_all(members, None if on_failure == "end" else warn)
+        if not outputs:
             raise TeamError("; ".join(team.report.warnings))
-        return found if join is None else await _value(join(found))
+        return outputs if join is None else await _await_value(join(outputs))
 
     return Pattern(name, work, description=description)
 
@@ -134,23 +121,22 @@ def loop(
     name: str = "loop",
     description: str = "",
 ) -> Pattern:
-    """Ask an agent again and again, until its output is good.
+    """Ask an agent again until its output is good.
 
-    It goes on in one conversation, so it knows what it was asked first. At the limit the last output
-    counts; then `is_truncated` is set in the result, which warns of it. Each end of a round is a
-    `Custom("loop.round")` chunk.
+    All rounds are in one conversation, so the agent knows the original input. At the limit the last output
+    counts, and the result has `is_truncated` and a warning. Each round ends with a `Custom("loop.round")`
+    chunk.
 
     Args:
-        agent: an agent function; for several, one that stands for them, such as a `pipeline`.
-        until: a function, async or not, of an output: True ends the loop; a text is what the agent is told
-            next, and after False it is given its own output. By default the loop ends when two outputs
-            in a row are equal.
-        limit: rounds at the most.
-        name: for people, logs and models.
+        agent: an agent function; for several agents, a pattern such as a `pipeline`.
+        until: a function, async or not, of an output: True ends the loop, a text is the agent's next input,
+            and after False its own output is. By default the loop ends when two outputs in a row are equal.
+        limit: the most rounds.
+        name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: `limit` is below 1, or the agent has a name that nobody can be called by.
+        ConfigurationError: `limit` is below 1, or the agent's name is invalid.
         TypeError: it is not an agent function.
 
     Example:
@@ -170,23 +156,23 @@ def loop(
     async def work(team: TeamTurn) -> object:
         before: object = UNSET
         output: object = UNSET
-        said: Said = team.message.content
+        content: Content = team.message.content
         sender = team.sender
         async with team.start_member(member, each) as handle:
             for number in range(1, limit + 1):
-                output = await output_of(handle, said, name=each, sender=sender)
-                verdict = output == before if until is None else await _value(until(output))
-                _tell(team, number, limit, is_over=verdict is True)
+                output = await output_of(handle, content, name=each, sender=sender)
+                verdict = output == before if until is None else await _await_value(until(output))
+                _report_round(team, number, limit, is_over=verdict is True)
                 if verdict is True:
                     break
                 before, sender = output, name
-                said = verdict if isinstance(verdict, str) else as_text(output)
+                content = verdict if isinstance(verdict, str) else as_text(output)
         return output
 
     return Pattern(name, work, description=description)
 
 
-def _tell(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
+def _report_round(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
     reason = "done" if is_over else "limit" if number == limit else "again"
     text = {
         "done": f"round {number}: it is good",
@@ -199,5 +185,5 @@ def _tell(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
         team.report.warnings.append(text)
 
 
-async def _value(given: T | Awaitable[T]) -> T:
+async def _await_value(given: T | Awaitable[T]) -> T:
     return await given if inspect.isawaitable(given) else given

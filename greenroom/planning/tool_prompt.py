@@ -1,4 +1,4 @@
-"""Tools and their calls in words: what a model that knows none reads of them."""
+"""Describe tools and their calls in plain text, for models without native tool calls."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,7 +34,7 @@ The tools, each with the JSON Schema of its arguments:
 
 
 def system_prompt(request: ModelRequest) -> str | Sequence[TextBlock]:
-    """Return the system prompt of a request, with its tools and how they are called."""
+    """Return the system prompt of a request with its tools and the format of calls."""
     tools = "\n".join(map(_describe, request.tools))
     if isinstance(request.system, str):
         return "\n\n".join(filter(None, (request.system, _FORMAT + tools)))
@@ -46,7 +46,7 @@ def _describe(tool: ToolDefinition) -> str:
 
 
 def closing_note(request: ModelRequest) -> str:
-    """Say at the end what the model may do now, where that is not its own choice."""
+    """Return a note at the end of the prompt for a tool choice other than "auto", else an empty text."""
     match request.tool_choice:
         case "none":
             return "[You can't call tools any more. Write your Final Answer.]"
@@ -59,12 +59,12 @@ def closing_note(request: ModelRequest) -> str:
 
 
 def _is_thought(block: ContentBlock) -> bool:
-    """Whether a block is a thought in words; those that a provider wants back are marked by it."""
+    """Whether a block is a thought without a signature, which no provider needs back."""
     return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
 
 
-def in_words(message: Message) -> Iterable[ContentBlock]:
-    """Say a message without blocks of tools, as the prompt wants it said."""
+def convert_to_text(message: Message) -> Iterable[ContentBlock]:
+    """Yield the blocks of a message with tool blocks replaced by text, in the format of the prompt."""
     is_answer = message.role == "assistant" and not message.tool_uses
     is_answer &= message.stop_reason is not StopReason.INTERRUPTED
     for place, block in enumerate(message.content):
