@@ -5,6 +5,7 @@ import hashlib
 import html
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,16 +23,16 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.export.content import (
+    STATUS_WORDS,
     Call,
-    CallStatus,
-    Said,
     SessionContent,
+    Utterance,
     call_words,
     facts,
     file_words,
     is_short,
+    list_utterances,
     printed,
-    said,
     shown_input,
     split_diff,
     stop_words,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-# -- Text made harmless: whatever is in it, a page shows it and does nothing else with it.
-
 
 def escape(text: str) -> str:
     """Write text for use between tags, or between the quotes of an attribute.
@@ -56,8 +55,6 @@ def escape(text: str) -> str:
     """
     return html.escape(printed(text))
 
-
-# -- The Markdown of replies, as HTML that holds no markup but the few tags below.
 
 _TAGS = {
     "paragraph": "p",
@@ -159,8 +156,6 @@ def _tag(token: "Token") -> str:
             return escape(token.content)
 
 
-# -- Images and documents in a page.
-
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
@@ -180,14 +175,7 @@ def render_file(block: ImageBlock | DocumentBlock) -> str:
     return f'<p class="file">{name}</p>'
 
 
-# -- A tool call in a page: folded to one line, with its input, its result and its diff inside.
-
-_STATUS: dict[CallStatus, str] = {
-    "done": "",
-    "failed": "failed",
-    "interrupted": "interrupted",
-    "open": "no result",
-}
+_RESULT = '<p class="label">Result</p>'
 _DIFF_TAGS = {"+": ("ins", "ins"), "-": ("del", "del"), "@": ('span class="place"', "span")}
 
 
@@ -195,15 +183,14 @@ def render_call(call: Call) -> str:
     """Render a call; one that changed a file is open, so that its diff is seen."""
     use, result = call.use, call.result
     _, diff = split_diff(result.text) if result is not None else ("", "")
-    status = f'<span class="status">{_STATUS[call.status]}</span>' if _STATUS[call.status] else ""
+    status = STATUS_WORDS[call.status]
+    status = f'<span class="status">{status}</span>' if status else ""
     body = _input(use)
     if diff and result is not None:
         folded = f'<details class="input"><summary>Input</summary>{body}</details>' if body else ""
         body = render_result(result) + folded
     elif result is not None:
-        body += (
-            f'<p class="label">Result</p>{render_result(result)}' if body else render_result(result)
-        )
+        body += f"{_RESULT if body else ''}{render_result(result)}"
     return (
         f'<details class="call {call.status}"{" open" if diff else ""}>'
         f"<summary><b>{escape(use.name)}</b> <code>{escape(call_words(use.input))}</code>{status}"
@@ -219,11 +206,6 @@ def render_result(result: ToolResultBlock) -> str:
         parts.append(f'<pre class="diff">{"".join(_diff_lines(diff))}</pre>')
     files = (each for each in result.content if isinstance(each, ImageBlock | DocumentBlock))
     return "".join([*parts, *map(render_file, files)]) or '<p class="file">(nothing)</p>'
-
-
-def render_value(value: object) -> str:
-    """Render a JSON value, or a text as it is."""
-    return f"<pre>{escape(value_text(value))}</pre>"
 
 
 def _input(use: ToolUseBlock) -> str:
@@ -248,8 +230,6 @@ def _diff_lines(diff: str) -> Iterator[str]:
         yield f"<{tag}>{escape(line)}\n</{close}>"
 
 
-# -- What was said, in a page: a section for each side's turn, subagents where they were called.
-
 _ENCRYPTED = '<p class="file">Thinking, which its provider keeps to itself</p>'
 
 
@@ -261,17 +241,18 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
         prefix: what its anchors begin with, since each stands once in a page.
         level: the level of its headings.
     """
-    waiting, speaker, spoken = _by_call(content.subagents), ("", ""), list[Message]()
-    for each in said(content.messages):
-        role = each.message.role
-        last, speaker = speaker, (role, each.speaker(content.metadata.agent_type))
-        if speaker != last:
+    waiting: defaultdict[str | None, list[SessionContent]] = defaultdict(list)
+    for subagent in content.subagents:
+        waiting[subagent.metadata.parent_tool_use_id].append(subagent)
+    spoken: list[Message] = []
+    for each in list_utterances(content):
+        if each.is_new_speaker:
             yield _closing(spoken)
-            yield _opening(each, speaker[1], prefix, level)
+            yield _opening(each, prefix, level)
         spoken.append(each.message)
         yield f'<div class="message" id="{anchor(prefix, each.number)}">'
         for block in each.blocks:
-            yield _block(block, role)
+            yield _block(block, each.message.role)
             # A call's id may come again in a later reply: the first one gets them.
             for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
                 yield from _subagent(subagent, level + 1)
@@ -295,8 +276,8 @@ def render_facts(content: SessionContent) -> str:
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
 
-def _opening(first: Said, speaker: str, prefix: str, level: int) -> str:
-    message, place, name = first.message, anchor(prefix, first.number), escape(speaker)
+def _opening(first: Utterance, prefix: str, level: int) -> str:
+    message, place, name = first.message, anchor(prefix, first.number), escape(first.speaker)
     model = f"<small>{escape(message.model)}</small>" if message.model else ""
     return (
         f'<section class="{message.role}"><h{level}><a href="#{place}">{name}</a>{model}</h{level}>'
@@ -320,7 +301,8 @@ def _block(block: ContentBlock | Call, role: str) -> str:
         case ImageBlock() | DocumentBlock():
             return render_file(block)
         case UnknownBlock(raw=raw):
-            return _folded("Something of a kind unknown here", render_value(raw))
+            value = f"<pre>{escape(value_text(raw))}</pre>"
+            return _folded("Something of a kind unknown here", value)
 
 
 def _words(text: str, role: str) -> str:
@@ -333,13 +315,6 @@ def _words(text: str, role: str) -> str:
 
 def _folded(name: str, body: str) -> str:
     return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
-
-
-def _by_call(subagents: Iterable[SessionContent]) -> dict[str | None, list[SessionContent]]:
-    found: dict[str | None, list[SessionContent]] = {}
-    for subagent in subagents:
-        found.setdefault(subagent.metadata.parent_tool_use_id, []).append(subagent)
-    return found
 
 
 def _subagent(content: SessionContent, level: int) -> Iterator[str]:
@@ -365,8 +340,6 @@ def _closing(spoken: list[Message]) -> str:
 def _note(words: str) -> str:
     return f'<p class="note">{escape(words)}</p>' if words else ""
 
-
-# -- How a page looks: a calm column of text, light and dark, on any width and on paper.
 
 STYLE = """
 :root {

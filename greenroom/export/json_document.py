@@ -18,22 +18,27 @@ from greenroom.core import (
 from greenroom.export.content import SessionContent
 from greenroom.session import MessageEntry, SessionMetadata, decode_entries, in_utc
 
-# -- Fields that this version does not know: kept when a text is read, put back when it is written.
 
-KEY = UNKNOWN_FIELDS
-"""Under this key of a message's `extra`, and of a session's own values, they are kept."""
-
-
-def without_unknown(raw: object, known: msgspec.Struct) -> list[dict[str, object]]:
+def collect_unknown(
+    raw: object, known: object, at: tuple[str | int, ...] = ()
+) -> Iterator[dict[str, object]]:
     """Collect the fields of a JSON value that were lost when it was read as `known`.
 
-    Returns:
+    Yields:
         An object for each place: the way to it, `at`, and the `fields`.
     """
-    return list(_collect(raw, known, ()))
+    if isinstance(known, tuple) and isinstance(raw, list):
+        for index, (each, value) in enumerate(zip(raw, known, strict=False)):
+            yield from collect_unknown(each, value, (*at, index))
+    elif isinstance(known, msgspec.Struct) and isinstance(raw, dict) and _is_same(raw, known):
+        names = set(known.__struct_encode_fields__) | {known.__struct_config__.tag_field}
+        if fields := {name: value for name, value in raw.items() if name not in names}:
+            yield {"at": list(at), "fields": fields}
+        for name in raw.keys() & set(known.__struct_fields__):
+            yield from collect_unknown(raw[name], getattr(known, name), (*at, name))
 
 
-def with_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
+def restore_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
     """Put collected fields back to their places; those whose place is gone are left out."""
     for each in kept if isinstance(kept, list) else ():
         if isinstance(each, dict):
@@ -42,18 +47,6 @@ def with_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
             if isinstance(place, dict) and isinstance(fields, dict):
                 place |= {name: value for name, value in fields.items() if name not in place}
     return raw
-
-
-def _collect(raw: object, known: object, at: tuple[str | int, ...]) -> Iterator[dict[str, object]]:
-    if isinstance(known, tuple) and isinstance(raw, list):
-        for index, (each, value) in enumerate(zip(raw, known, strict=False)):
-            yield from _collect(each, value, (*at, index))
-    elif isinstance(known, msgspec.Struct) and isinstance(raw, dict) and _is_same(raw, known):
-        names = set(known.__struct_encode_fields__) | {known.__struct_config__.tag_field}
-        if fields := {name: value for name, value in raw.items() if name not in names}:
-            yield {"at": list(at), "fields": fields}
-        for name in raw.keys() & set(known.__struct_fields__):
-            yield from _collect(raw[name], getattr(known, name), (*at, name))
 
 
 def _is_same(raw: Mapping[str, object], known: msgspec.Struct) -> bool:
@@ -96,10 +89,10 @@ def to_json(content: SessionContent) -> Iterator[str]:
         InvalidJSONError: it holds something that JSON can't express, which none from a store does.
     """
     own = dict(content.metadata.metadata)
-    kept = own.pop(KEY, None)
+    kept = own.pop(UNKNOWN_FIELDS, None)
     known = msgspec.structs.replace(content.metadata, metadata=own, unknown=msgspec.UNSET)
     about = _plain(known)
-    head = with_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
+    head = restore_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
     session = serde.encode(head.pop("session")).decode()
     yield f'{serde.encode(head).decode()[:-1]},\n"session":{session},\n"messages":['
     for number, message in enumerate(content.messages):
@@ -126,12 +119,12 @@ def from_json(data: bytes | str) -> SessionContent:
 
 
 def _encode(message: Message) -> str:
-    kept = message.extra.get(KEY)
+    kept = message.extra.get(UNKNOWN_FIELDS)
     if kept is None:
         return serde.encode(message).decode()
-    extra = {name: value for name, value in message.extra.items() if name != KEY}
+    extra = {name: value for name, value in message.extra.items() if name != UNKNOWN_FIELDS}
     plain = _plain(msgspec.structs.replace(message, extra=extra))
-    return serde.encode(with_unknown(plain, kept)).decode()
+    return serde.encode(restore_unknown(plain, kept)).decode()
 
 
 def _decode(raw: bytes, number: int) -> Message:
@@ -144,8 +137,8 @@ def _decode(raw: bytes, number: int) -> Message:
     message = entry.message
     if serde.encode(message) == raw:  # as it is in what we wrote
         return message
-    if kept := without_unknown(serde.decode(raw, dict[str, object]), message):
-        extra = {**message.extra, KEY: kept}
+    if kept := list(collect_unknown(serde.decode(raw, dict[str, object]), message)):
+        extra = {**message.extra, UNKNOWN_FIELDS: kept}
         return msgspec.structs.replace(message, extra=extra)
     return message
 
@@ -185,13 +178,13 @@ def _metadata(fields: dict[str, msgspec.Raw]) -> SessionMetadata:
             check_session_id(id_)
     kept = [
         {**each, "at": ["session"]}
-        for each in without_unknown(_read(fields, "session", dict[str, object]), metadata)
+        for each in collect_unknown(_read(fields, "session", dict[str, object]), metadata)
     ]
     others = {
         name: serde.decode(bytes(raw), object) for name, raw in fields.items() if name not in _KNOWN
     }
     kept += [{"at": [], "fields": others}] if others else []
-    own = {**metadata.metadata, KEY: kept} if kept else metadata.metadata
+    own = {**metadata.metadata, UNKNOWN_FIELDS: kept} if kept else metadata.metadata
     return msgspec.structs.replace(metadata, metadata=own)
 
 

@@ -17,16 +17,16 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.export.content import (
+    STATUS_WORDS,
     Call,
-    CallStatus,
-    Said,
     SessionContent,
+    Utterance,
     call_words,
     facts,
     file_words,
     is_short,
+    list_utterances,
     printed,
-    said,
     shown_input,
     split_diff,
     stop_words,
@@ -37,8 +37,6 @@ from greenroom.export.content import (
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-
-# -- Markdown that text can't break out of: fences, code spans, quotes and words.
 
 DEEPEST_PROSE = 60
 """So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
@@ -137,12 +135,6 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark", {"maxNesting": DEEPEST_PROSE})
 
 
-_STATUS: dict[CallStatus, str] = {
-    "done": "",
-    "failed": " (failed)",
-    "interrupted": " (interrupted)",
-    "open": " (no result)",
-}
 _LANGUAGES = {"command": "sh"}
 _DEEPEST = 6  # Markdown has no heading below
 
@@ -167,11 +159,10 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
 def _session(content: SessionContent, level: int) -> Iterator[str]:
     about = [f"- {name}: {code(value)}" for name, value in facts(content).items()]
     yield f"{_heading(level)} {words(content.title)}\n\n" + "\n".join(about) + "\n"
-    speaker = ("", "")
-    for each in said(content.messages):
-        last, speaker = speaker, (each.message.role, each.speaker(content.metadata.agent_type))
-        heading = f"\n{_heading(level + 1)} {words(speaker[1])}\n"
-        yield _said(each, "" if speaker == last else heading)
+    for each in list_utterances(content):
+        if each.is_new_speaker:
+            yield f"\n{_heading(level + 1)} {words(each.speaker)}\n"
+        yield _utterance(each)
     for subagent in content.subagents:
         yield "\n"
         yield from _session(subagent, level + 1)
@@ -181,11 +172,10 @@ def _heading(level: int) -> str:
     return "#" * min(level, _DEEPEST)
 
 
-def _said(each: Said, heading: str) -> str:
-    message = each.message
-    notes = ", ".join(filter(None, (stop_words(message), usage_words([message]))))
+def _utterance(each: Utterance) -> str:
+    notes = ", ".join(filter(None, (stop_words(each.message), usage_words([each.message]))))
     parts = [*map(_block, each.blocks), f"*{words(notes)}*" if notes else ""]
-    return heading + "".join(f"\n{part}\n" for part in parts if part)
+    return "".join(f"\n{part}\n" for part in parts if part)
 
 
 def _block(block: ContentBlock | Call) -> str:
@@ -211,7 +201,8 @@ def _block(block: ContentBlock | Call) -> str:
 def _call(call: Call) -> str:
     use, result = call.use, call.result
     head = f"**{words(use.name)}** {code(call_words(use.input))}".rstrip()
-    parts = [head + _STATUS[call.status], *_input(use)]
+    status = STATUS_WORDS[call.status]
+    parts = [f"{head} ({status})" if status else head, *_input(use)]
     if result is not None:
         parts += ["Result:", _result(result)]
     return "\n\n".join(parts)

@@ -35,6 +35,24 @@ class SyncError(OSError):
     """
 
 
+@contextmanager
+def _open(path: str, flags: int) -> Iterator[int]:
+    """Open a file or folder for the length of a `with` block; gives its descriptor."""
+    fd = os.open(path, flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _as_sync_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SyncError(*error.args) from error
+
+
 def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
     """Write at the end of a file, which must be at this offset, and sync it unless told not to.
 
@@ -93,8 +111,7 @@ def rewrite(path: str, start: int, stop: int) -> None:
         SyncError: the system could not flush.
         OSError: the file can't be read or written; it shows what it did before.
     """
-    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_RDWR | os.O_NOFOLLOW) as fd:
         while start < stop:
             piece = os.pread(fd, min(stop - start, _PIECE), start)
             if not piece:
@@ -102,8 +119,6 @@ def rewrite(path: str, start: int, stop: int) -> None:
             start += os.pwrite(fd, piece, start)
         os.ftruncate(fd, os.fstat(fd).st_size)
         sync(fd)
-    finally:
-        os.close(fd)
 
 
 def sync(fd: int) -> None:
@@ -112,13 +127,11 @@ def sync(fd: int) -> None:
     Raises:
         SyncError: the system could not.
     """
-    try:
+    with _as_sync_error():
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync leaves data in the disk's cache
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(fd)
-    except OSError as error:
-        raise SyncError(*error.args) from error
 
 
 def sync_folder(path: str) -> None:
@@ -127,13 +140,8 @@ def sync_folder(path: str) -> None:
     Raises:
         SyncError: the system could not.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, _as_sync_error():
         os.fsync(fd)
-    except OSError as error:
-        raise SyncError(*error.args) from error
-    finally:
-        os.close(fd)
 
 
 def sync_folders_above(path: str) -> None:
@@ -180,12 +188,9 @@ def truncate(path: str, size: int) -> None:
         SyncError: a flush failed.
         OSError: the file is as it was.
     """
-    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_WRONLY | os.O_NOFOLLOW) as fd:
         os.ftruncate(fd, size)
         sync(fd)
-    finally:
-        os.close(fd)
 
 
 def read_bytes(path: str, start: int = 0) -> bytes | None:
@@ -210,16 +215,13 @@ def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
         OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
     """
     # A pipe would wait for a writer.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as fd:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
         if status.st_size - start > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         yield fd, status.st_size
-    finally:
-        os.close(fd)
 
 
 def read_between(fd: int, start: int, stop: int) -> bytes:
@@ -264,11 +266,9 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _roll_back(fd: int, size: int) -> None:
-    try:
+    with _as_sync_error():
         if os.fstat(fd).st_size != size:  # a file system that turned read-only has written nothing
             os.ftruncate(fd, size)
-    except OSError as error:
-        raise SyncError(*error.args) from error
 
 
 # -- A folder removed: all of it at once, and nothing outside of it
@@ -460,20 +460,14 @@ def is_alive(pid: int) -> bool:
 
 
 def _successor(folder: str) -> int | None:
-    try:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-        fd = os.open(os.path.join(folder, "lock"), flags)
-    except OSError:
-        return None
-    try:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with contextlib.suppress(OSError), _open(os.path.join(folder, "lock"), flags) as fd:
         return _holder(fd)
-    finally:
-        os.close(fd)
+    return None
 
 
 def _holder(fd: int) -> int | None:
-    try:
+    with contextlib.suppress(OSError):  # it is not a file
         text = os.pread(fd, 32, 0).strip()
-    except OSError:  # it is not a file
-        return None
-    return int(text) if text.isdigit() else None
+        return int(text) if text.isdigit() else None
+    return None

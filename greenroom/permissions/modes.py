@@ -224,7 +224,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
     apart = {part.value_at for part in seen if part.value_at > part.at}
     texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
-    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
+    texts.add(_pattern_at(argv, seen) if "pattern" in program.kinds else 0)
     return all(
         at in texts or _is_inside(word, place, call)
         for at, word in enumerate(argv[start + 1 :], start + 1)

@@ -334,7 +334,7 @@ def _reading(fact: Command) -> int:
     usage = read_usage(fact.argv)
     program, verb = usage.program, usage.start
     name = fact.argv[0].text
-    is_plain = verb < 2 and not program.is_("$") and "/" not in name
+    is_plain = verb < 2 and "$" not in program.kinds and "/" not in name
     is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
     return verb + 1 if is_plain and is_harmless else 0
 

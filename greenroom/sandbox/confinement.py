@@ -120,6 +120,7 @@ class _Maker:
     environment: dict[str, str] = field(default_factory=dict)
 
     def make(self) -> Confinement:
+        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
         with setup_errors():
             paths = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
             self.report = report_in_place(self.report, self.sandbox, paths)
@@ -128,14 +129,15 @@ class _Maker:
             self.made.callback(temporary.remove)
             cgroup = self._cgroup()
             around, specification = self._around(paths, temporary.path)
-            if self.user and self.mechanisms.tier != "bubblewrap":  # which has one of its own
+            if self.user and not is_bubblewrap:  # which has one of its own
                 temporary.give(self.user.uid, self.user.gid)
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
         prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
         if self.user:
-            prefix += self._become_user(self.user, paths)
-        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
+            folder = paths.cwd if is_bubblewrap else ""
+            ids = (str(self.user.uid), str(self.user.gid))
+            prefix += our_python("-I", "-S", enforce.__file__, "--become", *ids, folder)
         return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
     def _cgroup(self) -> Cgroup:
@@ -156,19 +158,15 @@ class _Maker:
         }
         if "memory" not in counted:
             limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
+        # Without a control group the user's other processes count as well.
+        counts_all = "processes" in self.report.enforced and "pids" not in counted
         return {
             "user": [self.user.uid, self.user.gid] if self.user else [],
             "cgroups": cgroup.members,
             "limits": {name: value for name, value in limits.items() if value},
-            "more_processes": asked.processes or 0 if self._counts_processes else 0,
+            "more_processes": asked.processes or 0 if counts_all else 0,
             "ignores_termination": self.ignores_termination,
         }
-
-    @property
-    def _counts_processes(self) -> bool:
-        """Whether processes are limited, and with all others of the user."""
-        together = "pids" in dict(self.mechanisms.cgroups.folders)
-        return "processes" in self.report.enforced and not together
 
     def _around(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         """Return what is between our program and the command, and what our program does."""
@@ -184,12 +182,6 @@ class _Maker:
             case "limits":
                 self._set_temporary(temporary)
                 return [], {"filter": self._filter(())}
-
-    def _become_user(self, user: User, paths: PolicyPaths) -> list[str]:
-        folder = paths.cwd if self.mechanisms.tier == "bubblewrap" else ""
-        return our_python(
-            "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
-        )
 
     @property
     def _has_network(self) -> bool:

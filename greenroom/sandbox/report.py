@@ -26,21 +26,13 @@ _TOGETHER: dict[str, tuple[SandboxPart, str]] = {
     "memory": ("memory", "control group, all processes together"),
     "pids": ("processes", "control group, all processes and threads together"),
 }
-_SECCOMP: dict[SandboxPart, str] = {
-    "syscalls": "seccomp",
-    "network": "seccomp",
-    "services": "seccomp",
-}
+_SECCOMP: dict[SandboxPart, str] = dict.fromkeys(("syscalls", "network", "services"), "seccomp")
 _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
     "bubblewrap": {
-        "files": "mount namespace",
-        "attributes": "mount namespace",
-        "protected": "mount namespace",
-        "hidden": "mount namespace",
+        **dict.fromkeys(("files", "attributes", "protected", "hidden"), "mount namespace"),
+        **_SECCOMP,
         "network": "network namespace",
-        "services": "seccomp",
         "signals": "process namespace",
-        "syscalls": "seccomp",
     },
     "landlock": {"files": "Landlock", "hidden": "Landlock", "signals": "Landlock", **_SECCOMP},
     "seatbelt": dict.fromkeys(

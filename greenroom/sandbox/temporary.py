@@ -9,8 +9,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Self
 
 from greenroom.core import CONFIGURATION_FOLDERS
@@ -95,18 +94,14 @@ def _remove(folder: str) -> None:
     """Remove as much of it as can be removed."""
     # A command can make folders so deep that Python gives up; they stay, as what the disk refuses.
     with suppress(OSError, RecursionError):
-        _remove_all(folder)
-
-
-def _remove_all(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.geteuid() == 0:
-        return  # nothing is closed to root, who must not be led elsewhere by who owns it
-    for parent, names, _ in os.walk(folder):
-        for path in (os.path.join(parent, name) for name in names):
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.geteuid() == 0:
+            return  # nothing is closed to root, whom the owner must not lead elsewhere by a link
+        for parent, names, _ in os.walk(folder):
+            for path in (os.path.join(parent, name) for name in names):
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---- Placeholders: empty folders and files where something that must not come to be would be.
@@ -160,11 +155,14 @@ class Placeholders:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             self._folders[folder] = fd
             _share(fd, folder)
-        with _unless_refused():
+        try:
             if os.path.basename(name) in CONFIGURATION_FOLDERS:
                 os.mkdir(name, _FOLDER_MODE)
             else:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL, _FILE_MODE))
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
         if os.path.lexists(name) and _is_placeholder(name):
             self._names.append(name)
 
@@ -193,15 +191,6 @@ def _share(fd: int, folder: str) -> None:
         # A lock can't be waited for with a limit, and a stranger may never give it up.
         _never.wait(_ROUND_SECONDS)
     raise BlockingIOError(errno.EWOULDBLOCK, f"another program keeps {folder} locked")
-
-
-@contextmanager
-def _unless_refused() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
 
 
 def _is_placeholder(name: str) -> bool:

@@ -40,7 +40,6 @@ from greenroom.shell.redirections import files_written, list_opened
 from greenroom.shell.words import (
     Assignment,
     Piece,
-    Redirection,
     Script,
     SimpleCommand,
     Word,
@@ -356,14 +355,11 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
         return
     for chosen in product(*choices.values()):
         values = dict(zip(choices, chosen, strict=True))
-        redirections = (
-            Redirection(each.operator, _fill(each.target, values)) for each in node.redirections
-        )
-        yield SimpleCommand(
-            tuple(_fill(word, values) for word in node.words),
-            node.assignments,
-            tuple(redirections),
-            node.fed,
+        yield node._replace(
+            words=tuple(_fill(word, values) for word in node.words),
+            redirections=tuple(
+                each._replace(target=_fill(each.target, values)) for each in node.redirections
+            ),
         )
 
 

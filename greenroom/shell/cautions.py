@@ -249,7 +249,7 @@ def _is_message(words: Sequence[Word], at: int) -> bool:
 
 def _found(usage: Usage, name: str) -> Found:
     argv, program = usage.argv, usage.program
-    if program.is_("always") and len(argv) > 1:
+    if "always" in program.kinds and len(argv) > 1:
         yield max(usage.start, 1), f"{name} runs what files say"
     for part in usage.parts:
         writes_nothing = part.value in ("-", "/dev/null")
@@ -259,8 +259,8 @@ def _found(usage: Usage, name: str) -> Found:
         yield from finder(usage)
     if pattern := _TEXTS.get(name):
         yield from _texts(usage, pattern)
-    can_be_careful = (program.is_("!") or program.is_("?") or pattern) and not program.is_("plain")
-    if can_be_careful and any(word.dynamic for word in argv):
+    has_cautions = pattern or not program.kinds.isdisjoint("!?")
+    if has_cautions and "plain" not in program.kinds and any(word.dynamic for word in argv):
         for at in _unseen(usage):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
 
@@ -379,9 +379,5 @@ _FINDERS: dict[str, tuple[_Finder, ...]] = {
     "awk": (_awk,),
     "jq": (_jq,),
     **dict.fromkeys(_VALUES, (_values,)),
-    **dict.fromkeys(
-        ("declare", "export", "getopts", "let", "local", "mapfile", "read", "readarray"),
-        (_subscripted,),
-    ),
-    **dict.fromkeys(("readonly", "typeset", "unset", "wait"), (_subscripted,)),
+    **dict.fromkeys(_BUILTINS - _TESTS - {"printf", "set"}, (_subscripted,)),
 }

@@ -39,14 +39,10 @@ class Program:
             known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
         return known or ""
 
-    def is_(self, kind: str) -> bool:
-        """Tell whether its row holds this mark or word."""
-        return kind in self.kinds
-
     def add(self, entry: str) -> None:
         """Take in an entry of a row: options, or what they are called, each with its mark."""
         mark, rest = entry[0], entry[1:]
-        if entry in _KINDS:
+        if _KINDS.fullmatch(entry):
             self.kinds.add(entry)
         elif mark == "+":
             self._mark("=", *(f"-{each}" for each in rest.split(",")))
@@ -79,22 +75,7 @@ def abbreviates(option: str, wanted: str) -> bool:
 
 
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
-_KINDS = frozenset(
-    [
-        "always",
-        "pattern",
-        "plain",
-        "prints",
-        "reads",
-        "stores",
-        "wraps",
-        "wraps2",
-        "transparent",
-        "joins",
-        "fills",
-        "runs",
-    ]
-)
+_KINDS = re.compile("always|pattern|plain|prints|reads|stores|wraps2?|transparent|joins|fills|runs")
 
 
 def _read_table(text: str) -> dict[str, Program]:
@@ -211,7 +192,7 @@ def is_known(usage: Usage) -> bool:
     """Tell whether it is known what the program does with its words."""
     known, has_verb = usage.program, usage.start < len(usage.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
-    return basename(usage.argv[0].text) in SHELLS or (is_listed and not known.is_("runs"))
+    return basename(usage.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
 
 
 def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
@@ -278,21 +259,21 @@ def extent(usage: Usage) -> Extent:
     """
     argv, program = usage.argv, usage.program
     name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
-    if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
+    if "prints" in program.kinds or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
         return "prints"
     if name == "command" and first in ("-v", "-V"):
         return "reads"
-    if program.is_("reads") and _is_listing(usage):
+    if "reads" in program.kinds and _is_listing(usage):
         return "reads"
-    return "stores" if program.is_("stores") else "any"
+    return "stores" if "stores" in program.kinds else "any"
 
 
 def _is_listing(usage: Usage) -> bool:
     """Tell whether a program that can do more than list is told to list, if it is one."""
-    if not usage.program.is_("$"):
+    if "$" not in usage.program.kinds:
         return True
     options = [part for part in usage.parts if part.option]
-    if usage.program.is_("&") and not all("&" in part.marks for part in options):
+    if "&" in usage.program.kinds and not all("&" in part.marks for part in options):
         return False
     operand = next((part for part in usage.parts if not part.option), None)
     marks = usage.program.marks("-") if operand is None else operand.marks
@@ -358,7 +339,7 @@ def is_transparent(usage: Usage) -> bool:
     if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
     plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
-    return usage.program.is_("transparent") or plain_env
+    return "transparent" in usage.program.kinds or plain_env
 
 
 def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
