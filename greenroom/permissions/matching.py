@@ -75,7 +75,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     reach = _reach(matcher, fact)
-    careful = [*(at for at, _ in fact.cautions), *(find_protected(fact, call) if reach else ())]
+    careful = [*(at for at, _ in fact.risks), *(find_protected(fact, call) if reach else ())]
     if reach and all(at < reach for at in careful):
         return True
     outer = fact.outer

@@ -299,7 +299,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
         len(fact.argv) == 2 and extent(read_usage(fact.argv)) == "prints"
     ):
         return 0
-    options = [fact.argv[at].text for at, _ in fact.cautions]
+    options = [fact.argv[at].text for at, _ in fact.risks]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
         return None
     if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):

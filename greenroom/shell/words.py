@@ -273,7 +273,7 @@ class Redirection(NamedTuple):
     target: Word
 
     @property
-    def feeds(self) -> bool:
+    def is_input(self) -> bool:
         """Whether it gives a command its input."""
         return self.operator.startswith("<")
 
@@ -287,13 +287,13 @@ class SimpleCommand(NamedTuple):
         words: the program and its words.
         assignments: variables set for it.
         redirections: of its descriptors.
-        fed: its standard input is a pipe, a file or a text.
+        has_input: its standard input is a pipe, a file or a text.
     """
 
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    fed: bool = False
+    has_input: bool = False
 
 
 class Unclear(NamedTuple):
@@ -316,11 +316,11 @@ class Script:
     """Everything found in one text.
 
     Attributes:
-        found: in the order of the text.
+        findings: in the order of the text.
         computes: arithmetic reads variables; see `arithmetic`.
     """
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     computes: bool = False
 
 
@@ -339,13 +339,13 @@ _SETTERS = re.compile(
 _SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
 
 
-def find_assigned(command: str) -> frozenset[str] | None:
+def find_assigned_names(command: str) -> frozenset[str] | None:
     """Name the variables that a command may set, to be on the safe side; None for any.
 
     Example:
-        >>> sorted(find_assigned("x=1; for f in a; do cp $f y=2; done") or ())
+        >>> sorted(find_assigned_names("x=1; for f in a; do cp $f y=2; done") or ())
         ['x', 'y']
-        >>> find_assigned("for f in a; do read f; done") is None
+        >>> find_assigned_names("for f in a; do read f; done") is None
         True
     """
     return None if _SETTERS.search(command) else frozenset(_SET.findall(command))
@@ -385,7 +385,7 @@ def _is_taken_apart(value: Piece) -> bool:
     return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
 
 
-def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
+def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
     """Put what the commands of a substitution print in its place, if that is known."""
     first = nodes[0] if nodes else None
     if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
