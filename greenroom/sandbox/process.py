@@ -1,7 +1,7 @@
 """A child process that can't outlive us, whatever it does.
 
 Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe
-from us, its lifeline. When the pipe closes, because we let go of the process or because this very
+from us, its lifeline. When the pipe closes, because we release the process or because this very
 process was killed, the launcher kills everything that the command has started and ends.
 """
 
@@ -51,7 +51,7 @@ def signal_name(number: int) -> str:
         return "unnamed"
 
 
-# ---- Theory of operation
+# Theory of operation
 #
 #     we --lifeline--> launcher ----> parent ----> command ----> whatever it starts
 #        <--report----                                |
@@ -132,11 +132,11 @@ class ContainedProcess:
     """A command behind its launcher, from `start` to `aclose`; nothing of it outlives either of us."""
 
     def __init__(self, process: trio.Process) -> None:
-        """Take over a launcher that was just started."""
+        """Own a launcher that was just started."""
         self._process = process
         self._lifeline = _as_pipe(process.stdin)
         self._output, self._reports = _as_pipe(process.stdout), _as_pipe(process.stderr)
-        self._reported = bytearray()
+        self._report_bytes = bytearray()
         self._report: ProcessReport | None = None
         self.rest = b""
         """The output that was not read before, known once it is closed."""
@@ -179,7 +179,7 @@ class ContainedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command and all that it started has ended by itself, or was closed."""
+        """Whether the command and all that it started have ended or were closed."""
         return self._process.returncode is not None
 
     async def follow(self, on_output: Callable[[bytes], None]) -> None:
@@ -222,7 +222,7 @@ class ContainedProcess:
         if self.has_ended:
             return
         self._listen(_drain(self._reports))
-        ProcessReport.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
+        ProcessReport.parse(bytes(self._report_bytes)).signal_group(signal.SIGTERM)
         with trio.move_on_after(notice):
             await self._process.wait()
 
@@ -247,7 +247,7 @@ class ContainedProcess:
 
     def _close_pipes(self) -> ProcessReport:
         self.rest = _drain(self._output)
-        report = ProcessReport.parse(bytes(self._reported) + _drain(self._reports))
+        report = ProcessReport.parse(bytes(self._report_bytes) + _drain(self._reports))
         self._output.close()
         self._reports.close()
         if not report.complete:
@@ -257,7 +257,7 @@ class ContainedProcess:
 
     def _listen(self, data: bytes) -> None:
         # The report is short, but a process that finds the pipe can fill it, and must not block it.
-        self._reported.extend(data[: _CHUNK - len(self._reported)])
+        self._report_bytes.extend(data[: _CHUNK - len(self._report_bytes)])
 
 
 async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], None]) -> None:
@@ -280,9 +280,6 @@ def _kill_below(pid: int) -> None:
 
 def _as_pipe(stream: object) -> trio.lowlevel.FdStream:
     return cast("trio.lowlevel.FdStream", stream)
-
-
-# ---- Commands that run to their end.
 
 
 @dataclass(frozen=True)
@@ -350,9 +347,6 @@ async def run_contained(
     return Exit(report.code, limit.cancelled_caught, report.note, report.left)
 
 
-# ---- Our own Python as the command.
-
-
 def our_python(*arguments: str) -> list[str]:
     """Return the command that runs this very Python behind a launcher.
 
@@ -366,9 +360,7 @@ def our_python(*arguments: str) -> list[str]:
     return [*(["env", *linker] if linker else []), sys.executable, *arguments]
 
 
-# ---- The environment of a command: what it needs, and no secret of ours.
-
-_KEPT = re.compile(
+_SAFE_NAMES = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TERM|COLORTERM|NO_COLOR|TMPDIR|TMP|TEMP"
     r"|XDG_(?:CACHE_HOME|CONFIG_HOME|DATA_HOME|RUNTIME_DIR|STATE_HOME)|VIRTUAL_ENV|CONDA_PREFIX"
     r"|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|NVM_DIR|PYENV_ROOT"
@@ -376,7 +368,7 @@ _KEPT = re.compile(
     re.DOTALL,
 )
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-_SET = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+_OVERRIDES = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -393,11 +385,11 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         >>> "MY_API_KEY" in clean_environment({"MY_API_KEY": "k"})
         False
     """
-    kept = {name: value for name, value in environment.items() if _is_kept(name, value)}
-    return {**kept, **_SET}
+    kept = {name: value for name, value in environment.items() if _is_safe(name, value)}
+    return {**kept, **_OVERRIDES}
 
 
-def _is_kept(name: str, value: str) -> bool:
+def _is_safe(name: str, value: str) -> bool:
     if name.upper() in _PROXIES:
         return "@" not in value
-    return _KEPT.fullmatch(name) is not None
+    return _SAFE_NAMES.fullmatch(name) is not None
