@@ -168,16 +168,16 @@ def split_diff(text: str) -> tuple[str, str]:
 
 # Joiners and variation selectors make up words of many scripts, and most emoji; they hide nothing.
 _JOINERS = re.compile("([\u200c\u200d\ufe0e\ufe0f])")
-_USUAL = {StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
+_USUAL_REASONS = {StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
 
 
-def printed(text: str) -> str:
+def make_printable(text: str) -> str:
     r"""Write what no page should hold, such as controls and bidirectional overrides, as escapes.
 
     Lines end at `\n` alone. Joiners stay, as many scripts and emoji need them.
 
     Example:
-        >>> print(printed("red \x1b[31m\r\nline"))
+        >>> print(make_printable("red \x1b[31m\r\nline"))
         red \u{1b}[31m
         line
     """
@@ -197,7 +197,7 @@ def file_words(block: ImageBlock | DocumentBlock) -> str:
     parts = [f"{kind} “{title}”" if title else kind, block.media_type, block.url]
     if block.data:
         parts.append(f"{len(block.data) * 3 // 4 - block.data[-2:].count('='):,} bytes")
-    return " ".join(printed(", ".join(part for part in parts if part)).split())
+    return " ".join(make_printable(", ".join(part for part in parts if part)).split())
 
 
 def stop_words(message: Message) -> str:
@@ -208,7 +208,7 @@ def stop_words(message: Message) -> str:
         'stopped: max tokens'
     """
     reason = message.stop_reason
-    if reason is None or reason in _USUAL:
+    if reason is None or reason in _USUAL_REASONS:
         return ""
     return f"stopped: {reason.replace('_', ' ')}"
 
@@ -255,16 +255,16 @@ def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word tha
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), "")
     text = words or (serde.encode(dict(input)).decode() if input else "")
-    return printed(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
+    return make_printable(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
 
 
-def shown_input(use: ToolUseBlock) -> dict[str, str]:
+def list_fields(use: ToolUseBlock) -> dict[str, str]:
     """Return the fields of a call as text, or none where the call's one line says it all.
 
     Example:
-        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls", "timeout": 3}))
+        >>> list_fields(ToolUseBlock("t", "Bash", {"command": "ls", "timeout": 3}))
         {'command': 'ls', 'timeout': '3'}
-        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls"}))
+        >>> list_fields(ToolUseBlock("t", "Bash", {"command": "ls"}))
         {}
     """
     fields = {name: value_text(value) for name, value in use.input.items()}

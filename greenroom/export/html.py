@@ -31,9 +31,9 @@ from greenroom.export.content import (
     facts,
     file_words,
     is_short,
+    list_fields,
     list_utterances,
-    printed,
-    shown_input,
+    make_printable,
     split_diff,
     stop_words,
     usage_words,
@@ -53,7 +53,7 @@ def escape(text: str) -> str:
         >>> print(escape('<b> & "c"'))
         &lt;b&gt; &amp; &quot;c&quot;
     """
-    return html.escape(printed(text))
+    return html.escape(make_printable(text))
 
 
 _TAGS = {
@@ -85,7 +85,7 @@ def render_prose(text: str) -> str:
         '<div class="prose" dir="auto"><p><em>so</em> &lt;b&gt;</p></div>'
     """
     if len(text) <= LONGEST_PROSE:
-        tokens = _parser().parse(printed(text))
+        tokens = _parser().parse(make_printable(text))
         if all(token.level < DEEPEST_PROSE - 1 for token in tokens):
             return f'<div class="prose" dir="auto">{"".join(_render(tokens))}</div>'
     return f'<div class="plain" dir="auto">{escape(text)}</div>'
@@ -156,7 +156,7 @@ def _tag(token: "Token") -> str:
             return escape(token.content)
 
 
-_SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
@@ -168,7 +168,7 @@ def render_file(block: ImageBlock | DocumentBlock) -> str:
         '<p class="file">Image, image/png, https://example.com/a.png</p>'
     """
     name = escape(file_words(block))
-    is_image = isinstance(block, ImageBlock) and block.media_type in _SHOWN
+    is_image = isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES
     if is_image and _BASE64.fullmatch(block.data):
         source = f"data:{block.media_type};base64,{block.data}"
         return f'<figure><img src="{source}" alt="{name}"><figcaption>{name}</figcaption></figure>'
@@ -209,7 +209,7 @@ def render_result(result: ToolResultBlock) -> str:
 
 
 def _input(use: ToolUseBlock) -> str:
-    fields = shown_input(use)
+    fields = list_fields(use)
     rows = "".join(f"<dt>{escape(name)}</dt>{_field(text)}" for name, text in fields.items())
     if use.invalid:
         rows += f"<dt>not usable: {escape(use.invalid)}</dt>{_field(use.raw_input)}"
@@ -247,8 +247,8 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
     spoken: list[Message] = []
     for each in list_utterances(content):
         if each.is_new_speaker:
-            yield _closing(spoken)
-            yield _opening(each, prefix, level)
+            yield _close_section(spoken)
+            yield _open_section(each, prefix, level)
         spoken.append(each.message)
         yield f'<div class="message" id="{anchor(prefix, each.number)}">'
         for block in each.blocks:
@@ -257,7 +257,7 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
             for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
                 yield from _subagent(subagent, level + 1)
         yield f"{_note(stop_words(each.message))}</div>\n"
-    yield _closing(spoken)
+    yield _close_section(spoken)
     for subagent in itertools.chain.from_iterable(waiting.values()):
         yield from _subagent(subagent, level)
 
@@ -276,7 +276,7 @@ def render_facts(content: SessionContent) -> str:
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
 
-def _opening(first: Utterance, prefix: str, level: int) -> str:
+def _open_section(first: Utterance, prefix: str, level: int) -> str:
     message, place, name = first.message, anchor(prefix, first.number), escape(first.speaker)
     model = f"<small>{escape(message.model)}</small>" if message.model else ""
     return (
@@ -295,14 +295,14 @@ def _block(block: ContentBlock | Call, role: str) -> str:
         case ToolResultBlock():
             return f'<p class="label">A result without a call</p>{render_result(block)}'
         case ThinkingBlock(thinking=text):
-            return _folded("Thinking", render_prose(text)) if text.strip() else ""
+            return _fold("Thinking", render_prose(text)) if text.strip() else ""
         case RedactedThinkingBlock():
             return _ENCRYPTED
         case ImageBlock() | DocumentBlock():
             return render_file(block)
         case UnknownBlock(raw=raw):
             value = f"<pre>{escape(value_text(raw))}</pre>"
-            return _folded("Something of a kind unknown here", value)
+            return _fold("Something of a kind unknown here", value)
 
 
 def _words(text: str, role: str) -> str:
@@ -313,7 +313,7 @@ def _words(text: str, role: str) -> str:
     return typed if role == "user" else render_prose(text)
 
 
-def _folded(name: str, body: str) -> str:
+def _fold(name: str, body: str) -> str:
     return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
 
 
@@ -328,7 +328,7 @@ def _subagent(content: SessionContent, level: int) -> Iterator[str]:
     yield "</div></details>\n"
 
 
-def _closing(spoken: list[Message]) -> str:
+def _close_section(spoken: list[Message]) -> str:
     """End the section of these messages, if there is one, with what they used."""
     if not spoken:
         return ""

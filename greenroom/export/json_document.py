@@ -132,7 +132,7 @@ def _decode(raw: bytes, number: int) -> Message:
     try:
         [entry] = decode_entries(line)
     except InvalidJSONError as error:
-        raise _misfit(error, "$.e[0].message", f"$.messages[{number}]") from error
+        raise _locate_error(error, "$.e[0].message", f"$.messages[{number}]") from error
     assert isinstance(entry, MessageEntry)
     message = entry.message
     if serde.encode(message) == raw:  # as it is in what we wrote
@@ -153,15 +153,15 @@ def _fields(data: bytes | str) -> dict[str, msgspec.Raw]:
         return serde.decode(data, dict[str, msgspec.Raw])
     except InvalidJSONError as error:
         serde.loads(data)  # where it is no JSON at all, this names the line
-        raise _foreign("the text is no JSON object") from error
+        raise _refuse("the text is no JSON object") from error
 
 
 def _check_version(fields: dict[str, msgspec.Raw]) -> None:
     if fields.get("format") != msgspec.Raw(b'"%s"' % FORMAT.encode()):
-        raise _foreign(f'$.format is not "{FORMAT}"')
+        raise _refuse(f'$.format is not "{FORMAT}"')
     version = _read(fields, "version", int)
     if version < 1:
-        raise _foreign(f"$.version: there is no version {version}")
+        raise _refuse(f"$.version: there is no version {version}")
     if version > VERSION:
         raise SessionError(
             f"the text is of version {version}; this version of greenroom reads up to {VERSION}",
@@ -194,10 +194,10 @@ def _read(fields: dict[str, msgspec.Raw], name: str, kind: type[T]) -> T:
     try:
         return serde.decode(bytes(fields[name]), kind)
     except InvalidJSONError as error:
-        raise _misfit(error, "$", f"$.{name}") from error
+        raise _locate_error(error, "$", f"$.{name}") from error
 
 
-def _misfit(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError:
+def _locate_error(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError:
     """Say what does not fit, in terms of the whole text."""
     problem, _, at = error.message.partition(": ")[2].rpartition(" - at `")
     if not problem:
@@ -205,7 +205,7 @@ def _misfit(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError
     return InvalidJSONError(f"{at.rstrip('`').replace(found, place, 1)}: {problem}")
 
 
-def _foreign(problem: str) -> InvalidJSONError:
+def _refuse(problem: str) -> InvalidJSONError:
     hint = "only what `greenroom sessions export --format json` wrote can be imported"
     return InvalidJSONError(problem, hint=hint)
 
