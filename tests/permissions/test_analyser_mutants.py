@@ -143,7 +143,7 @@ MUTANTS = {
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.lexer.Lexer._read_expandable", forgetting(Lexer, "_expanded"))],
+        [("shell.lexer.Lexer._read_expandable", forgetting(Lexer, "_read_expandable"))],
         ["subst"],
     ),
     "here-documents expand": (
