@@ -154,7 +154,7 @@ _HEAD = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
 
 
 def split_diff(text: str) -> tuple[str, str]:
-    r"""Part a text into what precedes a unified diff, and the diff, which ends it.
+    r"""Split a text into what precedes a unified diff, and the diff at its end.
 
     Example:
         >>> split_diff("edited a.py\n--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b")
@@ -242,11 +242,11 @@ def time_words(moment: datetime) -> str:
 
 
 _KEYS = ("command", "file_path", "path", "pattern", "url", "description", "prompt")
-_LONGEST = 100  # characters that stand in a line
+_LONGEST = 100  # characters in a line
 
 
 def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Say on what a call works, in one line.
+    """Describe what a call works on, in one line.
 
     Example:
         >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"n": 1}), call_words({})
@@ -279,7 +279,7 @@ def value_text(value: object) -> str:
 
 
 def is_short(text: str) -> bool:
-    """Whether a value stands well in a line, where blanks count for one."""
+    """Return whether a value fits in a line and has no extra blanks."""
     return bool(text) and text == " ".join(text.split()) and len(text) <= _LONGEST
 
 

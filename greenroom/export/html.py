@@ -128,7 +128,7 @@ def _tag(token: "Token") -> str:
     kind = token.type.removesuffix("_open").removesuffix("_close")
     close = "/" if token.nesting < 0 else ""
     match kind:
-        case _ if token.hidden:  # a paragraph of a list whose lines stand close
+        case _ if token.hidden:  # a paragraph of a tight list
             return ""
         case "heading":
             return f"<{close}h{min(int(token.tag[1]) + 3, 6)}>"  # below those of the page
@@ -238,7 +238,7 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
 
     Args:
         content: the session.
-        prefix: what its anchors begin with, since each stands once in a page.
+        prefix: what its anchors begin with, since each must be unique in a page.
         level: the level of its headings.
     """
     waiting: defaultdict[str | None, list[SessionContent]] = defaultdict(list)
@@ -263,7 +263,7 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
 
 
 def anchor(prefix: str, number: int) -> str:
-    """Name the place of a message in the page."""
+    """Return the anchor of a message in the page."""
     return f"{prefix}m{number}"
 
 

@@ -83,7 +83,7 @@ LONGEST_IMPORT = 1 << 30
 def to_json(content: SessionContent) -> Iterator[str]:
     """Write a conversation as one JSON object, piece by piece: a message a line.
 
-    Subagents are named by their ids; each is exported by itself.
+    Subagents are named by their ids; each is exported separately.
 
     Raises:
         InvalidJSONError: it holds something that JSON can't express, which none from a store does.
@@ -153,7 +153,7 @@ def _fields(data: bytes | str) -> dict[str, msgspec.Raw]:
         return serde.decode(data, dict[str, msgspec.Raw])
     except InvalidJSONError as error:
         serde.loads(data)  # where it is no JSON at all, this names the line
-        raise _refuse("the text is no JSON object") from error
+        raise _refuse("the text is not a JSON object") from error
 
 
 def _check_version(fields: dict[str, msgspec.Raw]) -> None:
@@ -161,7 +161,7 @@ def _check_version(fields: dict[str, msgspec.Raw]) -> None:
         raise _refuse(f'$.format is not "{FORMAT}"')
     version = _read(fields, "version", int)
     if version < 1:
-        raise _refuse(f"$.version: there is no version {version}")
+        raise _refuse(f"$.version: version {version} does not exist")
     if version > VERSION:
         raise SessionError(
             f"the text is of version {version}; this version of greenroom reads up to {VERSION}",

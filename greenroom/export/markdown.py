@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 DEEPEST_PROSE = 60
-"""So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
+"""How deep Markdown may nest, such as lists in quotes; the parser leaves out what is deeper."""
 
 LONGEST_PROSE = 50_000
-"""So many characters are parsed as Markdown; what is longer is not prose, and would take seconds."""
+"""How many characters are parsed as Markdown; a longer text is not prose, and would take seconds."""
 
 _SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")
@@ -88,7 +88,7 @@ def escape_words(text: str) -> str:
 
 
 def quote(text: str, depth: int = 1) -> str:
-    """Quote text so deep, Markdown as it is; what would reach beyond its quote is shown as source.
+    """Quote Markdown at this depth; what would reach beyond its quote is shown as source.
 
     Raw HTML could close the quote in a page, and a link's definition would hold everywhere.
 
@@ -142,8 +142,8 @@ _DEEPEST = 6  # Markdown has no heading below
 def to_markdown(content: SessionContent) -> Iterator[str]:
     r"""Write a conversation as Markdown, piece by piece.
 
-    What was said is quoted, and what tools were given and gave stands between fences; no text gets
-    out of its place, whatever is in it. Subagents follow their session, one level deeper.
+    Messages are quoted, and the inputs and results of tools are fenced, so that no text can break out
+    of its place. Subagents follow their session, one level deeper.
 
     Example:
         >>> from greenroom import AgentSession, Message

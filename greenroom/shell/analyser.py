@@ -127,7 +127,7 @@ def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
     facts: list[ShellEffect] = []
     try:
         facts += found
-    except RecursionError:  # the caller stands deep in its own stack
+    except RecursionError:  # the caller is deep in its own stack
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
     return [*facts, *dict.fromkeys(find_disguised_words(facts))]
 
@@ -187,9 +187,9 @@ class Analyser:
 
     def _read_once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
         """Say what a command does, if the same was not said of it in this place."""
-        said = (self.place, node, level, guard)  # a guard was not judged
-        if said not in self._seen_commands:
-            self._seen_commands.add(said)
+        key = (self.place, node, level, guard)  # a guard was not judged
+        if key not in self._seen_commands:
+            self._seen_commands.add(key)
             for each in _expand_loops(node):
                 yield from self.read_node(each, level, guard)
 
@@ -347,7 +347,7 @@ def _find_main_command(facts: Sequence[ShellEffect]) -> Command | None:
 
 
 def _expand_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Write a command out for each value of the loops that it stands in, if these are known."""
+    """Write a command out for each value of the loops around it, if these are known."""
     words = (*node.words, *(each.target for each in node.redirections))
     choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
     if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:

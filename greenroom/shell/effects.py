@@ -1,4 +1,4 @@
-"""Effects: what a command does, each small enough to be judged by itself; and its place.
+"""Effects: what a command does, each small enough to be judged alone; and where it runs.
 
 `Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a
 function, and `Unknown` is what can't be told. A `Place` says which files a path means: where the
@@ -30,9 +30,9 @@ Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 Stars: TypeAlias = Literal["none", "files", "search"]
 """What the stars in a path are.
 
-- none: it has none, or they stand for themselves.
-- files: the shell's, in whose place the files come that fit.
-- search: a program's that searches folders by itself, as `find -name`.
+- none: it has none, or they are literal.
+- files: the shell's, which are replaced by the files that match.
+- search: a program's own search through folders, as `find -name`.
 """
 
 
@@ -288,7 +288,7 @@ class Place:
         return joined
 
     def _find_matches(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Find what a pattern stands for; return with it where it may stand for something else."""
+        """Find what a pattern matches; return with it the paths where it may match something else."""
         end = "/" if name.endswith("/") else ""
         found: list[str] = []
         unsure: list[str] = []

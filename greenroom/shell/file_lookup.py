@@ -1,4 +1,4 @@
-"""What lies on this disk: where links lead, and what patterns stand for, each looked up once."""
+"""Files on this disk: where links lead, and what patterns match, each looked up once."""
 
 import os
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ class FileLookup:
     folder as well.
 
     Attributes:
-        is_exhausted: there was more than is looked up for one check, so nothing but a denial may rely on
-            where paths lead.
+        is_exhausted: whether a check needed more lookups than are made, so that only a denial may
+            rely on where paths lead.
     """
 
     is_exhausted: bool = False
@@ -71,10 +71,10 @@ class FileLookup:
         return self._targets[path]
 
     def find_matches(self, pattern: str) -> tuple[list[str], bool]:
-        """Find what the absolute path of a pattern stands for, without regard to case.
+        """Find the files that an absolute pattern matches, ignoring case.
 
-        As in the shell, a star stands for no dot at the beginning of a name, and `**` for one name.
-        Behind a final slash there are folders only.
+        As in the shell, a star does not match a dot at the beginning of a name, and `**` matches one
+        name. A pattern with a final slash matches folders only.
 
         Returns:
             The paths, and whether there are surely no others.

@@ -178,7 +178,7 @@ class Lexer:
         return [join(each) for each in expand(pieces) if holds_word(each)]
 
     def word(self) -> Word | None:
-        """Read one word as it stands, without writing out its braces; None if there is none."""
+        """Read one word without writing out its braces; None if no word begins here."""
         pieces = self.pieces()
         return join(pieces) if holds_word(pieces) else None
 
@@ -331,7 +331,7 @@ class Lexer:
         return True
 
     def sum(self, closing: str) -> None:
-        """Read arithmetic up to its end; commands may stand inside.
+        """Read arithmetic up to its end; it may contain commands.
 
         Raises:
             ShellSyntaxError: it does not end as arithmetic does: it may be two parentheses.

@@ -1,4 +1,4 @@
-"""The parser: every simple command in a shell text, wherever it stands.
+"""The parser: finds every simple command in a shell text, however deeply it is nested.
 
 It knows the part of bash that can be told in advance. Everything else is noted as unclear or ends
 the reading, and commands that were found by then are judged all the same.
@@ -117,7 +117,7 @@ class Parser:
                 return end
 
     def _end(self, ends: tuple[str, ...]) -> str | None:
-        """Move over an end that stands here; None if none does."""
+        """Move over an end if one comes next; otherwise return None."""
         if self.lexer.at >= len(self.lexer.text):
             return "" if "" in ends else None
         if ";;" in ends and self.lexer.take(_CASE_END):
@@ -310,7 +310,7 @@ class Parser:
         """Read a simple command; False if none begins here.
 
         Raises:
-            ShellSyntaxError: it is none, or not understood.
+            ShellSyntaxError: it is not a command, or not understood.
         """
         words: list[Word] = []
         assignments: list[Assignment] = []
@@ -396,7 +396,7 @@ class Parser:
             self.lexer.skip_blanks()
 
     def _here_documents(self) -> None:
-        """Read the bodies that begin here; each stands as a command that is only redirected."""
+        """Read the bodies that begin here; each becomes a command with only a redirection."""
         waiting, self.waiting = self.waiting, []
         for document in waiting:
             text = self._body(document)

@@ -43,7 +43,7 @@ def list_opened_files(
 
 
 def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[ShellEffect]:
-    """Look for denials of the files that the target may stand for; others are asked about."""
+    """Look for denials of the files that the target may match; others are asked about."""
     if target.number and target.text.startswith("<("):
         return
     if target.pattern and not target.dynamic:

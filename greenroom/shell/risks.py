@@ -1,6 +1,6 @@
-"""Cautions: words, and variables, that make a harmless program write files or run others.
+"""Risks: words and variables that make a harmless program write files or run other programs.
 
-A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so. And so does
+A rule that allows `sort` is about sorting; `sort -o file` needs a rule that says so. So does
 `sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and
 `declare`, `read` and arithmetic may change what later words mean.
 """
@@ -69,7 +69,7 @@ def concerns_variables(node: Finding) -> bool:
 
 
 def list_variable_effects(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
-    """Say what programs may run that find it in a variable, for the sake of denials."""
+    """List what programs may run because of a variable that is set, so that it can be denied."""
     given = [node] if isinstance(node, Assignment) else list(node.assignments)
     if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
@@ -328,7 +328,7 @@ def _check_awk(usage: Usage) -> Risks:
 
 
 def _check_jq(usage: Usage) -> Risks:
-    """Find a filter that is not known; behind `--arg` and a name stands its value."""
+    """Find a filter that is not known; `--arg` is followed by a name and a value."""
     argv = usage.argv
     places = [part.at for part in usage.parts if not part.option]
     filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
