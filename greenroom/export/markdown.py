@@ -213,13 +213,11 @@ def _input(use: ToolUseBlock) -> Iterator[str]:
         yield f"Input that could not be used: {escape_words(use.invalid)}"
         yield fence_text(use.raw_input)
     fields = list_fields(use)
-    short = [
-        f"- {code_span(name)}: {code_span(text)}" for name, text in fields.items() if is_short(text)
-    ]
+    short = {name: text for name, text in fields.items() if is_short(text)}
     if short:
-        yield "\n".join(short)
+        yield "\n".join(f"- {code_span(name)}: {code_span(text)}" for name, text in short.items())
     for name, text in fields.items():
-        if not is_short(text):
+        if name not in short:
             yield f"{code_span(name)}:"
             yield fence_text(text, _LANGUAGES.get(name, ""))
 

@@ -101,10 +101,7 @@ class Cgroup:
         Raises:
             OSError: it can't be made any more.
         """
-        limits = {
-            "memory": memory_megabytes and memory_megabytes * _MEGABYTE,
-            "pids": processes,
-        }
+        limits = {"memory": memory_megabytes and memory_megabytes * _MEGABYTE, "pids": processes}
         name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         group = cls()
         for controller, folder in places.folders:

@@ -228,7 +228,7 @@ class ContainedProcess:
 
     async def _wait_awake(self) -> None:
         """Wait for the launcher, and wake it up as often as what it has to kill may stop it."""
-        while self._process.returncode is None:
+        while not self.has_ended:
             self._process.send_signal(signal.SIGCONT)
             with trio.move_on_after(_WAKE_SECONDS):
                 await self._process.wait()
@@ -385,8 +385,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         >>> "MY_API_KEY" in clean_environment({"MY_API_KEY": "k"})
         False
     """
-    kept = {name: value for name, value in environment.items() if _is_safe(name, value)}
-    return {**kept, **_OVERRIDES}
+    return {k: v for k, v in environment.items() if _is_safe(k, v)} | _OVERRIDES
 
 
 def _is_safe(name: str, value: str) -> bool:

@@ -98,8 +98,8 @@ def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
         return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
     facts = _gather(Analyser(place, len(command)).read_text(command))
     if hidden := name_hidden_characters(command):
-        why = f"the command holds characters that can't be seen: {hidden}"
-        facts.insert(0, Unknown(reason=why))
+        reason = f"the command holds characters that can't be seen: {hidden}"
+        return [Unknown(reason=reason), *facts]
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 
@@ -406,9 +406,7 @@ def name_hidden_characters(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return ""
-    return _describe_characters(
-        sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch)
-    )
+    return _describe(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
 
 
 def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
@@ -428,11 +426,11 @@ def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
 def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:
     """Say which letters of a text make it look like another one in ASCII, if there are any."""
     if letters := lookalikes(text, sure=sure):
-        why = f"{text} holds letters that look like those of ASCII: {_describe_characters(letters)}"
-        yield Unknown(reason=why)
+        names = _describe(letters)
+        yield Unknown(reason=f"{text} holds letters that look like those of ASCII: {names}")
 
 
-def _describe_characters(characters: Iterable[str]) -> str:
+def _describe(characters: Iterable[str]) -> str:
     return ", ".join(
         f"U+{ord(ch):04X} ({unicodedata.name(ch, 'a control character')})"
         for ch in list(characters)[:MAX_NAMED]

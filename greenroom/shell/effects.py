@@ -282,9 +282,7 @@ class Place:
         joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
         if any(map(_LINKS.search, joined)):
             spelled = sorted({*joined, *map(_normalize, joined)})
-            joined += [
-                _replace_process_links(path, folder) for path in spelled for folder in folders
-            ]
+            joined += [_resolve_links(path, folder) for path in spelled for folder in folders]
         return joined
 
     def _find_matches(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -305,7 +303,7 @@ def _normalize(path: str) -> str:
     return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
 
 
-def _replace_process_links(path: str, folder: str) -> str:
+def _resolve_links(path: str, folder: str) -> str:
     for _ in range(MAX_LINKS):
         if link := _PROCESS.match(path):
             path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
