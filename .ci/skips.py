@@ -22,8 +22,8 @@ ALLOWED: dict[str, str] = {
             "containers may refuse namespaces and Landlock; every attack is tried there in what is left"
         )
         for name in (
-            "test_examination::test_what_bubblewrap_holds_where_it_works",
-            "test_examination::test_what_landlock_holds_where_it_works",
+            "test_detection::test_what_bubblewrap_holds_where_it_works",
+            "test_detection::test_what_landlock_holds_where_it_works",
             "test_enforce::test_what_is_hidden_is_walked_around",
             "test_enforce::test_what_is_named_itself_is_open_below_something_hidden",
             "test_enforce::test_too_many_names_beside_what_is_hidden_stop_it",

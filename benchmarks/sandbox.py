@@ -2,7 +2,7 @@
 
 python benchmarks/sandbox.py
 
-Each tier that works on this machine runs `true` in turn with the floor. The examination, which each
+Each tier that works on this machine runs `true` in turn with the floor. Detection, which each
 process makes once, is not in it; it is measured by itself at the end.
 """
 
@@ -14,8 +14,8 @@ import time
 import trio
 
 from greenroom.core import AgentContext, Workspace
-from greenroom.sandbox import examination
-from greenroom.sandbox.examination import list_candidates
+from greenroom.sandbox import detection
+from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
 
@@ -28,10 +28,10 @@ async def working() -> list[Mechanisms]:
     """Try each tier, and return those that work."""
     found = []
     for way in list_candidates():
-        examination._found.clear()
-        examination.list_candidates = lambda way=way: iter([way])
+        detection._mechanisms.clear()
+        detection.list_candidates = lambda way=way: iter([way])
         if (await examine_sandbox(Sandbox())).enforced:
-            found += examination._found
+            found += detection._mechanisms
     return found
 
 
@@ -54,18 +54,18 @@ async def main() -> None:
         times: dict[str, list[float]] = {name: [] for name, _, _ in cases}
         for _ in range(ROUNDS):
             for name, way, bash in cases:
-                examination._found[:] = [way] if way else []
+                detection._mechanisms[:] = [way] if way else []
                 times[name].append(await timed(bash, context))
     floor = statistics.median(times["no sandbox"])
     ratios = {name: statistics.median(values) / floor for name, values in times.items()}
     for name, ratio in ratios.items():
         print(f"{name:20} {1000 * ratio * floor:7.1f} ms  {ratio:5.2f} × floor")
-    examination._found.clear()
-    examination.list_candidates = lambda: iter(ways[:1])
+    detection._mechanisms.clear()
+    detection.list_candidates = lambda: iter(ways[:1])
     begin = time.perf_counter()
     await examine_sandbox(Sandbox())
     once = time.perf_counter() - begin
-    print(f"{'examination, once':20} {1000 * once:7.1f} ms  {once / floor:5.2f} × floor")
+    print(f"{'detection, once':20} {1000 * once:7.1f} ms  {once / floor:5.2f} × floor")
     if max(ratios.values()) > LIMIT or once / floor > LIMIT_ONCE:
         sys.exit(f"more than {LIMIT} or, once, {LIMIT_ONCE} × floor")
 

@@ -62,10 +62,15 @@ class SessionContent(msgspec.Struct, frozen=True):
         return "", ""
 
 
-# -- A tool call with what became of it.
-
 CallStatus: TypeAlias = Literal["done", "failed", "interrupted", "open"]
 """How a call went; an open one has no result."""
+
+STATUS_WORDS: dict[CallStatus, str] = {
+    "done": "",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "open": "no result",
+}
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -84,49 +89,45 @@ class Call(msgspec.Struct, frozen=True):
         return "failed" if self.result.is_error else "done"
 
 
-# -- A conversation as it is read: each tool call stands together with its result.
-
-
-class Said(msgspec.Struct, frozen=True):
-    """What one side said at once.
+class Utterance(msgspec.Struct, frozen=True):
+    """A message as a page shows it.
 
     Attributes:
-        number: the place of the message in the history, from 1.
+        number: the position of the message in the history, from 1.
         message: the message.
-        blocks: its blocks. Calls have their results with them, so those are missing where they came.
+        blocks: its blocks. A call has its result with it, and the result's own block is left out.
+        speaker: the name of its sender, the agent's type, or "User".
+        is_new_speaker: whether the message before it was another speaker's.
     """
 
     number: int
     message: Message
     blocks: tuple[ContentBlock | Call, ...]
-
-    def speaker(self, agent_type: str) -> str:
-        """Say who said it, in a conversation with an agent of this type."""
-        is_reply = self.message.role == "assistant"
-        return self.message.sender or (agent_type if is_reply else "User")
+    speaker: str
+    is_new_speaker: bool
 
 
-def said(messages: Sequence[Message]) -> Iterator[Said]:
-    """Go through a conversation; messages that hold nothing but results of calls are passed over.
-
-    Example:
-        >>> [each.number for each in said([Message.user("hello"), Message.assistant("Hi!")])]
-        [1, 2]
-    """
+def list_utterances(content: SessionContent) -> Iterator[Utterance]:
+    """Go through a conversation; a message with nothing but the results of calls is left out."""
+    messages, last = content.messages, ("", "")
     claimed: list[ToolResultBlock] = []
     for number, message in enumerate(messages, start=1):
+        is_reply = message.role == "assistant"
         blocks: tuple[ContentBlock | Call, ...]
-        if message.role == "assistant":
-            calls = dict(_answered(message, messages, number))
+        if is_reply:
+            calls = dict(_pair_calls(message, messages, number))
             claimed = [call.result for call in calls.values() if call.result is not None]
             blocks = tuple(calls.get(at, block) for at, block in enumerate(message.content))
         else:
-            blocks = tuple(block for block in message.content if not _is_in(block, claimed))
-        if blocks or message.role == "assistant":
-            yield Said(number, message, blocks)
+            # By identity: two results may be equal, and one of them may belong to no call.
+            blocks = tuple(b for b in message.content if not any(b is each for each in claimed))
+        if blocks or is_reply:
+            name = message.sender or (content.metadata.agent_type if is_reply else "User")
+            yield Utterance(number, message, blocks, name, (message.role, name) != last)
+            last = message.role, name
 
 
-def _answered(
+def _pair_calls(
     message: Message, messages: Sequence[Message], number: int
 ) -> Iterator[tuple[int, Call]]:
     """Give each call of a reply, by its place, the first result of its id that is left for it."""
@@ -149,18 +150,11 @@ def _results_after(messages: Sequence[Message], number: int) -> list[ToolResultB
     return found
 
 
-def _is_in(block: ContentBlock, claimed: Sequence[ToolResultBlock]) -> bool:
-    # By identity: two results may well be equal, and one of them belong to no call.
-    return any(block is each for each in claimed)
-
-
-# -- Diffs inside of what tools answer.
-
 _HEAD = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
 
 
 def split_diff(text: str) -> tuple[str, str]:
-    r"""Part a text into what precedes a unified diff, and the diff, which ends it.
+    r"""Split a text into what precedes a unified diff, and the diff at its end.
 
     Example:
         >>> split_diff("edited a.py\n--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b")
@@ -172,20 +166,18 @@ def split_diff(text: str) -> tuple[str, str]:
     return text[: found.start()].removesuffix("\n"), text[found.start() :]
 
 
-# -- Text on its way to a page: made printable, and facts put into words.
-
 # Joiners and variation selectors make up words of many scripts, and most emoji; they hide nothing.
 _JOINERS = re.compile("([\u200c\u200d\ufe0e\ufe0f])")
-_USUAL = {None, StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
+_USUAL_REASONS = {StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQUENCE}
 
 
-def printed(text: str) -> str:
+def make_printable(text: str) -> str:
     r"""Write what no page should hold, such as controls and bidirectional overrides, as escapes.
 
     Lines end at `\n` alone. Joiners stay, as many scripts and emoji need them.
 
     Example:
-        >>> print(printed("red \x1b[31m\r\nline"))
+        >>> print(make_printable("red \x1b[31m\r\nline"))
         red \u{1b}[31m
         line
     """
@@ -205,7 +197,7 @@ def file_words(block: ImageBlock | DocumentBlock) -> str:
     parts = [f"{kind} “{title}”" if title else kind, block.media_type, block.url]
     if block.data:
         parts.append(f"{len(block.data) * 3 // 4 - block.data[-2:].count('='):,} bytes")
-    return " ".join(printed(", ".join(part for part in parts if part)).split())
+    return " ".join(make_printable(", ".join(part for part in parts if part)).split())
 
 
 def stop_words(message: Message) -> str:
@@ -216,11 +208,9 @@ def stop_words(message: Message) -> str:
         'stopped: max tokens'
     """
     reason = message.stop_reason
-    return (
-        f"stopped: {reason.replace('_', ' ')}"
-        if reason is not None and reason not in _USUAL
-        else ""
-    )
+    if reason is None or reason in _USUAL_REASONS:
+        return ""
+    return f"stopped: {reason.replace('_', ' ')}"
 
 
 def usage_words(messages: Iterable[Message]) -> str:
@@ -251,14 +241,12 @@ def time_words(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-# -- What a call was given, as a page shows it.
-
 _KEYS = ("command", "file_path", "path", "pattern", "url", "description", "prompt")
-_LONGEST = 100  # characters that stand in a line
+_LONGEST = 100  # characters in a line
 
 
 def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Say on what a call works, in one line.
+    """Describe what a call works on, in one line.
 
     Example:
         >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"n": 1}), call_words({})
@@ -267,16 +255,16 @@ def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word tha
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), "")
     text = words or (serde.encode(dict(input)).decode() if input else "")
-    return printed(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
+    return make_printable(clip(" ".join(text.split()), _LONGEST).replace("\n", " "))
 
 
-def shown_input(use: ToolUseBlock) -> dict[str, str]:
+def list_fields(use: ToolUseBlock) -> dict[str, str]:
     """Return the fields of a call as text, or none where the call's one line says it all.
 
     Example:
-        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls", "timeout": 3}))
+        >>> list_fields(ToolUseBlock("t", "Bash", {"command": "ls", "timeout": 3}))
         {'command': 'ls', 'timeout': '3'}
-        >>> shown_input(ToolUseBlock("t", "Bash", {"command": "ls"}))
+        >>> list_fields(ToolUseBlock("t", "Bash", {"command": "ls"}))
         {}
     """
     fields = {name: value_text(value) for name, value in use.input.items()}
@@ -291,11 +279,8 @@ def value_text(value: object) -> str:
 
 
 def is_short(text: str) -> bool:
-    """Whether a value stands well in a line, where blanks count for one."""
+    """Return whether a value fits in a line and has no extra blanks."""
     return bool(text) and text == " ".join(text.split()) and len(text) <= _LONGEST
-
-
-# -- What a page says about a session before it begins: who, when, how much, from where.
 
 
 def facts(content: SessionContent) -> dict[str, str]:

@@ -13,7 +13,7 @@ from greenroom.export.content import IMPORTED_FROM, SessionContent
 from greenroom.export.html import to_html
 from greenroom.export.json_document import from_json, to_json
 from greenroom.export.markdown import to_markdown
-from greenroom.session import AgentSession, SessionMetadata, SessionStore
+from greenroom.session import AgentSession, SessionStore
 
 ExportFormat: TypeAlias = Literal["markdown", "html", "json"]
 """How a session can be written: for a reader, for a browser, or to be imported again."""
@@ -36,9 +36,9 @@ async def export_session(
 ) -> None:
     r"""Write a session out as Markdown, as an HTML page or as JSON, piece by piece.
 
-    Pages hold the subagents' sessions as well, as far as the session's store has them, 1,000 at the
-    most and 8 levels down; those that are left out are named. JSON is about one session. The session may go on meanwhile: what it holds at the call is
-    written.
+    Pages include the subagents' sessions that the session's store has, at most 1,000 of them and 8
+    levels down, and name those that are left out. JSON holds one session only. The session may go
+    on meanwhile: what it holds at the time of the call is written.
 
     Args:
         session: the session, stored or not.
@@ -92,9 +92,6 @@ def _write(pieces: Iterator[str], write: Callable[[str], object]) -> None:
         write(piece)
 
 
-# -- Sessions read from exported texts.
-
-
 async def import_session(
     data: bytes | str, *, keep_id: bool = False, store: SessionStore | None = None
 ) -> AgentSession:
@@ -117,26 +114,23 @@ async def import_session(
         SessionError: it is of a newer version.
         SessionStorageError: the disk refused.
     """
-    session = await trio.to_thread.run_sync(partial(_session, data, keep_id=keep_id, store=store))
+    read = partial(_read_session, data, keep_id=keep_id, store=store)
+    session = await trio.to_thread.run_sync(read)
     await session.save()
     return session
 
 
-def _session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) -> AgentSession:
+def _read_session(data: bytes | str, *, keep_id: bool, store: SessionStore | None) -> AgentSession:
     """Build the session, in a thread: a long one takes a while."""
     content = from_json(data)
-    session = AgentSession(_record(content, keep_id=keep_id), store)
-    session.conversation.copy_messages(content.messages)
-    return session
-
-
-def _record(content: SessionContent, *, keep_id: bool) -> SessionMetadata:
     known = content.metadata
-    origin = {"session_id": known.session_id}
     # An import is made to be seen, whatever the lists left out where it comes from.
-    kept = {key: value for key, value in known.metadata.items() if key != "archived"}
-    return msgspec.structs.replace(
+    own = {key: value for key, value in known.metadata.items() if key != "archived"}
+    record = msgspec.structs.replace(
         known,
         session_id=known.session_id if keep_id else new_id("s"),
-        metadata={**kept, IMPORTED_FROM: origin},
+        metadata={**own, IMPORTED_FROM: {"session_id": known.session_id}},
     )
+    session = AgentSession(record, store)
+    session.conversation.copy_messages(content.messages)
+    return session

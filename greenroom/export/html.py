@@ -5,6 +5,7 @@ import hashlib
 import html
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,17 +23,17 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.export.content import (
+    STATUS_WORDS,
     Call,
-    CallStatus,
-    Said,
     SessionContent,
+    Utterance,
     call_words,
     facts,
     file_words,
     is_short,
-    printed,
-    said,
-    shown_input,
+    list_fields,
+    list_utterances,
+    make_printable,
     split_diff,
     stop_words,
     usage_words,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-# -- Text made harmless: whatever is in it, a page shows it and does nothing else with it.
-
 
 def escape(text: str) -> str:
     """Write text for use between tags, or between the quotes of an attribute.
@@ -54,10 +53,8 @@ def escape(text: str) -> str:
         >>> print(escape('<b> & "c"'))
         &lt;b&gt; &amp; &quot;c&quot;
     """
-    return html.escape(printed(text))
+    return html.escape(make_printable(text))
 
-
-# -- The Markdown of replies, as HTML that holds no markup but the few tags below.
 
 _TAGS = {
     "paragraph": "p",
@@ -88,7 +85,7 @@ def render_prose(text: str) -> str:
         '<div class="prose" dir="auto"><p><em>so</em> &lt;b&gt;</p></div>'
     """
     if len(text) <= LONGEST_PROSE:
-        tokens = _parser().parse(printed(text))
+        tokens = _parser().parse(make_printable(text))
         if all(token.level < DEEPEST_PROSE - 1 for token in tokens):
             return f'<div class="prose" dir="auto">{"".join(_render(tokens))}</div>'
     return f'<div class="plain" dir="auto">{escape(text)}</div>'
@@ -131,7 +128,7 @@ def _tag(token: "Token") -> str:
     kind = token.type.removesuffix("_open").removesuffix("_close")
     close = "/" if token.nesting < 0 else ""
     match kind:
-        case _ if token.hidden:  # a paragraph of a list whose lines stand close
+        case _ if token.hidden:  # a paragraph of a tight list
             return ""
         case "heading":
             return f"<{close}h{min(int(token.tag[1]) + 3, 6)}>"  # below those of the page
@@ -159,9 +156,7 @@ def _tag(token: "Token") -> str:
             return escape(token.content)
 
 
-# -- Images and documents in a page.
-
-_SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
@@ -173,21 +168,14 @@ def render_file(block: ImageBlock | DocumentBlock) -> str:
         '<p class="file">Image, image/png, https://example.com/a.png</p>'
     """
     name = escape(file_words(block))
-    is_image = isinstance(block, ImageBlock) and block.media_type in _SHOWN
+    is_image = isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES
     if is_image and _BASE64.fullmatch(block.data):
         source = f"data:{block.media_type};base64,{block.data}"
         return f'<figure><img src="{source}" alt="{name}"><figcaption>{name}</figcaption></figure>'
     return f'<p class="file">{name}</p>'
 
 
-# -- A tool call in a page: folded to one line, with its input, its result and its diff inside.
-
-_STATUS: dict[CallStatus, str] = {
-    "done": "",
-    "failed": "failed",
-    "interrupted": "interrupted",
-    "open": "no result",
-}
+_RESULT = '<p class="label">Result</p>'
 _DIFF_TAGS = {"+": ("ins", "ins"), "-": ("del", "del"), "@": ('span class="place"', "span")}
 
 
@@ -195,15 +183,14 @@ def render_call(call: Call) -> str:
     """Render a call; one that changed a file is open, so that its diff is seen."""
     use, result = call.use, call.result
     _, diff = split_diff(result.text) if result is not None else ("", "")
-    status = f'<span class="status">{_STATUS[call.status]}</span>' if _STATUS[call.status] else ""
+    status = STATUS_WORDS[call.status]
+    status = f'<span class="status">{status}</span>' if status else ""
     body = _input(use)
     if diff and result is not None:
         folded = f'<details class="input"><summary>Input</summary>{body}</details>' if body else ""
         body = render_result(result) + folded
     elif result is not None:
-        body += (
-            f'<p class="label">Result</p>{render_result(result)}' if body else render_result(result)
-        )
+        body += f"{_RESULT if body else ''}{render_result(result)}"
     return (
         f'<details class="call {call.status}"{" open" if diff else ""}>'
         f"<summary><b>{escape(use.name)}</b> <code>{escape(call_words(use.input))}</code>{status}"
@@ -221,13 +208,8 @@ def render_result(result: ToolResultBlock) -> str:
     return "".join([*parts, *map(render_file, files)]) or '<p class="file">(nothing)</p>'
 
 
-def render_value(value: object) -> str:
-    """Render a JSON value, or a text as it is."""
-    return f"<pre>{escape(value_text(value))}</pre>"
-
-
 def _input(use: ToolUseBlock) -> str:
-    fields = shown_input(use)
+    fields = list_fields(use)
     rows = "".join(f"<dt>{escape(name)}</dt>{_field(text)}" for name, text in fields.items())
     if use.invalid:
         rows += f"<dt>not usable: {escape(use.invalid)}</dt>{_field(use.raw_input)}"
@@ -248,8 +230,6 @@ def _diff_lines(diff: str) -> Iterator[str]:
         yield f"<{tag}>{escape(line)}\n</{close}>"
 
 
-# -- What was said, in a page: a section for each side's turn, subagents where they were called.
-
 _ENCRYPTED = '<p class="file">Thinking, which its provider keeps to itself</p>'
 
 
@@ -258,31 +238,32 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
 
     Args:
         content: the session.
-        prefix: what its anchors begin with, since each stands once in a page.
+        prefix: what its anchors begin with, since each must be unique in a page.
         level: the level of its headings.
     """
-    waiting, speaker, spoken = _by_call(content.subagents), ("", ""), list[Message]()
-    for each in said(content.messages):
-        role = each.message.role
-        last, speaker = speaker, (role, each.speaker(content.metadata.agent_type))
-        if speaker != last:
-            yield _closing(spoken)
-            yield _opening(each, speaker[1], prefix, level)
+    waiting: defaultdict[str | None, list[SessionContent]] = defaultdict(list)
+    for subagent in content.subagents:
+        waiting[subagent.metadata.parent_tool_use_id].append(subagent)
+    spoken: list[Message] = []
+    for each in list_utterances(content):
+        if each.is_new_speaker:
+            yield _close_section(spoken)
+            yield _open_section(each, prefix, level)
         spoken.append(each.message)
         yield f'<div class="message" id="{anchor(prefix, each.number)}">'
         for block in each.blocks:
-            yield _block(block, role)
+            yield _block(block, each.message.role)
             # A call's id may come again in a later reply: the first one gets them.
             for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
                 yield from _subagent(subagent, level + 1)
         yield f"{_note(stop_words(each.message))}</div>\n"
-    yield _closing(spoken)
+    yield _close_section(spoken)
     for subagent in itertools.chain.from_iterable(waiting.values()):
         yield from _subagent(subagent, level)
 
 
 def anchor(prefix: str, number: int) -> str:
-    """Name the place of a message in the page."""
+    """Return the anchor of a message in the page."""
     return f"{prefix}m{number}"
 
 
@@ -295,8 +276,8 @@ def render_facts(content: SessionContent) -> str:
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
 
-def _opening(first: Said, speaker: str, prefix: str, level: int) -> str:
-    message, place, name = first.message, anchor(prefix, first.number), escape(speaker)
+def _open_section(first: Utterance, prefix: str, level: int) -> str:
+    message, place, name = first.message, anchor(prefix, first.number), escape(first.speaker)
     model = f"<small>{escape(message.model)}</small>" if message.model else ""
     return (
         f'<section class="{message.role}"><h{level}><a href="#{place}">{name}</a>{model}</h{level}>'
@@ -314,13 +295,14 @@ def _block(block: ContentBlock | Call, role: str) -> str:
         case ToolResultBlock():
             return f'<p class="label">A result without a call</p>{render_result(block)}'
         case ThinkingBlock(thinking=text):
-            return _folded("Thinking", render_prose(text)) if text.strip() else ""
+            return _fold("Thinking", render_prose(text)) if text.strip() else ""
         case RedactedThinkingBlock():
             return _ENCRYPTED
         case ImageBlock() | DocumentBlock():
             return render_file(block)
         case UnknownBlock(raw=raw):
-            return _folded("Something of a kind unknown here", render_value(raw))
+            value = f"<pre>{escape(value_text(raw))}</pre>"
+            return _fold("Something of a kind unknown here", value)
 
 
 def _words(text: str, role: str) -> str:
@@ -331,15 +313,8 @@ def _words(text: str, role: str) -> str:
     return typed if role == "user" else render_prose(text)
 
 
-def _folded(name: str, body: str) -> str:
+def _fold(name: str, body: str) -> str:
     return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
-
-
-def _by_call(subagents: Iterable[SessionContent]) -> dict[str | None, list[SessionContent]]:
-    found: dict[str | None, list[SessionContent]] = {}
-    for subagent in subagents:
-        found.setdefault(subagent.metadata.parent_tool_use_id, []).append(subagent)
-    return found
 
 
 def _subagent(content: SessionContent, level: int) -> Iterator[str]:
@@ -353,7 +328,7 @@ def _subagent(content: SessionContent, level: int) -> Iterator[str]:
     yield "</div></details>\n"
 
 
-def _closing(spoken: list[Message]) -> str:
+def _close_section(spoken: list[Message]) -> str:
     """End the section of these messages, if there is one, with what they used."""
     if not spoken:
         return ""
@@ -365,8 +340,6 @@ def _closing(spoken: list[Message]) -> str:
 def _note(words: str) -> str:
     return f'<p class="note">{escape(words)}</p>' if words else ""
 
-
-# -- How a page looks: a calm column of text, light and dark, on any width and on paper.
 
 STYLE = """
 :root {

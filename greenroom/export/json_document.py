@@ -18,22 +18,27 @@ from greenroom.core import (
 from greenroom.export.content import SessionContent
 from greenroom.session import MessageEntry, SessionMetadata, decode_entries, in_utc
 
-# -- Fields that this version does not know: kept when a text is read, put back when it is written.
 
-KEY = UNKNOWN_FIELDS
-"""Under this key of a message's `extra`, and of a session's own values, they are kept."""
-
-
-def without_unknown(raw: object, known: msgspec.Struct) -> list[dict[str, object]]:
+def collect_unknown(
+    raw: object, known: object, at: tuple[str | int, ...] = ()
+) -> Iterator[dict[str, object]]:
     """Collect the fields of a JSON value that were lost when it was read as `known`.
 
-    Returns:
+    Yields:
         An object for each place: the way to it, `at`, and the `fields`.
     """
-    return list(_collect(raw, known, ()))
+    if isinstance(known, tuple) and isinstance(raw, list):
+        for index, (each, value) in enumerate(zip(raw, known, strict=False)):
+            yield from collect_unknown(each, value, (*at, index))
+    elif isinstance(known, msgspec.Struct) and isinstance(raw, dict) and _is_same(raw, known):
+        names = set(known.__struct_encode_fields__) | {known.__struct_config__.tag_field}
+        if fields := {name: value for name, value in raw.items() if name not in names}:
+            yield {"at": list(at), "fields": fields}
+        for name in raw.keys() & set(known.__struct_fields__):
+            yield from collect_unknown(raw[name], getattr(known, name), (*at, name))
 
 
-def with_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
+def restore_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
     """Put collected fields back to their places; those whose place is gone are left out."""
     for each in kept if isinstance(kept, list) else ():
         if isinstance(each, dict):
@@ -42,18 +47,6 @@ def with_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
             if isinstance(place, dict) and isinstance(fields, dict):
                 place |= {name: value for name, value in fields.items() if name not in place}
     return raw
-
-
-def _collect(raw: object, known: object, at: tuple[str | int, ...]) -> Iterator[dict[str, object]]:
-    if isinstance(known, tuple) and isinstance(raw, list):
-        for index, (each, value) in enumerate(zip(raw, known, strict=False)):
-            yield from _collect(each, value, (*at, index))
-    elif isinstance(known, msgspec.Struct) and isinstance(raw, dict) and _is_same(raw, known):
-        names = set(known.__struct_encode_fields__) | {known.__struct_config__.tag_field}
-        if fields := {name: value for name, value in raw.items() if name not in names}:
-            yield {"at": list(at), "fields": fields}
-        for name in raw.keys() & set(known.__struct_fields__):
-            yield from _collect(raw[name], getattr(known, name), (*at, name))
 
 
 def _is_same(raw: Mapping[str, object], known: msgspec.Struct) -> bool:
@@ -90,16 +83,16 @@ LONGEST_IMPORT = 1 << 30
 def to_json(content: SessionContent) -> Iterator[str]:
     """Write a conversation as one JSON object, piece by piece: a message a line.
 
-    Subagents are named by their ids; each is exported by itself.
+    Subagents are named by their ids; each is exported separately.
 
     Raises:
         InvalidJSONError: it holds something that JSON can't express, which none from a store does.
     """
     own = dict(content.metadata.metadata)
-    kept = own.pop(KEY, None)
+    kept = own.pop(UNKNOWN_FIELDS, None)
     known = msgspec.structs.replace(content.metadata, metadata=own, unknown=msgspec.UNSET)
     about = _plain(known)
-    head = with_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
+    head = restore_unknown({"format": FORMAT, "version": VERSION, "session": about}, kept)
     session = serde.encode(head.pop("session")).decode()
     yield f'{serde.encode(head).decode()[:-1]},\n"session":{session},\n"messages":['
     for number, message in enumerate(content.messages):
@@ -126,12 +119,12 @@ def from_json(data: bytes | str) -> SessionContent:
 
 
 def _encode(message: Message) -> str:
-    kept = message.extra.get(KEY)
+    kept = message.extra.get(UNKNOWN_FIELDS)
     if kept is None:
         return serde.encode(message).decode()
-    extra = {name: value for name, value in message.extra.items() if name != KEY}
+    extra = {name: value for name, value in message.extra.items() if name != UNKNOWN_FIELDS}
     plain = _plain(msgspec.structs.replace(message, extra=extra))
-    return serde.encode(with_unknown(plain, kept)).decode()
+    return serde.encode(restore_unknown(plain, kept)).decode()
 
 
 def _decode(raw: bytes, number: int) -> Message:
@@ -139,13 +132,13 @@ def _decode(raw: bytes, number: int) -> Message:
     try:
         [entry] = decode_entries(line)
     except InvalidJSONError as error:
-        raise _misfit(error, "$.e[0].message", f"$.messages[{number}]") from error
+        raise _locate_error(error, "$.e[0].message", f"$.messages[{number}]") from error
     assert isinstance(entry, MessageEntry)
     message = entry.message
     if serde.encode(message) == raw:  # as it is in what we wrote
         return message
-    if kept := without_unknown(serde.decode(raw, dict[str, object]), message):
-        extra = {**message.extra, KEY: kept}
+    if kept := list(collect_unknown(serde.decode(raw, dict[str, object]), message)):
+        extra = {**message.extra, UNKNOWN_FIELDS: kept}
         return msgspec.structs.replace(message, extra=extra)
     return message
 
@@ -160,15 +153,15 @@ def _fields(data: bytes | str) -> dict[str, msgspec.Raw]:
         return serde.decode(data, dict[str, msgspec.Raw])
     except InvalidJSONError as error:
         serde.loads(data)  # where it is no JSON at all, this names the line
-        raise _foreign("the text is no JSON object") from error
+        raise _refuse("the text is not a JSON object") from error
 
 
 def _check_version(fields: dict[str, msgspec.Raw]) -> None:
     if fields.get("format") != msgspec.Raw(b'"%s"' % FORMAT.encode()):
-        raise _foreign(f'$.format is not "{FORMAT}"')
+        raise _refuse(f'$.format is not "{FORMAT}"')
     version = _read(fields, "version", int)
     if version < 1:
-        raise _foreign(f"$.version: there is no version {version}")
+        raise _refuse(f"$.version: version {version} does not exist")
     if version > VERSION:
         raise SessionError(
             f"the text is of version {version}; this version of greenroom reads up to {VERSION}",
@@ -185,13 +178,13 @@ def _metadata(fields: dict[str, msgspec.Raw]) -> SessionMetadata:
             check_session_id(id_)
     kept = [
         {**each, "at": ["session"]}
-        for each in without_unknown(_read(fields, "session", dict[str, object]), metadata)
+        for each in collect_unknown(_read(fields, "session", dict[str, object]), metadata)
     ]
     others = {
         name: serde.decode(bytes(raw), object) for name, raw in fields.items() if name not in _KNOWN
     }
     kept += [{"at": [], "fields": others}] if others else []
-    own = {**metadata.metadata, KEY: kept} if kept else metadata.metadata
+    own = {**metadata.metadata, UNKNOWN_FIELDS: kept} if kept else metadata.metadata
     return msgspec.structs.replace(metadata, metadata=own)
 
 
@@ -201,10 +194,10 @@ def _read(fields: dict[str, msgspec.Raw], name: str, kind: type[T]) -> T:
     try:
         return serde.decode(bytes(fields[name]), kind)
     except InvalidJSONError as error:
-        raise _misfit(error, "$", f"$.{name}") from error
+        raise _locate_error(error, "$", f"$.{name}") from error
 
 
-def _misfit(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError:
+def _locate_error(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError:
     """Say what does not fit, in terms of the whole text."""
     problem, _, at = error.message.partition(": ")[2].rpartition(" - at `")
     if not problem:
@@ -212,7 +205,7 @@ def _misfit(error: InvalidJSONError, found: str, place: str) -> InvalidJSONError
     return InvalidJSONError(f"{at.rstrip('`').replace(found, place, 1)}: {problem}")
 
 
-def _foreign(problem: str) -> InvalidJSONError:
+def _refuse(problem: str) -> InvalidJSONError:
     hint = "only what `greenroom sessions export --format json` wrote can be imported"
     return InvalidJSONError(problem, hint=hint)
 

@@ -17,17 +17,17 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.export.content import (
+    STATUS_WORDS,
     Call,
-    CallStatus,
-    Said,
     SessionContent,
+    Utterance,
     call_words,
     facts,
     file_words,
     is_short,
-    printed,
-    said,
-    shown_input,
+    list_fields,
+    list_utterances,
+    make_printable,
     split_diff,
     stop_words,
     usage_words,
@@ -38,40 +38,38 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 
-# -- Markdown that text can't break out of: fences, code spans, quotes and words.
-
 DEEPEST_PROSE = 60
-"""So deep Markdown is parsed: lists in quotes in lists. The parser leaves out what is deeper."""
+"""How deep Markdown may nest, such as lists in quotes; the parser leaves out what is deeper."""
 
 LONGEST_PROSE = 50_000
-"""So many characters are parsed as Markdown; what is longer is not prose, and would take seconds."""
+"""How many characters are parsed as Markdown; a longer text is not prose, and would take seconds."""
 
 _SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence_text(text: str, language: str = "") -> str:
     """Put text into a block of code, between fences longer than any run of backticks in it.
 
     Example:
-        >>> print(fenced("a"))
+        >>> print(fence_text("a"))
         ```
         a
         ```
     """
-    body = printed(text).removesuffix("\n")
+    body = make_printable(text).removesuffix("\n")
     fence = "`" * max(3, _longest_run(body) + 1)
     return f"{fence}{language}\n{body}\n{fence}"
 
 
-def code(text: str) -> str:
+def code_span(text: str) -> str:
     """Put one line of text into a span of code.
 
     Example:
-        >>> print(code("a"), code("`"))
+        >>> print(code_span("a"), code_span("`"))
         `a` `` ` ``
     """
-    line = " ".join(printed(text).split())
+    line = " ".join(make_printable(text).split())
     if not line:
         return ""
     fence = "`" * (_longest_run(line) + 1)
@@ -79,32 +77,32 @@ def code(text: str) -> str:
     return f"{fence}{blank}{line}{blank}{fence}"
 
 
-def words(text: str) -> str:
+def escape_words(text: str) -> str:
     r"""Write text so that Markdown shows it as it is, on one line.
 
     Example:
-        >>> print(words("*not* bold"))
+        >>> print(escape_words("*not* bold"))
         \*not\* bold
     """
-    return _SPECIAL.sub(r"\\\1", " ".join(printed(text).split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(make_printable(text).split()))
 
 
-def quoted(text: str, depth: int = 1) -> str:
-    """Quote text so deep, Markdown as it is; what would reach beyond its quote is shown as source.
+def quote(text: str, depth: int = 1) -> str:
+    """Quote Markdown at this depth; what would reach beyond its quote is shown as source.
 
     Raw HTML could close the quote in a page, and a link's definition would hold everywhere.
 
     Example:
-        >>> print(quoted("# a heading"))
+        >>> print(quote("# a heading"))
         > # a heading
-        >>> print(quoted("</blockquote>"))
+        >>> print(quote("</blockquote>"))
         > ```markdown
         > </blockquote>
         > ```
     """
-    quote = _prefixed(printed(text).strip("\n"), depth)
+    quote = _prefix_lines(make_printable(text).strip("\n"), depth)
     if _SUSPECT.search(quote) and not _is_contained(quote):
-        return _prefixed(fenced(text, "markdown"), depth)
+        return _prefix_lines(fence_text(text, "markdown"), depth)
     return quote
 
 
@@ -120,7 +118,7 @@ def _is_contained(quote: str) -> bool:
     return is_whole and not kinds & {"html_block", "html_inline"} and not found.get("references")
 
 
-def _prefixed(text: str, depth: int) -> str:
+def _prefix_lines(text: str, depth: int) -> str:
     return "\n".join(
         "> " * depth + line if line else "> " * (depth - 1) + ">" for line in text.split("\n")
     )
@@ -137,12 +135,6 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark", {"maxNesting": DEEPEST_PROSE})
 
 
-_STATUS: dict[CallStatus, str] = {
-    "done": "",
-    "failed": " (failed)",
-    "interrupted": " (interrupted)",
-    "open": " (no result)",
-}
 _LANGUAGES = {"command": "sh"}
 _DEEPEST = 6  # Markdown has no heading below
 
@@ -150,8 +142,8 @@ _DEEPEST = 6  # Markdown has no heading below
 def to_markdown(content: SessionContent) -> Iterator[str]:
     r"""Write a conversation as Markdown, piece by piece.
 
-    What was said is quoted, and what tools were given and gave stands between fences; no text gets
-    out of its place, whatever is in it. Subagents follow their session, one level deeper.
+    Messages are quoted, and the inputs and results of tools are fenced, so that no text can break out
+    of its place. Subagents follow their session, one level deeper.
 
     Example:
         >>> from greenroom import AgentSession, Message
@@ -165,13 +157,12 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
 
 
 def _session(content: SessionContent, level: int) -> Iterator[str]:
-    about = [f"- {name}: {code(value)}" for name, value in facts(content).items()]
-    yield f"{_heading(level)} {words(content.title)}\n\n" + "\n".join(about) + "\n"
-    speaker = ("", "")
-    for each in said(content.messages):
-        last, speaker = speaker, (each.message.role, each.speaker(content.metadata.agent_type))
-        heading = f"\n{_heading(level + 1)} {words(speaker[1])}\n"
-        yield _said(each, "" if speaker == last else heading)
+    about = [f"- {name}: {code_span(value)}" for name, value in facts(content).items()]
+    yield f"{_heading(level)} {escape_words(content.title)}\n\n" + "\n".join(about) + "\n"
+    for each in list_utterances(content):
+        if each.is_new_speaker:
+            yield f"\n{_heading(level + 1)} {escape_words(each.speaker)}\n"
+        yield _utterance(each)
     for subagent in content.subagents:
         yield "\n"
         yield from _session(subagent, level + 1)
@@ -181,17 +172,16 @@ def _heading(level: int) -> str:
     return "#" * min(level, _DEEPEST)
 
 
-def _said(each: Said, heading: str) -> str:
-    message = each.message
-    notes = ", ".join(filter(None, (stop_words(message), usage_words([message]))))
-    parts = [*map(_block, each.blocks), f"*{words(notes)}*" if notes else ""]
-    return heading + "".join(f"\n{part}\n" for part in parts if part)
+def _utterance(each: Utterance) -> str:
+    notes = ", ".join(filter(None, (stop_words(each.message), usage_words([each.message]))))
+    parts = [*map(_block, each.blocks), f"*{escape_words(notes)}*" if notes else ""]
+    return "".join(f"\n{part}\n" for part in parts if part)
 
 
 def _block(block: ContentBlock | Call) -> str:
     match block:
         case TextBlock(text=text):
-            return quoted(text) if text.strip() else ""
+            return quote(text) if text.strip() else ""
         case Call():
             return _call(block)
         case ToolUseBlock():
@@ -199,19 +189,20 @@ def _block(block: ContentBlock | Call) -> str:
         case ToolResultBlock():
             return f"**A result without a call**\n\n{_result(block)}"
         case ThinkingBlock(thinking=text):
-            return f"> *Thinking:*\n>\n{quoted(text, 2)}" if text.strip() else ""
+            return f"> *Thinking:*\n>\n{quote(text, 2)}" if text.strip() else ""
         case RedactedThinkingBlock():
             return "*Thinking, which its provider keeps to itself*"
         case ImageBlock() | DocumentBlock():
-            return f"*{words(file_words(block))}*"
+            return f"*{escape_words(file_words(block))}*"
         case UnknownBlock(raw=raw):
-            return f"*Something of a kind unknown here:*\n\n{fenced(value_text(raw), 'json')}"
+            return f"*Something of a kind unknown here:*\n\n{fence_text(value_text(raw), 'json')}"
 
 
 def _call(call: Call) -> str:
     use, result = call.use, call.result
-    head = f"**{words(use.name)}** {code(call_words(use.input))}".rstrip()
-    parts = [head + _STATUS[call.status], *_input(use)]
+    head = f"**{escape_words(use.name)}** {code_span(call_words(use.input))}".rstrip()
+    status = STATUS_WORDS[call.status]
+    parts = [f"{head} ({status})" if status else head, *_input(use)]
     if result is not None:
         parts += ["Result:", _result(result)]
     return "\n\n".join(parts)
@@ -219,21 +210,21 @@ def _call(call: Call) -> str:
 
 def _input(use: ToolUseBlock) -> Iterator[str]:
     if use.invalid:
-        yield f"Input that could not be used: {words(use.invalid)}"
-        yield fenced(use.raw_input)
-    fields = shown_input(use)
-    short = [f"- {code(name)}: {code(text)}" for name, text in fields.items() if is_short(text)]
+        yield f"Input that could not be used: {escape_words(use.invalid)}"
+        yield fence_text(use.raw_input)
+    fields = list_fields(use)
+    short = {name: text for name, text in fields.items() if is_short(text)}
     if short:
-        yield "\n".join(short)
+        yield "\n".join(f"- {code_span(name)}: {code_span(text)}" for name, text in short.items())
     for name, text in fields.items():
-        if not is_short(text):
-            yield f"{code(name)}:"
-            yield fenced(text, _LANGUAGES.get(name, ""))
+        if name not in short:
+            yield f"{code_span(name)}:"
+            yield fence_text(text, _LANGUAGES.get(name, ""))
 
 
 def _result(result: ToolResultBlock) -> str:
     files = [_block(each) for each in result.content if not isinstance(each, TextBlock)]
     text, diff = split_diff(result.text)
-    parts = [fenced(text)] if text else []
-    parts += [fenced(diff, "diff")] if diff else []
+    parts = [fence_text(text)] if text else []
+    parts += [fence_text(diff, "diff")] if diff else []
     return "\n\n".join([*parts, *files]) or "*(nothing)*"

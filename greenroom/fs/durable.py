@@ -1,4 +1,4 @@
-"""The few system calls on which durability and the one writer rest; every function here blocks.
+"""The system calls that durability and the single writer depend on; every function here blocks.
 
 **Durability.** What has returned survives a crash of the process and a loss of power, as far as the disk
 honours a flush: data is synced before it is acknowledged, and so is every folder in which a name appeared
@@ -8,9 +8,9 @@ or changed. No file is opened through a link, which may lead to another user's.
 however it dies, so a lock can't go stale; the file's content (the holder's process id) is only for people.
 The file is removed on release, so a lock counts only if the file that it is on is still in the folder. On
 network file systems `flock` may not hold between machines. A process that forks shares the lock with its
-child, and the kernel would keep it until both have ended. So a child lets go of what its parent holds, at
-once: what it still tries to write is refused. That works for forks that Python knows of, such as those of
-`multiprocessing`.
+child, and the kernel would keep it until both have ended. So a child releases its parent's locks at once,
+and whatever it still tries to write is refused. That works for forks that Python knows of, such as those
+of `multiprocessing`.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from os import kill  # which is about processes, and no part of a simulated disk
 
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
-_MOST = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
-_PIECE = 1 << 24  # bytes to a read: a file is seldom longer
+_MAX_BYTES = 1 << 30  # bytes to a file: beyond any conversation, within what a machine can hold
+_CHUNK = 1 << 24  # bytes to a read: a file is seldom longer
 
 
 class SyncError(OSError):
@@ -35,8 +35,26 @@ class SyncError(OSError):
     """
 
 
+@contextmanager
+def _open(path: str, flags: int) -> Iterator[int]:
+    """Open a file or folder for the length of a `with` block; yields its descriptor."""
+    fd = os.open(path, flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _as_sync_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SyncError(*error.args) from error
+
+
 def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
-    """Write at the end of a file, which must be at this offset, and sync it unless told not to.
+    """Append to a file that ends at this offset, and sync it unless `flush` is false.
 
     A write that fails is rolled back, so that the file holds all of the data or none.
 
@@ -47,7 +65,7 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
     status = os.fstat(fd)
     if status.st_size != at or status.st_nlink == 0:
         raise OSError("the file was changed or removed by another program")
-    if at + len(data) > _MOST:  # it could not be read again
+    if at + len(data) > _MAX_BYTES:  # it could not be read again
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     try:
         _write_all(fd, data)
@@ -59,9 +77,9 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
 
 
 def replace(path: str, data: bytes, *, beside: str = "") -> None:
-    """Put a file of these bytes in the place of another, all or nothing, and sync its folder.
+    """Replace a file with these bytes, all or nothing, and sync its folder.
 
-    Where several programs may do so at once, each names a file of its own to write `beside` it.
+    Where several programs may do so at once, each gives the path of its own temporary file as `beside`.
 
     Raises:
         SyncError: a flush failed; the old file or the new one is in place.
@@ -84,26 +102,23 @@ def replace(path: str, data: bytes, *, beside: str = "") -> None:
 
 
 def rewrite(path: str, start: int, stop: int) -> None:
-    """Write a part of a file, and its size, over themselves: the disk then has what readers see.
+    """Write part of a file and its size again, so that the disk has what readers see.
 
-    A sync alone does not tell: after one that failed, the kernel may show what the disk lacks, and
-    hold it for clean. The size is no exception, where a truncation could not be synced.
+    A sync alone proves nothing: after one that failed, the kernel may show data that the disk lacks and
+    treat it as clean. The same goes for the size, where a truncation could not be synced.
 
     Raises:
         SyncError: the system could not flush.
         OSError: the file can't be read or written; it shows what it did before.
     """
-    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_RDWR | os.O_NOFOLLOW) as fd:
         while start < stop:
-            piece = os.pread(fd, min(stop - start, _PIECE), start)
+            piece = os.pread(fd, min(stop - start, _CHUNK), start)
             if not piece:
                 raise OSError("the file was changed by another program")
             start += os.pwrite(fd, piece, start)
         os.ftruncate(fd, os.fstat(fd).st_size)
         sync(fd)
-    finally:
-        os.close(fd)
 
 
 def sync(fd: int) -> None:
@@ -112,13 +127,11 @@ def sync(fd: int) -> None:
     Raises:
         SyncError: the system could not.
     """
-    try:
+    with _as_sync_error():
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync leaves data in the disk's cache
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(fd)
-    except OSError as error:
-        raise SyncError(*error.args) from error
 
 
 def sync_folder(path: str) -> None:
@@ -127,20 +140,15 @@ def sync_folder(path: str) -> None:
     Raises:
         SyncError: the system could not.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with _open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, _as_sync_error():
         os.fsync(fd)
-    except OSError as error:
-        raise SyncError(*error.args) from error
-    finally:
-        os.close(fd)
 
 
 def sync_folders_above(path: str) -> None:
-    """Flush all the folders that lead to this one, so that its name is on the disk with theirs.
+    """Flush all folders above this one, so that its name and theirs are on the disk.
 
-    The process that made one of them may have crashed, or failed, before its name was safe. One that can't be
-    read or flushed at all, as it is of another user or another kind, is not one that we made.
+    The process that made one of them may have crashed or failed before its name was safe. A folder that
+    can't be read or flushed at all belongs to another user or file system, so we did not make it.
 
     Raises:
         SyncError: the system could not.
@@ -157,7 +165,7 @@ def sync_folders_above(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make a folder, and its parents, for this user alone; do nothing where it exists.
+    """Make a folder and its parents, accessible to this user only, unless it exists.
 
     Raises:
         OSError: it can't be made.
@@ -174,52 +182,46 @@ def make_folder(path: str) -> None:
 
 
 def truncate(path: str, size: int) -> None:
-    """Cut a file off at this size, and sync it.
+    """Truncate a file to this size, and sync it.
 
     Raises:
         SyncError: a flush failed.
         OSError: the file is as it was.
     """
-    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_WRONLY | os.O_NOFOLLOW) as fd:
         os.ftruncate(fd, size)
         sync(fd)
-    finally:
-        os.close(fd)
 
 
 def read_bytes(path: str, start: int = 0) -> bytes | None:
-    """Read a file from an offset on; None where there is no such file.
+    """Read a file from an offset on; return None if the file does not exist.
 
     Raises:
         OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
     """
     try:
-        with opened(path, start) as (fd, _):
-            return _read_all(fd, start)
+        with open_to_read(path, start) as (fd, _):
+            return _read_to_end(fd, start)
     except FileNotFoundError:
         return None
 
 
 @contextmanager
-def opened(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
-    """Open a file to be read from an offset on; gives its descriptor and its size.
+def open_to_read(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Open a file for reading from an offset on; yields its descriptor and its size.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the file does not exist.
         OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
     """
     # A pipe would wait for a writer.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    try:
+    with _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as fd:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)
-        if status.st_size - start > _MOST:
+        if status.st_size - start > _MAX_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         yield fd, status.st_size
-    finally:
-        os.close(fd)
 
 
 def read_between(fd: int, start: int, stop: int) -> bytes:
@@ -239,7 +241,7 @@ def read_between(fd: int, start: int, stop: int) -> bytes:
 
 
 def _open_new(path: str) -> int:
-    """Make a file in the place of what a crash left there, or another program put there."""
+    """Make a new file, and remove whatever a crash or another program left in its place."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o600)
@@ -248,9 +250,9 @@ def _open_new(path: str) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _read_all(fd: int, start: int) -> bytes:
+def _read_to_end(fd: int, start: int) -> bytes:
     parts = []
-    while part := os.pread(fd, _PIECE, start):
+    while part := os.pread(fd, _CHUNK, start):
         parts.append(part)
         start += len(part)
     return b"".join(parts)
@@ -264,14 +266,10 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _roll_back(fd: int, size: int) -> None:
-    try:
+    with _as_sync_error():
         if os.fstat(fd).st_size != size:  # a file system that turned read-only has written nothing
             os.ftruncate(fd, size)
-    except OSError as error:
-        raise SyncError(*error.args) from error
 
-
-# -- A folder removed: all of it at once, and nothing outside of it
 
 _HIDDEN = ".deleted-"
 
@@ -279,9 +277,9 @@ _HIDDEN = ".deleted-"
 def remove_folder(folder: str) -> None:
     """Remove a folder; durable when it returns.
 
-    The folder is renamed first, and what it holds goes only once that is on the disk: so a crash
-    leaves the folder whole or gone. What a crash leaves of one that is gone has a name that begins with
-    a dot, and is removed with the next one. Several may be removed at the same time.
+    The folder is renamed first, and its content is removed only when that is on the disk: so a crash
+    leaves the folder whole or gone. What a crash leaves of a removed folder has a name that begins with
+    a dot, and is removed with the next folder. Several may be removed at the same time.
 
     Raises:
         SyncError: a flush failed; the folder is whole or gone.
@@ -289,7 +287,7 @@ def remove_folder(folder: str) -> None:
     """
     root, name = os.path.split(folder)
     # Listed before the sync: what is renamed after it may come back whole with a loss of power.
-    left_over = [each for each in os.listdir(root) if _is_left(each)]
+    left_over = [each for each in os.listdir(root) if _is_leftover(each)]
     hidden = os.path.join(root, f"{_HIDDEN}{name}-{secrets.token_hex(8)}")
     os.rename(folder, hidden)
     sync_folder(root)
@@ -299,15 +297,15 @@ def remove_folder(folder: str) -> None:
             _remove_tree(os.path.join(root, each))
 
 
-def _is_left(name: str) -> bool:
-    """Whether this is what a crash has left of a folder that is gone."""
+def _is_leftover(name: str) -> bool:
+    """Return whether a crash left this behind when a folder was removed."""
     return name.startswith(_HIDDEN)
 
 
 def _remove_tree(path: str) -> None:
-    """Remove a folder and all that is in it; of a link the link, never what it leads to.
+    """Remove a folder and everything in it; a link is removed, never its target.
 
-    What is gone already was removed by another delete, which clears up after crashes as this one does.
+    What is missing was removed by another delete, which cleans up after crashes just like this one.
     """
     found, waiting = list[tuple[str, bool]](), [path]
     while waiting:
@@ -325,16 +323,14 @@ def _remove_tree(path: str) -> None:
                 os.unlink(each)
 
 
-# -- One writer to a folder
-
 _ATTEMPTS = 100
 
-_held: dict[int, int] = {}
-"""The descriptors of the locks that this process holds or tries to take, and the inode of each."""
+_lock_inodes: dict[int, int] = {}
+"""The inode of each lock that this process holds or tries to take, by its descriptor."""
 
 
 class HeldError(Exception):
-    """Another writer holds the lock; `pid` says who, or is None where that can't be told."""
+    """Another writer holds the lock; `pid` is its process id, or None if unknown."""
 
     def __init__(self, pid: int | None) -> None:
         """Keep the holder's process id."""
@@ -361,21 +357,21 @@ def lock(folder: str) -> int:
 
 
 def check_held(fd: int, folder: str) -> None:
-    """See that the lock is still ours: that its file was not removed, nor another put in its place.
+    """Check that the lock is still ours: that its file was neither removed nor replaced.
 
     Raises:
-        HeldError: it is not, and who has it now where that is known.
-        OSError: the folder can't be looked into.
+        HeldError: it is not ours; the error has the new holder's process id, if known.
+        OSError: the folder can't be read.
     """
     if not _is_ours(fd, folder):
-        raise HeldError(_successor(folder))
+        raise HeldError(_find_holder(folder))
 
 
 def unlock(fd: int, folder: str) -> None:
-    """Remove the lock file if it is still ours, and let go of the lock even if that fails.
+    """Remove the lock file if it is still ours, and release the lock even if that fails.
 
     Raises:
-        OSError: the file can't be removed; the next holder will take it over.
+        OSError: the file can't be removed; the next holder will reuse it.
     """
     try:
         if _is_ours(fd, folder):
@@ -384,37 +380,37 @@ def unlock(fd: int, folder: str) -> None:
         _close(fd)
 
 
-def _let_go_in_child() -> None:
-    """Give up the share in the parent's locks that a fork has given to this process.
+def _release_in_child() -> None:
+    """Release this process's share of the parent's locks after a fork.
 
-    Each descriptor leads to nothing from then on, but its number stays taken: closing it later
-    closes no other file.
+    Each descriptor then refers to /dev/null, but its number stays in use: closing it later closes no
+    other file.
     """
-    for fd, inode in _held.items():
+    for fd, inode in _lock_inodes.items():
         with contextlib.suppress(OSError):
             if os.fstat(fd).st_ino == inode:
                 nothing = os.open(os.devnull, os.O_RDONLY)
                 os.dup2(nothing, fd, inheritable=False)
                 os.close(nothing)
-    _held.clear()
+    _lock_inodes.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 def _close(fd: int) -> None:
-    _held.pop(fd, None)
+    _lock_inodes.pop(fd, None)
     os.close(fd)
 
 
 def _try_lock(path: str) -> int | None:
-    """Lock this file, or return None where the last holder has just removed it."""
+    """Lock this file, or return None if its last holder has just removed it."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
         return None
     try:
-        _held[fd] = os.fstat(fd).st_ino
+        _lock_inodes[fd] = os.fstat(fd).st_ino
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too
@@ -422,7 +418,7 @@ def _try_lock(path: str) -> int | None:
                 os.pwrite(fd, b"%d\n" % os.getpid(), 0)
             return fd
     except BlockingIOError:
-        pid = _holder(fd)
+        pid = _read_pid(fd)
         _close(fd)
         raise HeldError(pid) from None
     except FileNotFoundError:
@@ -435,7 +431,7 @@ def _try_lock(path: str) -> int | None:
 
 
 def _is_ours(fd: int, folder: str) -> bool:
-    """Whether the file that this descriptor locks stands in the folder."""
+    """Return whether the file that this descriptor locks is still in the folder."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
     except FileNotFoundError:
@@ -443,13 +439,16 @@ def _is_ours(fd: int, folder: str) -> bool:
 
 
 def is_held(folder: str) -> bool:
-    """Whether the process that the lock file names is there: to try the lock would get in its way."""
-    pid = _successor(folder)
+    """Return whether the process that the lock file names is alive.
+
+    Trying the lock would tell for sure, but could make that process fail to get it.
+    """
+    pid = _find_holder(folder)
     return pid is not None and is_alive(pid)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether this machine has such a process, of whichever user."""
+    """Return whether a process with this id exists, whoever its user is."""
     try:
         kill(pid, 0)
     except ProcessLookupError:
@@ -459,21 +458,15 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _successor(folder: str) -> int | None:
-    try:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-        fd = os.open(os.path.join(folder, "lock"), flags)
-    except OSError:
-        return None
-    try:
-        return _holder(fd)
-    finally:
-        os.close(fd)
+def _find_holder(folder: str) -> int | None:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    with contextlib.suppress(OSError), _open(os.path.join(folder, "lock"), flags) as fd:
+        return _read_pid(fd)
+    return None
 
 
-def _holder(fd: int) -> int | None:
-    try:
+def _read_pid(fd: int) -> int | None:
+    with contextlib.suppress(OSError):  # it is not a file
         text = os.pread(fd, 32, 0).strip()
-    except OSError:  # it is not a file
-        return None
-    return int(text) if text.isdigit() else None
+        return int(text) if text.isdigit() else None
+    return None

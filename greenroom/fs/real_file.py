@@ -19,15 +19,15 @@ _LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotRegularError(OSError):
-    """What is at a path is not a file that can be read: a folder, pipe, socket or device; it says which."""
+    """The path leads to a folder, pipe, socket or device, not to a regular file; the message says which."""
 
 
 def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:
-    """Read what a regular file begins with; it never waits for a pipe or a device.
+    """Read the beginning of a regular file; never wait for a pipe or a device.
 
     Raises:
-        OSError: it can't be read, or is something else.
-        ValueError: no disk can hold the path.
+        OSError: it can't be read, or is not a regular file.
+        ValueError: the path is not valid.
     """
     flags = os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
@@ -38,7 +38,7 @@ def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = Tr
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read, and nothing that could block (a pipe) or never end (a device).
+    """Open a regular file for reading; refuse what could block (a pipe) or never end (a device).
 
     Raises:
         NotRegularError: it is a folder or a special file.
@@ -61,7 +61,7 @@ def open_regular_in(folder: int, name: str) -> BinaryIO:
 
 
 def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]) -> os.stat_result:
-    """Put `content` in place of the file, or make it with its folders; all of it or nothing.
+    """Replace the file with `content`, or create it and its folders; all or nothing.
 
     The content is written to a new file in the same folder and synced, then takes the name. Mode
     and owner of an existing file are kept; other names of it (hard links) keep the old content. A
@@ -70,8 +70,8 @@ def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]
 
     Args:
         path: the file.
-        content: all that it shall hold.
-        check: is given the file that is there at the last moment, if any; it raises to spare it.
+        content: all that it is to hold.
+        check: called at the last moment with the existing file, if any; it raises to keep that file.
 
     Returns:
         The status of the new file.
@@ -81,13 +81,13 @@ def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]
         OSError: the disk refused; the old file is as it was.
     """
     with open_parent(path, make=True) as folder:
-        previous = _status(folder, path.name)
+        previous = _stat(folder, path.name)
         if previous and not os.access(path.name, os.W_OK, dir_fd=folder):
             raise PermissionError(13, "it is read-only", str(path))
 
         def finish(fd: int) -> None:
             if previous:
-                _keep_attributes(fd, previous)
+                _copy_attributes(fd, previous)
             else:
                 _give_to_owner(folder, fd)
 
@@ -102,9 +102,9 @@ def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]
 
 @contextmanager
 def replace_in(folder: int, name: str) -> Iterator[str]:
-    """Give the name under which to make something in an open folder; at the end it takes its place.
+    """Yield a temporary name in an open folder; what the block makes there then replaces `name`.
 
-    Where the block raises, it is removed, and what has the name stays.
+    If the block raises, the temporary file is removed and `name` stays as it is.
     """
     temporary = f".greenroom-{secrets.token_hex(8)}.tmp"
     try:
@@ -120,7 +120,7 @@ def replace_in(folder: int, name: str) -> Iterator[str]:
 def write_new(
     folder: int, name: str, content: bytes, mode: int, finish: Callable[[int], object]
 ) -> os.stat_result:
-    """Make a file in an open folder, and sync it; `finish` may change it before. Return its status."""
+    """Make a file in an open folder, call `finish` with it, sync it, and return its status."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb") as file:
         file.write(content)
@@ -131,7 +131,7 @@ def write_new(
 
 
 def sync_open_folder(folder: int) -> None:
-    """Sync a folder that was opened to be passed through."""
+    """Sync a folder, also one whose descriptor was opened with `O_PATH`."""
     fd = os.open(".", _LISTED_FOLDER, dir_fd=folder)
     try:
         os.fsync(fd)
@@ -141,7 +141,7 @@ def sync_open_folder(folder: int) -> None:
 
 @contextmanager
 def open_parent(path: Path, *, make: bool = False) -> Iterator[int]:
-    """Open the folder of a real path, one part after the other; with `make`, missing ones as well."""
+    """Open the parent folder of a real path, part by part; with `make`, create missing folders."""
     folder = os.open(path.anchor, _FOLDER)
     try:
         for name in path.parent.parts[1:]:
@@ -166,7 +166,7 @@ def _open_folder(folder: int, name: str, *, make: bool) -> int:
 
 
 def _give_new_folder(folder: int, name: str) -> None:
-    """Give away a folder that was just made, unless its owner has put something else in its place."""
+    """Give a new folder to the owner of its parent, unless that user has already replaced it."""
     with suppress(OSError):  # it was moved away, or replaced by a link: nothing is to be given
         new = os.open(name, _LISTED_FOLDER, dir_fd=folder)
         try:
@@ -177,21 +177,21 @@ def _give_new_folder(folder: int, name: str) -> None:
 
 
 def _give_to_owner(folder: int, new: int) -> None:
-    """Let what root has made in the folder of another user belong to that user, as the rest there."""
+    """Give what root has made in another user's folder to that user."""
     owner = os.fstat(folder)
     if os.geteuid() == 0 and owner.st_uid:
         with suppress(OSError):  # a root without this right, or in a namespace that lacks the user
             os.fchown(new, owner.st_uid, owner.st_gid)
 
 
-def _status(folder: int, name: str) -> os.stat_result | None:
+def _stat(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _keep_attributes(fd: int, previous: os.stat_result) -> None:
+def _copy_attributes(fd: int, previous: os.stat_result) -> None:
     created = os.fstat(fd)
     if (created.st_uid, created.st_gid) != (previous.st_uid, previous.st_gid):
         try:

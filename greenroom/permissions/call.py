@@ -171,7 +171,7 @@ class Call:
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as they are written, and with links followed."""
         place = self.place
-        real = place.disk.real
+        real = place.lookup.resolve
         return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
 
     @property
@@ -200,7 +200,7 @@ class Call:
 
     def has(self, use: PathUse) -> bool:
         """Tell whether a file surely lies in the workspace, as it is written and links followed."""
-        if self.place.disk.full:
+        if self.place.lookup.is_exhausted:
             return False
         return all(
             segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
@@ -311,9 +311,9 @@ def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
             return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
         case Execute(argv, cwd, environment):
-            return list_program_effects(argv, environment, place.moved(cwd) if cwd else place)
+            return list_program_effects(argv, environment, place.move(cwd) if cwd else place)
         case ShellCommand(command, cwd):
-            return list_effects(command, place.moved(cwd) if cwd else place)
+            return list_effects(command, place.move(cwd) if cwd else place)
         case Opaque(reason):
             return (Unknown(reason=reason),)
 

@@ -169,7 +169,7 @@ def evaluate(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     or asks, or where they write what is protected.
     """
     facts = list(chain(call.facts, find_operands(call, rules.care)))
-    if call.place.disk.full:
+    if call.place.lookup.is_exhausted:
         facts.append(_UNFOLLOWED)
     verdicts = [each for fact in facts if (each := _judge_fact(fact, call, rules)) is not None]
     return tuple(verdicts) or (_NOTHING,)
@@ -220,7 +220,7 @@ def _is_over(rule: PermissionRule) -> bool:
 
 def _runs_more(fact: Command) -> bool:
     """Tell whether a word lets a program run more than its name says, rather than write a file."""
-    words = (fact.argv[at] for at, _ in fact.cautions if at < len(fact.argv))
+    words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
     return fact.argv[0].text not in (".", "source") and any(
         not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
     )
@@ -264,8 +264,8 @@ def _open_reason(fact: Fact, call: Call | None) -> str:
     for at, names in find_protected(fact, call).items() if call else ():
         name = fact.argv[at].text if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
-    if isinstance(fact, Command) and fact.cautions:
-        return f"no rule allows this: {fact.cautions[0][1]}"
+    if isinstance(fact, Command) and fact.risks:
+        return f"no rule allows this: {fact.risks[0][1]}"
     return "no rule is about this"
 
 
@@ -307,7 +307,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
     reach = _reach(matcher, fact)
-    careful = [*(at for at, _ in fact.cautions), *(find_protected(fact, call) if reach else ())]
+    careful = [*(at for at, _ in fact.risks), *(find_protected(fact, call) if reach else ())]
     if reach and all(at < reach for at in careful):
         return True
     outer = fact.outer

@@ -57,7 +57,7 @@ def split_words(text: str) -> tuple[str, ...]:
     """
     # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls #
     # x`.
-    match parse(f"{text.strip()} {_LAST}").found:
+    match parse(f"{text.strip()} {_LAST}").findings:
         case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
             last.text == _LAST
             and text.split(maxsplit=1)[0] not in ("!", "time")

@@ -175,7 +175,7 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
-    if fact.cautions or place.lost or fact.extent not in ("prints", "reads"):
+    if fact.risks or place.lost or fact.extent not in ("prints", "reads"):
         return False
     if not os.path.isdir(call.place.root):
         return False
@@ -224,7 +224,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
     apart = {part.value_at for part in seen if part.value_at > part.at}
     texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
-    texts.add(_pattern_at(argv, seen) if program.is_("pattern") else 0)
+    texts.add(_pattern_at(argv, seen) if "pattern" in program.kinds else 0)
     return all(
         at in texts or _is_inside(word, place, call)
         for at, word in enumerate(argv[start + 1 :], start + 1)
@@ -235,10 +235,10 @@ def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
     """Find where git runs, by the options before its verb; None if it may do more than read."""
     words = [word for word in words if word.text not in _GIT_HARMLESS]
     if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
-        words, place = [], place.moved(words[1].text)
+        words, place = [], place.move(words[1].text)
     if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
         return None
-    folders = map(place.disk.real, dict.fromkeys((place.folder, *place.others)))
+    folders = map(place.lookup.resolve, dict.fromkeys((place.folder, *place.others)))
     return None if any(map(why_git_may_run, folders)) else place
 
 

@@ -298,7 +298,7 @@ def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
         len(fact.argv) == 2 and extent(read_usage(fact.argv)) == "prints"
     ):
         return 0
-    options = [fact.argv[at].text for at, _ in fact.cautions]
+    options = [fact.argv[at].text for at, _ in fact.risks]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
         return None
     if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):
@@ -333,7 +333,7 @@ def _reading(fact: Command) -> int:
     usage = read_usage(fact.argv)
     program, verb = usage.program, usage.start
     name = fact.argv[0].text
-    is_plain = verb < 2 and not program.is_("$") and "/" not in name
+    is_plain = verb < 2 and "$" not in program.kinds and "/" not in name
     is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
     return verb + 1 if is_plain and is_harmless else 0
 

@@ -1,14 +1,14 @@
 r"""The sandbox: what the system holds a command to, and processes that leave nothing behind.
 
-`policy` says what is asked for; `resolved_policy` what that means in one workspace; `examination`
-finds what of it holds on this machine, by running `trial` under it; `report` says so; `confinement`
-holds one command to it. By what means: `wrappers` (bubblewrap, Seatbelt) and Landlock say what may
-be reached, `seccomp` which system calls, `cgroup` how much; `enforce` is the small program that
-puts it into force and becomes the command, `temporary` what is put on the disk for it. `process`
-runs a command and ends it; `process_tree` is the launcher in front of each, which finds and kills
-everything that it has started.
+`policy` says what is asked for, and `resolved_policy` what that means in one workspace. `detection`
+finds out what of it holds on this machine, by running `probe` under it; `report` describes the
+result; `confinement` holds one command to it. The means are `wrappers` (bubblewrap, Seatbelt) and
+Landlock for what may be reached, `seccomp` for system calls, and `cgroup` for resources. `enforce` is
+the small program that applies them and becomes the command; `temporary_files` are what a command has
+on the disk. `process` runs a command and ends it; `process_tree` is the launcher in front of each
+command, which finds and kills everything that it has started.
 
-It knows of no agent: anything can be run so.
+The package knows nothing of agents: it can run any command.
 
 Example:
     >>> import os, sys
@@ -32,7 +32,7 @@ Example:
 """
 
 from greenroom.sandbox.confinement import Confinement as Confinement
-from greenroom.sandbox.examination import (
+from greenroom.sandbox.detection import (
     confine as confine,
     examine_sandbox as examine_sandbox,
     list_python_files as list_python_files,

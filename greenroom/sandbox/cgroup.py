@@ -62,18 +62,18 @@ def _candidates(
 
 
 def _is_usable(folder: Path, limit_file: str) -> bool:
-    trial = folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    probe = folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     try:
-        trial.mkdir()
+        probe.mkdir()
     except OSError:
         return False
     _remove_stale(folder)
     try:
-        return os.access(trial / limit_file, os.W_OK) and os.access(
+        return os.access(probe / limit_file, os.W_OK) and os.access(
             folder / "cgroup.procs", os.W_OK
         )
     finally:
-        trial.rmdir()
+        probe.rmdir()
 
 
 def _remove_stale(folder: Path) -> None:
@@ -101,10 +101,7 @@ class Cgroup:
         Raises:
             OSError: it can't be made any more.
         """
-        limits = {
-            "memory": memory_megabytes and memory_megabytes * _MEGABYTE,
-            "pids": processes,
-        }
+        limits = {"memory": memory_megabytes and memory_megabytes * _MEGABYTE, "pids": processes}
         name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         group = cls()
         for controller, folder in places.folders:

@@ -1,4 +1,4 @@
-"""A confinement: what one command is held to, from before it starts until it has ended."""
+"""Hold one command to a policy, from before it starts until it has ended."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from greenroom.sandbox.process import Cleanup, no_cleanup, our_python
 from greenroom.sandbox.report import Mechanisms, check_required, report_in_place
 from greenroom.sandbox.resolved_policy import PolicyPaths, User
 from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
-from greenroom.sandbox.temporary import Placeholders, TemporaryFolder
+from greenroom.sandbox.temporary_files import Placeholders, TemporaryFolder
 from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_profile
 from greenroom.threads import FileThreads
 
@@ -59,7 +59,7 @@ class Confinement:
 
 
 @contextmanager
-def setup_errors() -> Iterator[None]:
+def translate_setup_errors() -> Iterator[None]:
     """Turn what the system refuses into a `ToolError` that says at what."""
     try:
         yield
@@ -102,12 +102,12 @@ async def open_confinement(
         with cleanup(_CLEANUP_GRACE) as scope:
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
                 # A folder that takes longer to remove goes on being removed.
-                await trio.to_thread.run_sync(maker.made.close, abandon_on_cancel=True)
+                await trio.to_thread.run_sync(maker.cleanup_stack.close, abandon_on_cancel=True)
 
 
 @dataclass
 class _Maker:
-    """Makes one confinement; `made` removes what that has put on the disk."""
+    """Makes one confinement; `cleanup_stack` removes what is on the disk for it."""
 
     sandbox: Sandbox
     mechanisms: Mechanisms
@@ -116,26 +116,28 @@ class _Maker:
     user: User | None
     shown: tuple[str, ...]
     ignores_termination: bool
-    made: ExitStack = field(default_factory=ExitStack)
+    cleanup_stack: ExitStack = field(default_factory=ExitStack)
     environment: dict[str, str] = field(default_factory=dict)
 
     def make(self) -> Confinement:
-        with setup_errors():
+        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
+        with translate_setup_errors():
             paths = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
             self.report = report_in_place(self.report, self.sandbox, paths)
             check_required(self.sandbox, self.report)
             temporary = TemporaryFolder.make()
-            self.made.callback(temporary.remove)
+            self.cleanup_stack.callback(temporary.remove)
             cgroup = self._cgroup()
-            around, specification = self._around(paths, temporary.path)
-            if self.user and self.mechanisms.tier != "bubblewrap":  # which has one of its own
+            around, specification = self._wrap(paths, temporary.path)
+            if self.user and not is_bubblewrap:  # which has one of its own
                 temporary.give(self.user.uid, self.user.gid)
         specification.update(self._limits(cgroup))
         text = serde.dumps(specification).decode()
         prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
         if self.user:
-            prefix += self._become_user(self.user, paths)
-        is_bubblewrap = self.mechanisms.tier == "bubblewrap"
+            folder = paths.cwd if is_bubblewrap else ""
+            ids = (str(self.user.uid), str(self.user.gid))
+            prefix += our_python("-I", "-S", enforce.__file__, "--become", *ids, folder)
         return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
     def _cgroup(self) -> Cgroup:
@@ -145,7 +147,7 @@ class _Maker:
             memory_megabytes=limits.memory_megabytes,
             processes=limits.processes and limits.processes + _BUBBLEWRAP_PROCESSES * inside,
         )
-        self.made.callback(cgroup.remove)
+        self.cleanup_stack.callback(cgroup.remove)
         return cgroup
 
     def _limits(self, cgroup: Cgroup) -> dict[str, object]:
@@ -156,21 +158,17 @@ class _Maker:
         }
         if "memory" not in counted:
             limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
+        # Without a control group the user's other processes count as well.
+        counts_all = "processes" in self.report.enforced and "pids" not in counted
         return {
             "user": [self.user.uid, self.user.gid] if self.user else [],
             "cgroups": cgroup.members,
             "limits": {name: value for name, value in limits.items() if value},
-            "more_processes": asked.processes or 0 if self._counts_processes else 0,
+            "more_processes": asked.processes or 0 if counts_all else 0,
             "ignores_termination": self.ignores_termination,
         }
 
-    @property
-    def _counts_processes(self) -> bool:
-        """Whether processes are limited, and with all others of the user."""
-        together = "pids" in dict(self.mechanisms.cgroups.folders)
-        return "processes" in self.report.enforced and not together
-
-    def _around(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _wrap(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         """Return what is between our program and the command, and what our program does."""
         match self.mechanisms.tier:
             case "bubblewrap":
@@ -185,12 +183,6 @@ class _Maker:
                 self._set_temporary(temporary)
                 return [], {"filter": self._filter(())}
 
-    def _become_user(self, user: User, paths: PolicyPaths) -> list[str]:
-        folder = paths.cwd if self.mechanisms.tier == "bubblewrap" else ""
-        return our_python(
-            "-I", "-S", enforce.__file__, "--become", str(user.uid), str(user.gid), folder
-        )
-
     @property
     def _has_network(self) -> bool:
         return self.sandbox.network == "all"
@@ -202,7 +194,7 @@ class _Maker:
 
     def _filter(self, families: tuple[int, ...]) -> str:
         """Return the filter as digits; without the network, sockets are of these families alone."""
-        if not self.mechanisms.filtered:
+        if not self.mechanisms.has_filter:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
@@ -211,7 +203,7 @@ class _Maker:
     ) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
-        self.made.callback(Placeholders.hold(paths.protected).release)
+        self.cleanup_stack.callback(Placeholders.hold(paths.protected).release)
         # Where none could be made nothing can, for want of the right.
         protected = tuple(filter(os.path.exists, paths.protected))
         self._set_temporary(TEMPORARY)
@@ -220,12 +212,12 @@ class _Maker:
             replace(paths, protected=protected),
             unreadable=unreadable,
             network=self._has_network,
-            filtered=self.mechanisms.filtered,
+            has_filter=self.mechanisms.has_filter,
             becomes_user=self.user is not None,
         )
         # The network of its own has a loopback, which reaches nothing outside.
-        filtered = self._filter(ADDRESS_FAMILIES)
-        return command, {"passes_filter": True, "filter": filtered}
+        calls = self._filter(ADDRESS_FAMILIES)
+        return command, {"passes_filter": True, "filter": calls}
 
     def _landlock(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)

@@ -171,8 +171,8 @@ class FilterProgram(ctypes.Structure):
 
 def restrict_calls(program: bytes) -> None:
     """Put a filter of system calls into force."""
-    filtered = FilterProgram(len(program) // 8, program)
-    check(libc.prctl(_SECCOMP, 2, ctypes.byref(filtered), 0, 0), "seccomp")
+    calls = FilterProgram(len(program) // 8, program)
+    check(libc.prctl(_SECCOMP, 2, ctypes.byref(calls), 0, 0), "seccomp")
 
 
 def hand_over(program: bytes) -> None:

@@ -110,7 +110,7 @@ class Sandbox(Wire, frozen=True):
             )
 
     @property
-    def asked(self) -> frozenset[SandboxPart]:
+    def requested_parts(self) -> frozenset[SandboxPart]:
         """The parts that this policy asks for."""
         parts: set[SandboxPart] = {"files", "attributes", "services", "signals", "syscalls"}
         if self.mode == "workspace-write":

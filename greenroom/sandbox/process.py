@@ -1,7 +1,7 @@
 """A child process that can't outlive us, whatever it does.
 
 Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe
-from us, its lifeline. When the pipe closes, because we let go of the process or because this very
+from us, its lifeline. When the pipe closes, because we release the process or because this very
 process was killed, the launcher kills everything that the command has started and ends.
 """
 
@@ -51,7 +51,7 @@ def signal_name(number: int) -> str:
         return "unnamed"
 
 
-# ---- Theory of operation
+# Theory of operation
 #
 #     we --lifeline--> launcher ----> parent ----> command ----> whatever it starts
 #        <--report----                                |
@@ -132,9 +132,11 @@ class ContainedProcess:
     """A command behind its launcher, from `start` to `aclose`; nothing of it outlives either of us."""
 
     def __init__(self, process: trio.Process) -> None:
-        """Take over a launcher that was just started."""
+        """Own a launcher that was just started."""
         self._process = process
-        self._reported = bytearray()
+        self._lifeline = _as_pipe(process.stdin)
+        self._output, self._reports = _as_pipe(process.stdout), _as_pipe(process.stderr)
+        self._report_bytes = bytearray()
         self._report: ProcessReport | None = None
         self.rest = b""
         """The output that was not read before, known once it is closed."""
@@ -177,7 +179,7 @@ class ContainedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command and all that it started has ended by itself, or was closed."""
+        """Whether the command and all that it started have ended or were closed."""
         return self._process.returncode is not None
 
     async def follow(self, on_output: Callable[[bytes], None]) -> None:
@@ -186,14 +188,14 @@ class ContainedProcess:
         Not until the output ends: a process that could not be killed may hold that open.
         """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_read, _stream(self._process.stdout), on_output)
-            nursery.start_soon(_read, _stream(self._process.stderr), self._listen)
+            nursery.start_soon(_read, self._output, on_output)
+            nursery.start_soon(_read, self._reports, self._listen)
             await self._process.wait()
             nursery.cancel_scope.cancel()
 
     def read_output(self) -> bytes:
         """Return the output that is there already, without waiting for more."""
-        return _drain(_stream(self._process.stdout))
+        return _drain(self._output)
 
     async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> ProcessReport:
         """Kill what runs, wait until all of it is gone, and return what the launcher reported.
@@ -203,15 +205,14 @@ class ContainedProcess:
             notice: seconds between a SIGTERM to the command's group and the end of all; with 0 it
                 is killed at once.
         """
-        lifeline = _stream(self._process.stdin)
         with cleanup(_CLEANUP_GRACE) as scope:
             # Where no runtime gave a scope, the shield is ours.
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
                 if notice:
                     await self._terminate(notice)
-                lifeline.close()
+                self._lifeline.close()
                 await self._wait_awake()
-        lifeline.close()  # where there was no grace, not even for the notice
+        self._lifeline.close()  # where there was no grace, not even for the notice
         await self._kill()
         if self._report is None:
             self._report = self._close_pipes()
@@ -220,14 +221,14 @@ class ContainedProcess:
     async def _terminate(self, notice: float) -> None:
         if self.has_ended:
             return
-        self._listen(_drain(_stream(self._process.stderr)))
-        ProcessReport.parse(bytes(self._reported)).signal_group(signal.SIGTERM)
+        self._listen(_drain(self._reports))
+        ProcessReport.parse(bytes(self._report_bytes)).signal_group(signal.SIGTERM)
         with trio.move_on_after(notice):
             await self._process.wait()
 
     async def _wait_awake(self) -> None:
         """Wait for the launcher, and wake it up as often as what it has to kill may stop it."""
-        while self._process.returncode is None:
+        while not self.has_ended:
             self._process.send_signal(signal.SIGCONT)
             with trio.move_on_after(_WAKE_SECONDS):
                 await self._process.wait()
@@ -245,11 +246,10 @@ class ContainedProcess:
                 await self._process.wait()
 
     def _close_pipes(self) -> ProcessReport:
-        output, reports = _stream(self._process.stdout), _stream(self._process.stderr)
-        self.rest = _drain(output)
-        report = ProcessReport.parse(bytes(self._reported) + _drain(reports))
-        output.close()
-        reports.close()
+        self.rest = _drain(self._output)
+        report = ProcessReport.parse(bytes(self._report_bytes) + _drain(self._reports))
+        self._output.close()
+        self._reports.close()
         if not report.complete:
             # The launcher itself was killed, and could not.
             report.signal_group(signal.SIGKILL)
@@ -257,7 +257,7 @@ class ContainedProcess:
 
     def _listen(self, data: bytes) -> None:
         # The report is short, but a process that finds the pipe can fill it, and must not block it.
-        self._reported.extend(data[: _CHUNK - len(self._reported)])
+        self._report_bytes.extend(data[: _CHUNK - len(self._report_bytes)])
 
 
 async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], None]) -> None:
@@ -268,14 +268,9 @@ async def _read(stream: trio.lowlevel.FdStream, on_output: Callable[[bytes], Non
 def _drain(pipe: trio.lowlevel.FdStream) -> bytes:
     """Read what the pipe holds without waiting for more."""
     found = b""
-    while len(found) < _DRAIN_LIMIT:
-        try:
-            chunk = os.read(pipe.fileno(), _CHUNK)
-        except BlockingIOError:
-            break
-        if not chunk:
-            break
-        found += chunk
+    with suppress(BlockingIOError):
+        while len(found) < _DRAIN_LIMIT and (chunk := os.read(pipe.fileno(), _CHUNK)):
+            found += chunk
     return found
 
 
@@ -283,11 +278,8 @@ def _kill_below(pid: int) -> None:
     process_tree.kill(process_tree.find_descendants(pid, pid))
 
 
-def _stream(stream: object) -> trio.lowlevel.FdStream:
+def _as_pipe(stream: object) -> trio.lowlevel.FdStream:
     return cast("trio.lowlevel.FdStream", stream)
-
-
-# ---- Commands that run to their end.
 
 
 @dataclass(frozen=True)
@@ -355,9 +347,6 @@ async def run_contained(
     return Exit(report.code, limit.cancelled_caught, report.note, report.left)
 
 
-# ---- Our own Python as the command.
-
-
 def our_python(*arguments: str) -> list[str]:
     """Return the command that runs this very Python behind a launcher.
 
@@ -371,46 +360,15 @@ def our_python(*arguments: str) -> list[str]:
     return [*(["env", *linker] if linker else []), sys.executable, *arguments]
 
 
-# ---- The environment of a command: what it needs, and no secret of ours.
-
-_KEPT = frozenset(
-    [
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TERM",
-        "COLORTERM",
-        "NO_COLOR",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_RUNTIME_DIR",
-        "XDG_STATE_HOME",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "JAVA_HOME",
-        "GOPATH",
-        "GOROOT",
-        "CARGO_HOME",
-        "RUSTUP_HOME",
-        "NVM_DIR",
-        "PYENV_ROOT",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "CI",
-        "SOURCE_DATE_EPOCH",
-    ]
+_SAFE_NAMES = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TERM|COLORTERM|NO_COLOR|TMPDIR|TMP|TEMP"
+    r"|XDG_(?:CACHE_HOME|CONFIG_HOME|DATA_HOME|RUNTIME_DIR|STATE_HOME)|VIRTUAL_ENV|CONDA_PREFIX"
+    r"|JAVA_HOME|GOPATH|GOROOT|CARGO_HOME|RUSTUP_HOME|NVM_DIR|PYENV_ROOT"
+    r"|SSL_CERT_FILE|SSL_CERT_DIR|CI|SOURCE_DATE_EPOCH",
+    re.DOTALL,
 )
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-_SET = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+_OVERRIDES = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -427,11 +385,10 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
         >>> "MY_API_KEY" in clean_environment({"MY_API_KEY": "k"})
         False
     """
-    kept = {name: value for name, value in environment.items() if _is_kept(name, value)}
-    return {**kept, **_SET}
+    return {k: v for k, v in environment.items() if _is_safe(k, v)} | _OVERRIDES
 
 
-def _is_kept(name: str, value: str) -> bool:
+def _is_safe(name: str, value: str) -> bool:
     if name.upper() in _PROXIES:
         return "@" not in value
-    return name in _KEPT or name.startswith("LC_")
+    return _SAFE_NAMES.fullmatch(name) is not None

@@ -14,7 +14,7 @@ from greenroom.core import (
 )
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.policy import Sandbox
-from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserTrial, is_below
+from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserProbe, is_below
 
 _LIMITS: dict[SandboxPart, str] = {
     "memory": "RLIMIT_AS, each process",
@@ -26,21 +26,13 @@ _TOGETHER: dict[str, tuple[SandboxPart, str]] = {
     "memory": ("memory", "control group, all processes together"),
     "pids": ("processes", "control group, all processes and threads together"),
 }
-_SECCOMP: dict[SandboxPart, str] = {
-    "syscalls": "seccomp",
-    "network": "seccomp",
-    "services": "seccomp",
-}
+_SECCOMP: dict[SandboxPart, str] = dict.fromkeys(("syscalls", "network", "services"), "seccomp")
 _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
     "bubblewrap": {
-        "files": "mount namespace",
-        "attributes": "mount namespace",
-        "protected": "mount namespace",
-        "hidden": "mount namespace",
+        **dict.fromkeys(("files", "attributes", "protected", "hidden"), "mount namespace"),
+        **_SECCOMP,
         "network": "network namespace",
-        "services": "seccomp",
         "signals": "process namespace",
-        "syscalls": "seccomp",
     },
     "landlock": {"files": "Landlock", "hidden": "Landlock", "signals": "Landlock", **_SECCOMP},
     "seatbelt": dict.fromkeys(
@@ -67,29 +59,29 @@ class Mechanisms:
     Attributes:
         tier: its name.
         program: where bubblewrap or `sandbox-exec` is.
-        filtered: whether there is a filter of system calls for this processor.
+        has_filter: whether there is a filter of system calls for this processor.
         scopes: whether Landlock keeps abstract Unix sockets and signals inside.
         cgroups: where control groups can be made.
-        held: the parts that were held when it was tried.
+        held_parts: the parts that were held when it was tried.
         why: why the tiers above could not be used, by their names.
-        tried_as: what was held, or why it did not work, when another user than root was tried.
+        user_probes: what was held, or why it did not work, when another user than root was tried.
     """
 
     tier: SandboxTier
     program: str = ""
-    filtered: bool = False
+    has_filter: bool = False
     scopes: bool = False
     cgroups: CgroupPlaces = field(default_factory=CgroupPlaces)
-    held: frozenset[SandboxPart] = frozenset()
+    held_parts: frozenset[SandboxPart] = frozenset()
     why: dict[str, str] = field(default_factory=dict)
-    tried_as: dict[UserTrial, frozenset[SandboxPart] | str] = field(default_factory=dict)
+    user_probes: dict[UserProbe, frozenset[SandboxPart] | str] = field(default_factory=dict)
 
 
 def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
     """Say what of a policy is held by these mechanisms, and why the rest is not.
 
     Example:
-        >>> report = report_on(Sandbox(), Mechanisms("limits", held=frozenset({"cpu"})))
+        >>> report = report_on(Sandbox(), Mechanisms("limits", held_parts=frozenset({"cpu"})))
         >>> report.enforced, report.missing[:3]
         ({'cpu': 'RLIMIT_CPU, each process'}, ('files', 'attributes', 'protected'))
     """
@@ -116,7 +108,7 @@ def _restate(
         report,
         enforced={part: enforced[part] for part in parts if part in enforced},
         missing=missing,
-        lacking=tuple(part for part in missing if part in sandbox.asked),
+        lacking=tuple(part for part in missing if part in sandbox.requested_parts),
         why={part: why[part] for part in missing},
     )
 
@@ -220,7 +212,9 @@ def _refusals(sandbox: Sandbox) -> Iterator[str]:
 def _find_enforced(sandbox: Sandbox, mechanisms: Mechanisms) -> dict[SandboxPart, str]:
     by = {**_LIMITS, **_BY[mechanisms.tier]}
     found = {
-        part: by[part] for part in get_args(SandboxPart) if part in mechanisms.held & by.keys()
+        part: by[part]
+        for part in get_args(SandboxPart)
+        if part in mechanisms.held_parts & by.keys()
     }
     for controller, _ in mechanisms.cgroups.folders:
         part, words = _TOGETHER[controller]

@@ -21,8 +21,6 @@ from greenroom.core import (
 )
 from greenroom.sandbox.policy import Sandbox
 
-# ---- Repositories below a workspace: what their hooks and settings name runs just as its own does.
-
 _NAMES = frozenset({".git", ".hg", ".svn"})
 _DEPTH = 2
 _MAX_NAMES = 20_000
@@ -31,10 +29,11 @@ _MAX_FOUND = 100
 
 
 @dataclass(frozen=True)
-class Nested:
-    """What was found below a folder, at the first look of this process.
+class NestedRepositories:
+    """The repositories below a folder, as this process first found them.
 
-    A repository that a command makes later is its own to work with.
+    Their hooks and settings run programs just as those of the workspace do. A repository that a
+    command makes later may be changed by commands.
 
     Attributes:
         names: the `.git` and the like of each.
@@ -46,7 +45,7 @@ class Nested:
 
     @classmethod
     @lru_cache(maxsize=256)
-    def of(cls, folder: str) -> "Nested":
+    def of(cls, folder: str) -> "NestedRepositories":
         """Look two folders deep, at so many names. Reads the disk: call it in a thread."""
         found: list[str] = []
         looked, left = 0, deque([(folder, 0)])
@@ -132,7 +131,7 @@ class PolicyPaths:
         writable = []
         if sandbox.mode == "workspace-write":
             writable = [os.path.realpath(root), *_resolve_existing(sandbox.writable, root)]
-        nested = [Nested.of(folder) for folder in writable if os.path.isdir(folder)]
+        nested = [NestedRepositories.of(folder) for folder in writable if os.path.isdir(folder)]
         repositories = (name for each in nested for name in each.names if os.path.lexists(name))
         named = list(dict.fromkeys((*_list_protected(writable), *repositories)))
         open_ = (each for each in named if not _is_linked(each))
@@ -236,8 +235,6 @@ def is_below(path: str, folders: tuple[str, ...]) -> bool:
     return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
-# ---- The user that a command runs as, where we are root and it need not be.
-
 _NOBODY = 65534
 
 
@@ -257,8 +254,8 @@ class User:
     def of(cls, sandbox: Sandbox, workspace: Workspace, *, limits_processes: bool) -> "User | None":
         """Choose who runs a command in our place. Reads the disk: call it in a thread.
 
-        That is who owns the workspace, so that what is made there is his, and what is his can be
-        changed; where root does, and nothing has to be written, the user `nobody`.
+        That is the owner of the workspace, who then owns what is made there and may change what
+        was there. Where root owns it and nothing has to be written, it is the user `nobody`.
 
         Args:
             sandbox: the policy.
@@ -294,18 +291,18 @@ def _find_group(owner: os.stat_result) -> int:
     try:
         return pwd.getpwuid(owner.st_uid).pw_gid
     except KeyError:
-        # Of a user that is not known here; the group of root may have rights that he has not.
+        # Of a user that is not known here; root's group may have rights that the user lacks.
         return owner.st_gid or _NOBODY
 
 
 @dataclass(frozen=True)
-class UserTrial:
-    """What is tried as another user.
+class UserProbe:
+    """A probe that runs as another user.
 
     Attributes:
         user: who runs the command.
-        read: what he must be allowed to read.
-        write: what he must be allowed to write.
+        read: the paths that this user must be allowed to read.
+        write: the paths that this user must be allowed to write.
     """
 
     user: User
@@ -320,8 +317,8 @@ class UserTrial:
         shown: Sequence[str],
         *,
         limits_processes: bool,
-    ) -> "UserTrial | None":
-        """Choose a user, and what he must reach there; None where we run commands ourselves."""
+    ) -> "UserProbe | None":
+        """Choose the user and the paths to probe; None where commands run as ourselves."""
         user = User.of(sandbox, workspace, limits_processes=limits_processes)
         if user is None:
             return None

@@ -107,7 +107,8 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
     refused = sorted(known.refused | _COMMON)
     steps = [
         _step(_LOAD, _ARCHITECTURE_AT),
-        *_unless(_EQUAL, known.audit, _KILL),
+        _step(_EQUAL, known.audit, if_true=1),
+        _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER_AT),
         # On x86_64 the same calls have a second set of numbers.
         *_when(_AT_LEAST, _X32, _FAIL | _EPERM),
@@ -129,10 +130,6 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 def _when(test: int, value: int, outcome: int) -> list[bytes]:
     return [_step(test, value, 0, 1), _step(_RETURN, outcome)]
-
-
-def _unless(test: int, value: int, outcome: int) -> list[bytes]:
-    return [_step(test, value, 1, 0), _step(_RETURN, outcome)]
 
 
 def _on(number: int, then: list[bytes]) -> list[bytes]:

@@ -26,7 +26,7 @@ def bubblewrap_command(
     *,
     unreadable: str,
     network: bool = False,
-    filtered: bool = True,
+    has_filter: bool = True,
     becomes_user: bool = False,
 ) -> list[str]:
     """Return what to put before a command.
@@ -36,7 +36,7 @@ def bubblewrap_command(
         paths: what the command may do where; what is protected must exist by now.
         unreadable: an empty file that no one may read, to put in place of hidden files.
         network: whether the network is reached.
-        filtered: whether a filter of system calls comes by `FILTER_FD`.
+        has_filter: whether a filter of system calls comes by `FILTER_FD`.
         becomes_user: whether the command is root at first and becomes another user then.
     """
     shown = list(_list_shown(paths, network=network))
@@ -67,7 +67,7 @@ def bubblewrap_command(
         *(word for path in _list_sealed(paths) for word in ("--remount-ro", path)),
         # It may be closed to a root who has given up its rights.
         *("--chdir", "/" if becomes_user else paths.cwd),
-        *(["--seccomp", str(FILTER_FD)] if filtered else []),
+        *(["--seccomp", str(FILTER_FD)] if has_filter else []),
         "--",
     ]
 
@@ -132,8 +132,6 @@ def _list_shown(paths: PolicyPaths, *, network: bool) -> Iterator[str]:
         if os.path.exists(path):
             yield path
 
-
-# ---- Seatbelt: the profile of `sandbox-exec` on macOS.
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 

@@ -121,7 +121,7 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
     path = history_path(folder)
     metadata, lines = _described(folder, session_id)
     try:
-        with durable.opened(path) as (fd, size):
+        with durable.open_to_read(path) as (fd, size):
             blocks = backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
             return StoredPage(
                 metadata, read_page(blocks, size, count, session_id=session_id, path=path)

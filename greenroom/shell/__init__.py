@@ -17,10 +17,6 @@ from greenroom.shell.analyser import (
     list_effects as list_effects,
     list_program_effects as list_program_effects,
 )
-from greenroom.shell.cautions import (
-    changes_programs as changes_programs,
-    is_display_setting as is_display_setting,
-)
 from greenroom.shell.effects import (
     Change as Change,
     Command as Command,
@@ -49,6 +45,10 @@ from greenroom.shell.programs import (
     extent as extent,
     read_only_commands as read_only_commands,
     read_usage as read_usage,
+)
+from greenroom.shell.risks import (
+    changes_programs as changes_programs,
+    is_display_setting as is_display_setting,
 )
 from greenroom.shell.words import (
     UNKNOWN as UNKNOWN,

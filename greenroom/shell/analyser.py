@@ -11,17 +11,6 @@ from itertools import product
 from math import prod
 
 from greenroom.core import lookalikes, visible
-from greenroom.shell.cautions import (
-    changes_programs,
-    computes,
-    concerns_variables,
-    find_cautions,
-    is_display_setting,
-    list_run_values,
-    may_hold_code,
-    redefines,
-    sets,
-)
 from greenroom.shell.effects import Change, Command, Place, ShellEffect, Unknown
 from greenroom.shell.parser import parse
 from greenroom.shell.programs import (
@@ -31,16 +20,26 @@ from greenroom.shell.programs import (
     Usage,
     extent,
     find_actions,
-    find_run_text,
+    find_inner_text,
     is_known,
     is_transparent,
     read_usage,
 )
-from greenroom.shell.redirections import files_written, list_opened
+from greenroom.shell.redirections import list_opened_files, list_written_files
+from greenroom.shell.risks import (
+    changes_programs,
+    computes,
+    concerns_variables,
+    find_risks,
+    is_display_setting,
+    list_variable_effects,
+    may_hold_code,
+    redefines,
+    sets,
+)
 from greenroom.shell.words import (
     Assignment,
     Piece,
-    Redirection,
     Script,
     SimpleCommand,
     Word,
@@ -61,7 +60,7 @@ from greenroom.shell.words import (
 # bound it is unknown.
 #
 # Two things change on the way. The place: behind `cd src` a path may begin in src, and since the
-# `cd` may have failed, also where it began before; all of these are meant (`Place.moved`), or none
+# `cd` may have failed, also where it began before; all of these are meant (`Place.move`), or none
 # can be told. And the trust in words: a variable is set, so what computes with it may run what it
 # holds.
 #
@@ -84,7 +83,7 @@ _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 _FROM_INPUT = Word("…", dynamic=True, split=True)
 """Words of whatever the standard input will bring."""
 
-_FILLED = Piece("{}", dynamic=True)
+_PLACEHOLDER = Piece("{}", dynamic=True)
 
 
 def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
@@ -99,8 +98,8 @@ def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
         return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
     facts = _gather(Analyser(place, len(command)).read_text(command))
     if hidden := name_hidden_characters(command):
-        why = f"the command holds characters that can't be seen: {hidden}"
-        facts.insert(0, Unknown(reason=why))
+        reason = f"the command holds characters that can't be seen: {hidden}"
+        return [Unknown(reason=reason), *facts]
     return facts or (Unknown(reason="the command holds nothing to run"),)
 
 
@@ -128,7 +127,7 @@ def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
     facts: list[ShellEffect] = []
     try:
         facts += found
-    except RecursionError:  # the caller stands deep in its own stack
+    except RecursionError:  # the caller is deep in its own stack
         facts.append(Unknown(reason="the command is nested too deeply to be told"))
     return [*facts, *dict.fromkeys(find_disguised_words(facts))]
 
@@ -140,14 +139,14 @@ class Analyser:
         """Begin in a place; `length` bounds how much text inside texts is read."""
         self.place = place  # it changes with each `cd`
         self._settings: tuple[str, ...] = ()  # the variables that are set for the command
-        self._fed = False  # whether the standard input is a pipe, a file or a text
+        self._has_input = False  # whether the standard input is a pipe, a file or a text
         self._characters = 4 * length + 4096  # how many of texts inside texts are left to read
         self._inner_words = MAX_INNER_WORDS
         self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
         self._computes = False
         self._holds_code = False
-        self._written: set[str] = set()  # names of the files that the command writes
-        self._said: set[tuple[Place, SimpleCommand, int, bool]] = set()
+        self._written_names: set[str] = set()  # names of the files that the command writes
+        self._seen_commands: set[tuple[Place, SimpleCommand, int, bool]] = set()
 
     def read_text(self, text: str, level: int = 0, guard: bool = False) -> Iterator[ShellEffect]:
         """Take a text apart; texts that its commands run come back here, one level deeper."""
@@ -158,22 +157,22 @@ class Analyser:
         script = self._scripts.get(text)
         if script is None:
             script = self._scripts[text] = self._parse(text)
-        for node in script.found:
+        for node in script.findings:
             if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
-                self._written.update(files_written(node))
-        concerned = list(filter(concerns_variables, script.found))
+                self._written_names.update(list_written_files(node))
+        concerned = list(filter(concerns_variables, script.findings))
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(map(computes, concerned))
         self._holds_code |= any(map(may_hold_code, concerned))
         if any(sets(node, _FOLDERS) for node in concerned):
             yield Unknown(reason="sets a variable that says where paths begin")
-        for node in script.found:
+        for node in script.findings:
             if isinstance(node, SimpleCommand):
-                yield from self._once(node, level, guard)
+                yield from self._read_once(node, level, guard)
             elif isinstance(node, Assignment):
                 if changes_programs(node.name):
                     yield Change(reason=f"sets the variable {node.name}")
-                    yield from list_run_values(node)
+                    yield from list_variable_effects(node)
             elif node.change:
                 yield Change(reason=node.reason)
             else:
@@ -186,12 +185,12 @@ class Analyser:
         splits = _MOVES.search(text) or _SEVERAL_WORDS.search(place.folder)
         return parse(text, home=place.home, folder_splits=bool(splits))
 
-    def _once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
+    def _read_once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
         """Say what a command does, if the same was not said of it in this place."""
-        said = (self.place, node, level, guard)  # a guard was not judged
-        if said not in self._said:
-            self._said.add(said)
-            for each in _in_loops(node):
+        key = (self.place, node, level, guard)  # a guard was not judged
+        if key not in self._seen_commands:
+            self._seen_commands.add(key)
+            for each in _expand_loops(node):
                 yield from self.read_node(each, level, guard)
 
     def read_node(
@@ -203,28 +202,28 @@ class Analyser:
                 yield Unknown(
                     reason="changes what later words mean, or may run a command in a name"
                 )
-            yield from list_run_values(node)
-        if self._written and self._runs_written(node):
+            yield from list_variable_effects(node)
+        if self._written_names and self._may_run_written_file(node):
             yield Unknown(reason="runs a file that the same command writes")
         # A redirection is opened before the command can change the folder.
         place = self.place
         guard = guard or _STEERS.fullmatch(" ".join(word.text for word in node.words)) is not None
-        self._fed = node.fed or (level > 0 and self._fed)
-        settings, around = _settings(node.assignments), self._settings
+        self._has_input = node.has_input or (level > 0 and self._has_input)
+        settings, around = _list_settings(node.assignments), self._settings
         self._settings = tuple(filter(None, settings.values()))
         facts = list(self.read_command(node.words, level=level, guard=guard))
-        command = _main(facts)
+        command = _find_main_command(facts)
         for name, setting in settings.items():
             yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
         yield from facts
         for redirection in node.redirections:
-            yield from list_opened(redirection, command, place)
+            yield from list_opened_files(redirection, command, place)
         self._settings = around
 
-    def _runs_written(self, node: SimpleCommand) -> bool:
+    def _may_run_written_file(self, node: SimpleCommand) -> bool:
         names = [basename(word.text) for word in node.words]
         runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
-        return not self._written.isdisjoint(runs)
+        return not self._written_names.isdisjoint(runs)
 
     def read_command(
         self,
@@ -240,20 +239,20 @@ class Analyser:
             return
         program = words[0]
         if not program.static:
-            yield from self._unknown_program(words, level)
+            yield from self._read_unknown_program(words, level)
             return
         self._inner_words -= level and len(words)
         if level >= MAX_LEVEL or self._inner_words < 0:
             yield Unknown(reason="too many commands inside commands")
             return
         usage = read_usage(words)
-        found = find_cautions(usage)
+        found = find_risks(usage)
         command = Command(
             argv=tuple(words),
             guard=guard or is_transparent(usage),
             outer=outer,
             start=start,
-            cautions=found,
+            risks=found,
             loose=bool(found) or not is_known(usage),
             place=self.place,
             settings=self._settings,
@@ -264,9 +263,9 @@ class Analyser:
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
             self.place = _change_folder(self.place, words)
-        yield from self._inner(command, usage, level, guard)
+        yield from self._read_inner(command, usage, level, guard)
 
-    def _unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
+    def _read_unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
         name = words[0].text
         yield Unknown(reason=f"the name of the command is only known at run time: {name}")
         # Such words may turn out to be nothing, and then the next word is the command.
@@ -274,28 +273,28 @@ class Analyser:
         if gone:
             yield from self.read_command(words[gone:], level=level + 1, guard=True)
 
-    def _inner(
+    def _read_inner(
         self, command: Command, usage: Usage, level: int, guard: bool
     ) -> Iterator[ShellEffect]:
         """Take apart what a command runs: a text, or the program that its own words name."""
         name = basename(command.argv[0].text)
-        text = find_run_text(command.argv)
+        text = find_inner_text(command.argv)
         if text is not None:
-            yield from self._inner_text(text, command, level, guard)
+            yield from self._read_inner_text(text, command, level, guard)
         elif name in WRAPPERS:
-            yield from self._wrapped(command, usage, level, guard)
-        elif name in RUNNERS and self._fed:
+            yield from self._read_wrapped_command(command, usage, level, guard)
+        elif name in RUNNERS and self._has_input:
             yield Unknown(reason=f"{name} may run what its standard input brings")
         elif name == "find":
-            if any(command.argv[at].may_be_option for at, _ in command.cautions):
+            if any(command.argv[at].may_be_option for at, _ in command.risks):
                 yield Unknown(reason="a word that is only known at run time may let find run it")
             for start, end in find_actions(command.argv):
-                inner = tuple(_with_input(each) for each in command.argv[start:end])
+                inner = tuple(_mark_placeholder(each) for each in command.argv[start:end])
                 yield from self.read_command(
                     inner, level=level + 1, guard=guard, outer=command, start=start
                 )
 
-    def _wrapped(
+    def _read_wrapped_command(
         self, command: Command, usage: Usage, level: int, guard: bool
     ) -> Iterator[ShellEffect]:
         argv, kinds, start = command.argv, usage.program.kinds, command.inner
@@ -306,18 +305,18 @@ class Analyser:
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
             name, _, value = argv[start].text.partition("=")
             yield Change(reason=f"sets the variable {name}")
-            yield from list_run_values(Assignment(name, argv[start]._replace(text=value)))
+            yield from list_variable_effects(Assignment(name, argv[start]._replace(text=value)))
             start += 1
         inner = argv[start:]
         if inner and "fills" in kinds:
-            inner = (*map(_with_input, inner), _FROM_INPUT)
+            inner = (*map(_mark_placeholder, inner), _FROM_INPUT)
         if "joins" in kinds:
-            yield from self._inner_text(inner, command, level, guard)
+            yield from self._read_inner_text(inner, command, level, guard)
         yield from self.read_command(
             inner, level=level + 1, guard=guard, outer=command, start=start
         )
 
-    def _inner_text(
+    def _read_inner_text(
         self, text: Sequence[Word], command: Command, level: int, guard: bool
     ) -> Iterator[ShellEffect]:
         """Take apart the text that a command runs."""
@@ -332,7 +331,7 @@ class Analyser:
         yield from self.read_text(joined, level + 1, guard or not known)
 
 
-def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
+def _list_settings(assignments: Sequence[Assignment]) -> dict[str, str]:
     """Find the variables that are set, and to which plain value; empty if that can't be told."""
     found: dict[str, str] = {}
     for each in assignments:
@@ -341,14 +340,14 @@ def _settings(assignments: Sequence[Assignment]) -> dict[str, str]:
     return found
 
 
-def _main(facts: Sequence[ShellEffect]) -> Command | None:
+def _find_main_command(facts: Sequence[ShellEffect]) -> Command | None:
     """Find the command that others only lead to, as `timeout` does."""
     commands = [fact for fact in facts if isinstance(fact, Command)]
     return next((each for each in commands if not each.guard), next(iter(commands), None))
 
 
-def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Write a command out for each value of the loops that it stands in, if these are known."""
+def _expand_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
+    """Write a command out for each value of the loops around it, if these are known."""
     words = (*node.words, *(each.target for each in node.redirections))
     choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
     if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:
@@ -356,14 +355,11 @@ def _in_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
         return
     for chosen in product(*choices.values()):
         values = dict(zip(choices, chosen, strict=True))
-        redirections = (
-            Redirection(each.operator, _fill(each.target, values)) for each in node.redirections
-        )
-        yield SimpleCommand(
-            tuple(_fill(word, values) for word in node.words),
-            node.assignments,
-            tuple(redirections),
-            node.fed,
+        yield node._replace(
+            words=tuple(_fill(word, values) for word in node.words),
+            redirections=tuple(
+                each._replace(target=_fill(each.target, values)) for each in node.redirections
+            ),
         )
 
 
@@ -379,18 +375,18 @@ def _change_folder(place: Place, words: Sequence[Word]) -> Place:
     operands = [word for word in words[1:] if not _FOLDER_OPTION.fullmatch(word.text)]
     target = operands[0] if len(operands) == 1 else None
     if target is not None and target.static and _PLAIN_FOLDER.match(target.text):
-        return place.moved(target.text)
+        return place.move(target.text)
     if basename(words[0].text) == "cd" and not operands:
-        return place.moved("~")
+        return place.move("~")
     return place.lose()
 
 
-def _with_input(word: Word) -> Word:
+def _mark_placeholder(word: Word) -> Word:
     """Mark a word into which a placeholder will be put."""
     if "{}" not in word.text:
         return word
     known = (Piece(each) for each in word.text.split("{}"))
-    pieces = [part for each in known for part in (each, _FILLED)][:-1]
+    pieces = [part for each in known for part in (each, _PLACEHOLDER)][:-1]
     return Word(word.text, dynamic=True, quoted=True, pieces=tuple(pieces))
 
 
@@ -410,7 +406,7 @@ def name_hidden_characters(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return ""
-    return _named(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
+    return _describe(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
 
 
 def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
@@ -430,11 +426,11 @@ def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
 def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:
     """Say which letters of a text make it look like another one in ASCII, if there are any."""
     if letters := lookalikes(text, sure=sure):
-        why = f"{text} holds letters that look like those of ASCII: {_named(letters)}"
-        yield Unknown(reason=why)
+        names = _describe(letters)
+        yield Unknown(reason=f"{text} holds letters that look like those of ASCII: {names}")
 
 
-def _named(characters: Iterable[str]) -> str:
+def _describe(characters: Iterable[str]) -> str:
     return ", ".join(
         f"U+{ord(ch):04X} ({unicodedata.name(ch, 'a control character')})"
         for ch in list(characters)[:MAX_NAMED]

@@ -1,4 +1,4 @@
-"""Effects: what a command does, each small enough to be judged by itself; and its place.
+"""Effects: what a command does, each small enough to be judged alone; and where it runs.
 
 `Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a
 function, and `Unknown` is what can't be told. A `Place` says which files a path means: where the
@@ -14,12 +14,12 @@ from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from greenroom.core import visible
-from greenroom.shell.disk import MAX_LENGTH, Disk
+from greenroom.shell.file_lookup import MAX_LENGTH, FileLookup
 from greenroom.shell.glob import loosen
 from greenroom.shell.words import Part, Word
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
-"""What a command does with what its words name, as far as it has no cautions.
+"""What a command does with what its words name, as far as it has no risks.
 
 - prints: nothing; they are only text.
 - reads: it reads some of it.
@@ -30,9 +30,9 @@ Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 Stars: TypeAlias = Literal["none", "files", "search"]
 """What the stars in a path are.
 
-- none: it has none, or they stand for themselves.
-- files: the shell's, in whose place the files come that fit.
-- search: a program's that searches folders by itself, as `find -name`.
+- none: it has none, or they are literal.
+- files: the shell's, which are replaced by the files that match.
+- search: a program's own search through folders, as `find -name`.
 """
 
 
@@ -45,11 +45,11 @@ class Command:
         guard: only denials and questions are looked for; something else must allow it.
         outer: the command that runs this one, such as `timeout`, or None.
         start: where in the outer command's words this one begins.
-        cautions: places of words that make the program do more than its name says, and why.
+        risks: places of words that make the program do more than its name says, and why.
         loose: the program is one that we don't know, so it may run what its words say.
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
-        extent: what it does with what its words name; "any" if it has cautions.
+        extent: what it does with what its words name; "any" if it has risks.
         parts: its options and operands, if it is known how its program reads them.
         inner: the word that begins the command which it runs, as of `timeout`, or None.
     """
@@ -58,7 +58,7 @@ class Command:
     guard: bool = False
     outer: "Command | None" = field(default=None, hash=False)
     start: int = 0
-    cautions: tuple[tuple[int, str], ...] = ()
+    risks: tuple[tuple[int, str], ...] = ()
     loose: bool = False
     place: "Place | None" = field(default=None, repr=False)
     settings: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class Place:
         folder: the folder that the call begins in.
         others: folders that it may have changed to.
         lost: whether it may be anywhere.
-        disk: what was looked up for this check.
+        lookup: what was looked up for this check.
         home: the user's own folder.
     """
 
@@ -195,14 +195,14 @@ class Place:
     folder: str
     others: tuple[str, ...] = ()
     lost: bool = False
-    disk: Disk = field(default_factory=Disk, repr=False)
+    lookup: FileLookup = field(default_factory=FileLookup, repr=False)
     home: str = field(default_factory=partial(os.path.expanduser, "~"))
 
-    def moved(self, path: str) -> "Place":
+    def move(self, path: str) -> "Place":
         """Return the place after a change of folder that may or may not take effect."""
         path = os.path.expanduser(path)
         folders = [""] if path.startswith("/") else (self.folder, *self.others)
-        steps = [_normal(f"{folder}/{path}") for folder in folders]
+        steps = [_normalize(f"{folder}/{path}") for folder in folders]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         long = any(len(each) > MAX_FOLLOWED for each in steps)
         if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
@@ -258,22 +258,22 @@ class Place:
             OSError, ValueError: no disk can hold it.
         """
         os.fsencode(name)  # which fails for what no disk can hold
-        meant = self._meant(name)
-        lexical = [_normal(each) for each in meant]
+        meant = self._list_meanings(name)
+        lexical = [_normalize(each) for each in meant]
         # A program follows links before it goes up; a tool may go up first. Judge both.
         spelled = meant if meant == lexical else (*meant, *lexical)
-        real = [self.disk.real(each) for each in spelled]
+        real = [self.lookup.resolve(each) for each in spelled]
         patterns = lexical if stars == "search" else []
         if stars == "files":
-            found, patterns = self._fitting(name, dict.fromkeys((*lexical, *real)))
+            found, patterns = self._find_matches(name, dict.fromkeys((*lexical, *real)))
             if not patterns:
                 lexical += found
             # What else a pattern may name is asked about, except where only links lead.
             seen = set(found) if patterns else set()
-            real += [each for each in map(self.disk.real, found) if each not in seen]
+            real += [each for each in map(self.lookup.resolve, found) if each not in seen]
         return lexical, real, patterns
 
-    def _meant(self, name: str) -> list[str]:
+    def _list_meanings(self, name: str) -> list[str]:
         """Begin a path in each folder, also where it leads by the links of a process.
 
         Which process is meant does not matter: taken for the command's own, a denied file is found.
@@ -281,29 +281,29 @@ class Place:
         folders = (self.folder, *self.others)
         joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
         if any(map(_LINKS.search, joined)):
-            spelled = sorted({*joined, *map(_normal, joined)})
-            joined += [_its_own(path, folder) for path in spelled for folder in folders]
+            spelled = sorted({*joined, *map(_normalize, joined)})
+            joined += [_resolve_links(path, folder) for path in spelled for folder in folders]
         return joined
 
-    def _fitting(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Find what a pattern stands for; return with it where it may stand for something else."""
+    def _find_matches(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Find what a pattern matches; return with it the paths where it may match something else."""
         end = "/" if name.endswith("/") else ""
         found: list[str] = []
         unsure: list[str] = []
         for path in paths:
-            fitting, sure = self.disk.fitting(f"{path}{end}")
+            fitting, sure = self.lookup.find_matches(f"{path}{end}")
             found += fitting
             unsure += [] if sure and not self.lost else [path]
         # From wherever the links lead that fit.
-        self.disk.full |= _UP_AGAIN.search(name) is not None
+        self.lookup.is_exhausted |= _UP_AGAIN.search(name) is not None
         return found, unsure
 
 
-def _normal(path: str) -> str:
+def _normalize(path: str) -> str:
     return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
 
 
-def _its_own(path: str, folder: str) -> str:
+def _resolve_links(path: str, folder: str) -> str:
     for _ in range(MAX_LINKS):
         if link := _PROCESS.match(path):
             path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"

@@ -16,8 +16,8 @@ from greenroom.shell.words import (
     Unclear,
     Word,
     expand,
-    find_assigned,
-    find_printed,
+    find_assigned_names,
+    find_output,
     find_value,
     holds_word,
     join,
@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"\$(?:[?#$]|\{#\w+\})|\$\(\(")  # `$!` may be nothing
 _IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
 _VARIABLES = re.compile(r"[A-Za-z_]")
 # Variables that the shell fills with text of the command itself.
-_FILLED = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
+_SET_BY_SHELL = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
 MAX_PARENTHESES = 100
 _REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
 
@@ -82,9 +82,9 @@ class Findings:
         self.nodes.append(Unclear(reason, change))
 
     @cached_property
-    def assigned(self) -> frozenset[str] | None:
+    def assigned_names(self) -> frozenset[str] | None:
         """The variables that the command may set by other ways than a loop; None for any."""
-        return find_assigned(self.command)
+        return find_assigned_names(self.command)
 
     @cached_property
     def redefines(self) -> bool:
@@ -148,7 +148,7 @@ class Lexer:
             self.take(_BLANKS)
             self.take(_COMMENT)
 
-    def nested(self) -> Self:
+    def nest(self) -> Self:
         """Go one level deeper for the length of a `with` block.
 
         Raises:
@@ -178,7 +178,7 @@ class Lexer:
         return [join(each) for each in expand(pieces) if holds_word(each)]
 
     def word(self) -> Word | None:
-        """Read one word as it stands, without writing out its braces; None if there is none."""
+        """Read one word without writing out its braces; None if no word begins here."""
         pieces = self.pieces()
         return join(pieces) if holds_word(pieces) else None
 
@@ -190,9 +190,9 @@ class Lexer:
             if text := self.take(_PLAIN):
                 pieces.append(Piece(text, quoted=False))
             elif char == "'":
-                pieces.append(self._single_quoted())
+                pieces.append(self._read_single_quotes())
             elif self.accept('"'):
-                pieces += self._expanded(_IN_QUOTES, '$`"\\', '"')
+                pieces += self._read_expandable(_IN_QUOTES, '$`"\\', '"')
             elif char == "\\":
                 pieces.append(self._escape())
             elif char in ("$", "`"):
@@ -204,15 +204,15 @@ class Lexer:
 
     def here_document(self) -> Word:
         """Read the whole text as the body of a here-document whose end was not quoted."""
-        return join(self._expanded(_IN_HERE_DOCUMENT, "$`\\", ""))
+        return join(self._read_expandable(_IN_HERE_DOCUMENT, "$`\\", ""))
 
-    def _single_quoted(self) -> Piece:
+    def _read_single_quotes(self) -> Piece:
         quoted = self.take(_SINGLE)
         if not quoted:
             raise self.error("a single quote is not closed")
         return Piece(quoted[1:-1])
 
-    def _expanded(self, plain: re.Pattern[str], special: str, end: str) -> list[Piece]:
+    def _read_expandable(self, plain: re.Pattern[str], special: str, end: str) -> list[Piece]:
         """Read text in which there may be expansions and backslashes, up to its end."""
         pieces = [Piece("")]  # quotes make a word, whatever they hold
         while self.at < len(self.text):
@@ -240,7 +240,7 @@ class Lexer:
     def expansion(self, *, quoted: bool) -> Piece:
         """Read what begins with a dollar sign or a backtick."""
         start, known = self.at, len(self.findings.nodes)
-        with self.nested():
+        with self.nest():
             if self.peek() == "`":
                 self._backticks(quoted=quoted)
             elif (text := self._dollar(quoted=quoted)) is not None:
@@ -251,7 +251,7 @@ class Lexer:
         if raw.startswith(("`", "$(")) and not number:
             if self.findings.redefines:
                 return piece
-            return find_printed(self.findings.nodes[known:], piece, splits)
+            return find_output(self.findings.nodes[known:], piece, splits)
         variable = _VARIABLE.fullmatch(raw)
         if variable is None or (variable[1] and self.peek() == "{"):  # `$x{a,b}` is `$xa $xb`
             return piece
@@ -278,7 +278,7 @@ class Lexer:
         elif not quoted and self.peek(2) == "$'":
             return self._ansi_c()
         elif not quoted and self.accept('$"'):
-            self._expanded(_IN_QUOTES, '$`"\\', '"')  # translated at run time, so unknown
+            self._read_expandable(_IN_QUOTES, '$`"\\', '"')  # translated at run time, so unknown
         elif self.accept("$\\\n"):
             raise ShellSyntaxError("a line is continued inside an expansion")
         else:
@@ -311,9 +311,9 @@ class Lexer:
             if char == "'" and quoted:
                 raise ShellSyntaxError("a quote inside an expansion inside quotes is ambiguous")
             if char == "'":
-                self._single_quoted()
+                self._read_single_quotes()
             elif self.accept('"'):
-                self._expanded(_IN_QUOTES, '$`"\\', '"')
+                self._read_expandable(_IN_QUOTES, '$`"\\', '"')
             elif char in ("$", "`"):
                 self.expansion(quoted=quoted)
             elif char:
@@ -326,12 +326,12 @@ class Lexer:
         if self.peek(2) not in ("<(", ">("):
             return False
         self.at += 2
-        with self.nested():
+        with self.nest():
             self._commands.read_substitution(")")
         return True
 
     def sum(self, closing: str) -> None:
-        """Read arithmetic up to its end; commands may stand inside.
+        """Read arithmetic up to its end; it may contain commands.
 
         Raises:
             ShellSyntaxError: it does not end as arithmetic does: it may be two parentheses.
@@ -356,5 +356,5 @@ class Lexer:
                         f"uses {char!r} in arithmetic, which may run what it names"
                     )
                 self.at += 1
-        if _FILLED.search(self.text, start, self.at):
+        if _SET_BY_SHELL.search(self.text, start, self.at):
             self.findings.unclear("computes with a variable that holds text of the command")

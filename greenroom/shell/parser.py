@@ -1,4 +1,4 @@
-"""The parser: every simple command in a shell text, wherever it stands.
+"""The parser: finds every simple command in a shell text, however deeply it is nested.
 
 It knows the part of bash that can be told in advance. Everything else is noted as unclear or ends
 the reading, and commands that were found by then are judged all the same.
@@ -75,7 +75,7 @@ class Parser:
         lexer: where it reads.
         findings: what was found so far.
         waiting: the here-documents whose bodies have not been reached yet.
-        fed: whether the standard input is a pipe.
+        piped: whether the standard input is a pipe.
     """
 
     def __init__(self, text: str, findings: Findings, *, depth: int = 0) -> None:
@@ -83,7 +83,7 @@ class Parser:
         self.lexer = Lexer(text, findings, self, depth=depth)
         self.findings = findings
         self.waiting: list[_HereDocument] = []
-        self.fed = False
+        self.piped = False
 
     def _apart(self, text: str) -> "Parser":
         """Begin to read another text, with the same findings."""
@@ -117,7 +117,7 @@ class Parser:
                 return end
 
     def _end(self, ends: tuple[str, ...]) -> str | None:
-        """Move over an end that stands here; None if none does."""
+        """Move over an end if one comes next; otherwise return None."""
         if self.lexer.at >= len(self.lexer.text):
             return "" if "" in ends else None
         if ";;" in ends and self.lexer.take(_CASE_END):
@@ -131,7 +131,7 @@ class Parser:
 
     def _pipeline(self) -> bool:
         """Read commands joined by `|`, `&&` and `||`."""
-        fed = self.fed
+        piped = self.piped
         while True:
             timed = False
             while self.lexer.peek() in ("!", "t") and self.lexer.take(_PREFIX):
@@ -140,7 +140,7 @@ class Parser:
             is_command = self._command()
             self.lexer.skip_blanks()
             connector = self.lexer.take(_CONNECTOR) if is_command else ""
-            self.fed = fed or connector in ("|", "|&")
+            self.piped = piped or connector in ("|", "|&")
             if not connector:
                 return is_command or timed
             self._skip_lines()
@@ -149,16 +149,16 @@ class Parser:
         """Read one command; False if none begins here."""
         nodes = self.findings.nodes
         if plain := self.lexer.take(_PLAIN):
-            nodes.append(_plain_command(plain, fed=self.fed))
+            nodes.append(_plain_command(plain, has_input=self.piped))
             return True
         known = len(nodes)
         if not self._compound():
             return self._simple()
         if redirections := self._redirections():
-            if any(each.feeds for each in redirections):
+            if any(each.is_input for each in redirections):
                 inside = nodes[known:]
                 nodes[known:] = [
-                    each._replace(fed=True) if isinstance(each, SimpleCommand) else each
+                    each._replace(has_input=True) if isinstance(each, SimpleCommand) else each
                     for each in inside
                 ]
             nodes.append(SimpleCommand(redirections=tuple(redirections)))
@@ -171,7 +171,7 @@ class Parser:
         )
         if opening is None:
             return False
-        with self.lexer.nested():
+        with self.lexer.nest():
             self.lexer.at = opening.end()
             match opening[0]:
                 case "((":
@@ -252,7 +252,7 @@ class Parser:
             if self.lexer.peek() not in (";", "\n"):
                 raise self.lexer.error("a loop that is not understood")
         self.findings.nodes += [Assignment(name, word) for word in words]
-        assigned = self.findings.assigned
+        assigned = self.findings.assigned_names
         known = assigned is not None and name not in assigned
         self.findings.values = {**self.findings.values, name: list_values(words) if known else ()}
 
@@ -310,7 +310,7 @@ class Parser:
         """Read a simple command; False if none begins here.
 
         Raises:
-            ShellSyntaxError: it is none, or not understood.
+            ShellSyntaxError: it is not a command, or not understood.
         """
         words: list[Word] = []
         assignments: list[Assignment] = []
@@ -332,8 +332,8 @@ class Parser:
             raise self.lexer.error("a keyword in an unexpected place")
         if self.lexer.at == start:
             return False
-        fed = self.fed or any(each.feeds for each in redirections)
-        node = SimpleCommand(tuple(words), tuple(assignments), tuple(redirections), fed)
+        has_input = self.piped or any(each.is_input for each in redirections)
+        node = SimpleCommand(tuple(words), tuple(assignments), tuple(redirections), has_input)
         self.findings.nodes.append(node)
         return True
 
@@ -396,7 +396,7 @@ class Parser:
             self.lexer.skip_blanks()
 
     def _here_documents(self) -> None:
-        """Read the bodies that begin here; each stands as a command that is only redirected."""
+        """Read the bodies that begin here; each becomes a command with only a redirection."""
         waiting, self.waiting = self.waiting, []
         for document in waiting:
             text = self._body(document)
@@ -425,8 +425,8 @@ class Parser:
             self.findings.unclear("a here-document without its body")
 
 
-def _plain_command(text: str, *, fed: bool = False) -> SimpleCommand:
-    return SimpleCommand(tuple([Word(each) for each in text.split()]), fed=fed)
+def _plain_command(text: str, *, has_input: bool = False) -> SimpleCommand:
+    return SimpleCommand(tuple([Word(each) for each in text.split()]), has_input=has_input)
 
 
 def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
@@ -439,7 +439,7 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
 
     Example:
         >>> script = parse("cd src && git log | head")
-        >>> [" ".join(word.text for word in node.words) for node in script.found]
+        >>> [" ".join(word.text for word in node.words) for node in script.findings]
         ['cd src', 'git log', 'head']
     """
     plain = None if text.startswith("#") else _PLAIN.match(text)

@@ -39,14 +39,10 @@ class Program:
             known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
         return known or ""
 
-    def is_(self, kind: str) -> bool:
-        """Tell whether its row holds this mark or word."""
-        return kind in self.kinds
-
     def add(self, entry: str) -> None:
         """Take in an entry of a row: options, or what they are called, each with its mark."""
         mark, rest = entry[0], entry[1:]
-        if entry in _KINDS:
+        if _KINDS.fullmatch(entry):
             self.kinds.add(entry)
         elif mark == "+":
             self._mark("=", *(f"-{each}" for each in rest.split(",")))
@@ -79,22 +75,7 @@ def abbreviates(option: str, wanted: str) -> bool:
 
 
 _NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
-_KINDS = frozenset(
-    [
-        "always",
-        "pattern",
-        "plain",
-        "prints",
-        "reads",
-        "stores",
-        "wraps",
-        "wraps2",
-        "transparent",
-        "joins",
-        "fills",
-        "runs",
-    ]
-)
+_KINDS = re.compile("always|pattern|plain|prints|reads|stores|wraps2?|transparent|joins|fills|runs")
 
 
 def _read_table(text: str) -> dict[str, Program]:
@@ -116,17 +97,17 @@ PROGRAMS = _read_table(Path(__file__).with_name("programs.txt").read_text(encodi
 """Each program, and each verb of git as `git log`, by its names; the file says how to read it."""
 
 
-def _list(*kinds: str) -> tuple[str, ...]:
+def _list_programs(*kinds: str) -> tuple[str, ...]:
     return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
 
 
-READ_ONLY = _list("reads", "prints")
+READ_ONLY = _list_programs("reads", "prints")
 """What only reads or prints."""
 
-WRAPPERS = frozenset(_list("wraps", "wraps2"))
+WRAPPERS = frozenset(_list_programs("wraps", "wraps2"))
 """What runs the command that its own words name."""
 
-RUNNERS = frozenset(_list("runs"))
+RUNNERS = frozenset(_list_programs("runs"))
 """What runs what its words say too, somewhere else or later: its own rule has to speak for it."""
 
 _UNKNOWN = Program("")
@@ -193,7 +174,7 @@ def read_usage(argv: Sequence[Word]) -> Usage:
         5  None
     """
     program, start = _program_of(argv)
-    parts = tuple(_parts(argv, program, start)) if program.kinds else ()
+    parts = tuple(_list_parts(argv, program, start)) if program.kinds else ()
     return Usage(argv, program, start, parts)
 
 
@@ -211,10 +192,10 @@ def is_known(usage: Usage) -> bool:
     """Tell whether it is known what the program does with its words."""
     known, has_verb = usage.program, usage.start < len(usage.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
-    return basename(usage.argv[0].text) in SHELLS or (is_listed and not known.is_("runs"))
+    return basename(usage.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
 
 
-def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
+def _list_parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
     at, operands, ended = start + 1, 0, False
     stop = int(program.options.get("^", 0))  # so many operands end the options
     while at < len(argv):
@@ -227,13 +208,13 @@ def _parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]
             ended = True
         else:
             following = argv[at + 1].text if at + 1 < len(argv) else None
-            found = tuple(_options(at, text, following, program))
+            found = tuple(_list_options(at, text, following, program))
             yield from found
             at += any(part.value_at > at for part in found)
         at += 1
 
 
-def _options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
+def _list_options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
     """Find the options in a word: a long one, or a cluster of short ones."""
     name, attached, value = text.partition("=")
     if text.startswith("--") or (len(name) > 2 and name in program.options):
@@ -269,7 +250,7 @@ def read_only_commands() -> tuple[str, ...]:
 
 
 def extent(usage: Usage) -> Extent:
-    """Say what a command without cautions does with what its words name.
+    """Say what a command without risks does with what its words name.
 
     Example:
         >>> [extent(read_usage([Word(each) for each in line.split()])) for line in (
@@ -278,21 +259,21 @@ def extent(usage: Usage) -> Extent:
     """
     argv, program = usage.argv, usage.program
     name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
-    if program.is_("prints") or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
+    if "prints" in program.kinds or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
         return "prints"
     if name == "command" and first in ("-v", "-V"):
         return "reads"
-    if program.is_("reads") and _is_listing(usage):
+    if "reads" in program.kinds and _is_listing(usage):
         return "reads"
-    return "stores" if program.is_("stores") else "any"
+    return "stores" if "stores" in program.kinds else "any"
 
 
 def _is_listing(usage: Usage) -> bool:
     """Tell whether a program that can do more than list is told to list, if it is one."""
-    if not usage.program.is_("$"):
+    if "$" not in usage.program.kinds:
         return True
     options = [part for part in usage.parts if part.option]
-    if usage.program.is_("&") and not all("&" in part.marks for part in options):
+    if "&" in usage.program.kinds and not all("&" in part.marks for part in options):
         return False
     operand = next((part for part in usage.parts if not part.option), None)
     marks = usage.program.marks("-") if operand is None else operand.marks
@@ -301,7 +282,7 @@ def _is_listing(usage: Usage) -> bool:
     return any("$" in each for each in (marks, *(part.marks for part in options)))
 
 
-def find_run_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+def find_inner_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     """Find the words of the text that a command runs as commands; None if it runs none.
 
     There are no words where it comes from the standard input.
@@ -310,15 +291,15 @@ def find_run_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     if name == "eval":
         return tuple(argv[1 + (len(argv) > 1 and argv[1].text == "--") :])
     if name in SHELLS:
-        return _shell(argv)
+        return _find_shell_text(argv)
     if name in (".", "source") and len(argv) > 1:
-        return _file(argv, 1)
+        return _find_file_text(argv, 1)
     if name == "trap" and len(argv) > 2:
         return (argv[1 + (argv[1].text == "--")],)
     return None
 
 
-def _shell(argv: Sequence[Word]) -> tuple[Word, ...] | None:
+def _find_shell_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     """Find the text of a shell: behind -c, else a script file, else the standard input.
 
     A plus begins options as well: `+c` is -c, and `+` alone is an option, too.
@@ -340,10 +321,10 @@ def _shell(argv: Sequence[Word]) -> tuple[Word, ...] | None:
         return ()
     if "c" in letters:
         return tuple(argv[at : at + 1])
-    return () if "s" in letters else _file(argv, at)
+    return () if "s" in letters else _find_file_text(argv, at)
 
 
-def _file(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
+def _find_file_text(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
     """Look at the word that names a file of commands; without one it is the standard input.
 
     A file that is only known at run time may be the standard input as well.
@@ -358,7 +339,7 @@ def is_transparent(usage: Usage) -> bool:
     if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
     plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
-    return usage.program.is_("transparent") or plain_env
+    return "transparent" in usage.program.kinds or plain_env
 
 
 def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ _DESCRIPTOR = re.compile(r"\d+-?|-")
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 
 
-def list_opened(
+def list_opened_files(
     redirection: Redirection, command: Command | None, place: Place
 ) -> Iterator[ShellEffect]:
     """Say which file a redirection opens, for a command that runs in a place."""
@@ -43,7 +43,7 @@ def list_opened(
 
 
 def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iterator[ShellEffect]:
-    """Look for denials of the files that the target may stand for; others are asked about."""
+    """Look for denials of the files that the target may match; others are asked about."""
     if target.number and target.text.startswith("<("):
         return
     if target.pattern and not target.dynamic:
@@ -52,7 +52,7 @@ def _pattern(target: Word, kind: Literal["read", "write"], place: Place) -> Iter
         yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")
 
 
-def files_written(node: SimpleCommand) -> Iterator[str]:
+def list_written_files(node: SimpleCommand) -> Iterator[str]:
     """Name the files, without their folders, that a command writes as far as it says."""
     for each in node.redirections:
         if ">" in each.operator and not each.target.text.isdecimal():

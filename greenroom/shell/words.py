@@ -57,7 +57,7 @@ class Word(NamedTuple):
     """One word of a command, after quote removal.
 
     Attributes:
-        text: its text; what is only known at run time stands as it was written.
+        text: its text; what is only known at run time is as it was written.
         dynamic: part of it is only known at run time.
         pattern: it holds unquoted characters that match file names.
         split: it is dynamic outside quotes, so it may become several words, or none.
@@ -121,11 +121,11 @@ class Part(NamedTuple):
     """An option or an operand of a command.
 
     Attributes:
-        at: which word it stands in.
+        at: the position of its word.
         option: the option, without a value in the same word; empty for an operand.
         value: its value, or None.
-        value_at: which word that stands in.
-        ended: whether no options are read any more where it stands.
+        value_at: the position of the value's word.
+        ended: whether options have ended before it.
         marks: what the table of programs says of it.
     """
 
@@ -143,7 +143,7 @@ def basename(program: str) -> str:
 
 
 def extract_words(text: str) -> tuple[str, ...]:
-    """Split a text that may be run into words, whatever stands between them.
+    """Split a text that may be run into words, whatever separates them.
 
     Example:
         >>> extract_words("ls;$(r'm' -rf x)")
@@ -153,13 +153,11 @@ def extract_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in _BETWEEN.split(text) if word)
 
 
-# Words out of pieces: braces written out, the home folder too, and the rest joined.
-
 ODD_TILDE = r"~(?:-|\+?[0-9])"
 """What begins with `~-` or `~2` lies in a folder that only the shell knows."""
 
 UNSURE = Piece("", quoted=False, dynamic=True, split=True)
-"""Stands for what a word may turn into that is not understood."""
+"""Marks that a word may turn into something that is not understood."""
 
 Pieces: TypeAlias = list[Piece]
 MAX_WORDS = 256
@@ -204,7 +202,7 @@ def _is_plain(piece: Piece) -> bool:
 
 
 def holds_word(pieces: Sequence[Piece]) -> bool:
-    """Tell whether pieces make a word at all: without quotes, nothing is none."""
+    """Tell whether pieces make a word at all: an empty text without quotes does not."""
     return any(piece.text or not _is_plain(piece) for piece in pieces)
 
 
@@ -250,9 +248,6 @@ def _is_pattern(pieces: Sequence[Piece]) -> bool:
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
 
-# What the parser finds in a text.
-
-
 class Assignment(NamedTuple):
     """A variable that is set: a statement of its own, a prefix of a command, or a loop's."""
 
@@ -273,7 +268,7 @@ class Redirection(NamedTuple):
     target: Word
 
     @property
-    def feeds(self) -> bool:
+    def is_input(self) -> bool:
         """Whether it gives a command its input."""
         return self.operator.startswith("<")
 
@@ -281,19 +276,19 @@ class Redirection(NamedTuple):
 class SimpleCommand(NamedTuple):
     """A program or builtin with its words, the variables set for it, and its redirections.
 
-    A redirection of a compound command stands as a simple command without words.
+    A redirection of a compound command is a simple command without words.
 
     Attributes:
         words: the program and its words.
         assignments: variables set for it.
         redirections: of its descriptors.
-        fed: its standard input is a pipe, a file or a text.
+        has_input: its standard input is a pipe, a file or a text.
     """
 
     words: tuple[Word, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     redirections: tuple[Redirection, ...] = ()
-    fed: bool = False
+    has_input: bool = False
 
 
 class Unclear(NamedTuple):
@@ -308,7 +303,7 @@ class Unclear(NamedTuple):
 
 
 Finding: TypeAlias = SimpleCommand | Assignment | Unclear
-"""Anything found; an assignment that stands alone is a loop's."""
+"""Anything found; an assignment that is not part of a command is a loop's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,15 +311,13 @@ class Script:
     """Everything found in one text.
 
     Attributes:
-        found: in the order of the text.
+        findings: in the order of the text.
         computes: arithmetic reads variables; see `arithmetic`.
     """
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     computes: bool = False
 
-
-# What is known of a value before the command runs.
 
 MAX_VALUES = 64  # of a loop's variable that are looked at one by one
 _TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
@@ -339,13 +332,13 @@ _SETTERS = re.compile(
 _SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
 
 
-def find_assigned(command: str) -> frozenset[str] | None:
+def find_assigned_names(command: str) -> frozenset[str] | None:
     """Name the variables that a command may set, to be on the safe side; None for any.
 
     Example:
-        >>> sorted(find_assigned("x=1; for f in a; do cp $f y=2; done") or ())
+        >>> sorted(find_assigned_names("x=1; for f in a; do cp $f y=2; done") or ())
         ['x', 'y']
-        >>> find_assigned("for f in a; do read f; done") is None
+        >>> find_assigned_names("for f in a; do read f; done") is None
         True
     """
     return None if _SETTERS.search(command) else frozenset(_SET.findall(command))
@@ -380,12 +373,12 @@ def find_value(
 def _is_taken_apart(value: Piece) -> bool:
     """Tell whether the shell makes something else of a value outside of quotes.
 
-    The names that a pattern stands for are taken at their word.
+    The names that a pattern matches are not examined.
     """
     return (_TAKEN_APART if value.quoted else _BLANK).search(value.text) is not None
 
 
-def find_printed(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
+def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
     """Put what the commands of a substitution print in its place, if that is known."""
     first = nodes[0] if nodes else None
     if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):

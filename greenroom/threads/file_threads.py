@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class FileThreads:
-    """Runs blocking work in threads, so many at once; the others wait their turn.
+    """Runs blocking work in threads, up to a limit; further work waits its turn.
 
-    It may be made before trio runs, and used in one run after another: each has threads of its own.
+    It may be created before trio runs, and used in several runs: each has its own limit.
 
     Example:
         >>> threads = FileThreads("example", 2)
@@ -20,14 +20,14 @@ class FileThreads:
     """
 
     def __init__(self, name: str, most: int) -> None:
-        """Name the threads, and say how many work at once."""
+        """Set the limiter's name and how many threads may work at once."""
         self._most = most
         # A limiter belongs to one run of trio.
         self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(name)
 
     @property
     def limiter(self) -> trio.CapacityLimiter:
-        """What bounds the threads of this run of trio."""
+        """The limiter for this run of trio."""
         try:
             return self._limiter.get()
         except LookupError:
@@ -36,7 +36,7 @@ class FileThreads:
             return limiter
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do this work in a thread, to its end even if it is cancelled.
+        """Run this work in a thread, to its end even if cancelled.
 
         Work that takes long may call `trio.from_thread.check_cancelled`.
         """

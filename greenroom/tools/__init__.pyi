@@ -1,4 +1,4 @@
-from greenroom.sandbox.examination import examine_sandbox as examine_sandbox
+from greenroom.sandbox.detection import examine_sandbox as examine_sandbox
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.builtin import builtin_tools as builtin_tools
 from greenroom.tools.builtin.calculator import calculator as calculator

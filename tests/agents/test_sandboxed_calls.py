@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.sandbox import examination
+from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
@@ -206,7 +206,9 @@ async def test_without_a_sandbox_that_holds_it_is_asked_about(tmp_path, monkeypa
             ToolRegistry([Bash(sandbox=sandbox)]), tmp_path, answer="deny", sandboxed="allow"
         )
         only(seen, PermissionRequest)
-    monkeypatch.setattr(examination, "_found", [Mechanisms("limits", held=frozenset({"network"}))])
+    monkeypatch.setattr(
+        detection, "_mechanisms", [Mechanisms("limits", held_parts=frozenset({"network"}))]
+    )
     seen = await chunks_of(
         ToolRegistry([Bash(sandbox=Sandbox())]), tmp_path, answer="deny", sandboxed="allow"
     )

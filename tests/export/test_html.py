@@ -17,7 +17,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.export import html as prose
-from greenroom.export.content import printed
+from greenroom.export.content import make_printable
 from greenroom.export.html import STYLE, render_prose, to_html
 from tests.export.page import Page
 from tests.export.talk import EVERYTHING, content, messages, reply, result, texts, user
@@ -117,7 +117,7 @@ def test_whatever_was_said_the_page_holds_no_markup_but_its_own(said, title):
 def test_what_a_person_typed_is_shown_as_it_was_typed_and_adds_no_element(text):
     plain, typed = page(Message.user("a.")), page(Message.user(f"a.{text}."))
     assert typed.elements == plain.elements
-    assert printed(valid_unicode(f"a.{text}.")) in typed.text
+    assert make_printable(valid_unicode(f"a.{text}.")) in typed.text
 
 
 @given(texts)
@@ -129,12 +129,12 @@ def test_what_a_tool_printed_adds_no_element(text):
     plain = page(*called("a."))
     marks = {"ins", "del", "span", "pre", "details", "summary"}  # of diffs, and of blank parts
     assert {tag for tag, _ in typed.elements} - marks == {tag for tag, _ in plain.elements} - marks
-    assert printed(f"a.{text}.") in typed.text
+    assert make_printable(f"a.{text}.") in typed.text
 
 
 @given(texts)
 def test_no_word_of_a_reply_is_lost(text):
-    words = re.findall(r"[^\W\d_]+", printed(text))  # lists are numbered anew
+    words = re.findall(r"[^\W\d_]+", make_printable(text))  # lists are numbered anew
     found = Page(render_prose(text)).text
     # Entities are what they stand for, and addresses are written as a browser would.
     lost = [word for word in words if word not in found]
@@ -200,7 +200,7 @@ def test_a_changed_line_that_looks_like_the_head_of_a_diff_is_marked_as_changed(
     assert len(found.all("ins")) == len(found.all("del")) == 1
 
 
-def test_other_calls_and_thinking_are_folded():
+def test_other_calls_and_thinking_are_fold():
     assert not any("open" in each for each in page(*EVERYTHING[:3]).all("details"))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 
 from greenroom.core import Message, TextBlock
-from greenroom.export.markdown import LONGEST_PROSE, quoted, to_markdown
+from greenroom.export.markdown import LONGEST_PROSE, quote, to_markdown
 from tests.export.talk import EVERYTHING, content, messages, reply, texts
 
 
@@ -109,12 +109,12 @@ def test_what_was_said_stays_inside_of_its_quote(question, answer):
     ],
 )
 def test_what_would_reach_beyond_its_quote_is_shown_as_source(text):
-    assert quoted(text) == "> ```markdown\n> " + text + "\n> ```"
+    assert quote(text) == "> ```markdown\n> " + text + "\n> ```"
 
 
 @pytest.mark.parametrize("text", ["`<b>`", "    <b>", "a < b", "<https://x.org>", "```\n<b>\n```"])
 def test_what_only_looks_like_it_is_quoted_as_it_is(text):
-    assert quoted(text) == "> " + text.replace("\n", "\n> ")
+    assert quote(text) == "> " + text.replace("\n", "\n> ")
 
 
 @given(messages, messages)

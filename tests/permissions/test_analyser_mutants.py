@@ -143,7 +143,7 @@ MUTANTS = {
         ["subst"],
     ),
     "double quotes expand": (
-        [("shell.lexer.Lexer._expanded", forgetting(Lexer, "_expanded"))],
+        [("shell.lexer.Lexer._read_expandable", forgetting(Lexer, "_read_expandable"))],
         ["subst"],
     ),
     "here-documents expand": (
@@ -165,7 +165,7 @@ MUTANTS = {
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
-        [("shell.lexer._FILLED", re.compile(r"(?!)"))],
+        [("shell.lexer._SET_BY_SHELL", re.compile(r"(?!)"))],
         ["subst"],
     ),
     "subscripts in arithmetic": (
@@ -177,7 +177,7 @@ MUTANTS = {
         [("shell.parser._EVALUATING", frozenset())],
         ["subst"],
     ),
-    "redirections are writes": ([("shell.analyser.list_opened", nothing)], ["redir"]),
+    "redirections are writes": ([("shell.analyser.list_opened_files", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
         [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
         ["redir", "benign"],
@@ -191,8 +191,8 @@ MUTANTS = {
     "loops set variables": ([("shell.analyser.changes_programs", no)], ["env"]),
     "builtins set variables": (
         [
-            ("shell.cautions.changes_programs", no),
-            ("shell.cautions._FINDERS", {}),
+            ("shell.risks.changes_programs", no),
+            ("shell.risks._CHECKS", {}),
         ],
         ["env", "subst"],
     ),
@@ -235,14 +235,17 @@ MUTANTS = {
     ),
     "a glob is no name": ([("shell.words._is_pattern", no)], ["dynamic", "quote"]),
     "texts for shells are commands": (
-        [("shell.analyser.find_run_text", lambda argv: None)],
+        [("shell.analyser.find_inner_text", lambda argv: None)],
         ["wrap"],
     ),
     "shells that read a file or their input": (
-        [("shell.programs._file", lambda argv, at: None)],
+        [("shell.programs._find_file_text", lambda argv, at: None)],
         ["wrap", "dynamic"],
     ),
-    "wrappers run their operands": ([("shell.analyser.Analyser._wrapped", nothing)], ["wrap"]),
+    "wrappers run their operands": (
+        [("shell.analyser.Analyser._read_wrapped_command", nothing)],
+        ["wrap"],
+    ),
     "only plain wrappers are transparent": (
         [
             (
@@ -257,10 +260,10 @@ MUTANTS = {
         [("shell.programs.Program.marks", lambda self, option: "")],
         ["flags"],
     ),
-    "scripts of sed": ([("shell.cautions.sed_only_prints", yes)], ["flags"]),
-    "scripts of awk": ([("shell.cautions.awk_only_prints", yes)], ["flags"]),
+    "scripts of sed": ([("shell.risks.sed_only_prints", yes)], ["flags"]),
+    "scripts of awk": ([("shell.risks.awk_only_prints", yes)], ["flags"]),
     "what programs do with their own words": (
-        [("shell.cautions._FINDERS", {})],
+        [("shell.risks._CHECKS", {})],
         ["flags"],
     ),
     "braces are written out": (
@@ -314,13 +317,13 @@ MUTANTS = {
         ["wrap"],
     ),
     "words that are not known may be options": (
-        [("shell.cautions._unseen", nothing)],
+        [("shell.risks._find_possible_options", nothing)],
         ["flags"],
     ),
     "words that are not known may be files that are written": (
         [
             ("shell.analyser.extent", lambda usage: "reads"),
-            ("shell.cautions.extent", lambda usage: "reads"),
+            ("shell.risks.extent", lambda usage: "reads"),
         ],
         ["benign"],
     ),
@@ -336,7 +339,7 @@ MUTANTS = {
         ["dynamic", "benign", "path"],
     ),
     "what sets variables ends what is known of loops": (
-        [("shell.lexer.find_assigned", lambda command: frozenset())],
+        [("shell.lexer.find_assigned_names", lambda command: frozenset())],
         ["path"],
     ),
     "the current folder is known": (
@@ -344,9 +347,9 @@ MUTANTS = {
         ["path"],
     ),
     "builtins change what later words mean": ([("shell.analyser.redefines", no)], ["dynamic"]),
-    "values of variables are run": ([("shell.analyser.list_run_values", nothing)], ["env"]),
+    "values of variables are run": ([("shell.analyser.list_variable_effects", nothing)], ["env"]),
     "a file is run that was just written": (
-        [("shell.analyser.files_written", nothing)],
+        [("shell.analyser.list_written_files", nothing)],
         ["dynamic"],
     ),
     "operands are in a folder": (
@@ -368,7 +371,7 @@ MUTANTS = {
         ],
         ["path"],
     ),
-    "paths are made absolute": ([("shell.effects._normal", lambda path: path)], ["path"]),
+    "paths are made absolute": ([("shell.effects._normalize", lambda path: path)], ["path"]),
     "a denied host has every spelling": (
         [("permissions.patterns.HostPattern.touches", HostPattern.matches)],
         ["url"],

@@ -7,8 +7,8 @@ import pytest
 from greenroom.core import AgentContext, ReadPath, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import END, Anchors, PathPattern
-from greenroom.shell import disk
-from greenroom.shell.disk import Disk
+from greenroom.shell import file_lookup
+from greenroom.shell.file_lookup import FileLookup
 from greenroom.shell.glob import loosen
 
 DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
@@ -84,28 +84,28 @@ def test_where_a_folder_cant_be_looked_at_a_pattern_is_asked_about(workspace):
 
 
 def test_a_pattern_that_may_be_any_of_too_many_is_asked_about(workspace, monkeypatch):
-    monkeypatch.setattr(disk, "MAX_LOOKUPS", 15)
+    monkeypatch.setattr(file_lookup, "MAX_LOOKUPS", 15)
     assert explain(workspace, "cat *", ("none.txt",)).decision == "ask"
     assert explain(workspace, "cat *.md", ("none.txt",)).decision == "ask"  # one may be a link
-    monkeypatch.setattr(disk, "MAX_LOOKUPS", 40)
+    monkeypatch.setattr(file_lookup, "MAX_LOOKUPS", 40)
     assert explain(workspace, "cat *.md", ("none.txt",)).decision == "allow"
     assert explain(workspace, "cat */a */b *", ("none.txt",)).decision == "ask"
 
 
 def test_names_are_compared_a_bounded_number_of_times(workspace):
-    looked = Disk()
-    assert all(looked.fitting(f"{workspace}/*a{n}*")[1] for n in range(500))
-    assert not looked.full
-    assert not all(looked.fitting(f"{workspace}/*a{n}*")[1] for n in range(6_000))
-    assert looked.full
+    looked = FileLookup()
+    assert all(looked.find_matches(f"{workspace}/*a{n}*")[1] for n in range(500))
+    assert not looked.is_exhausted
+    assert not all(looked.find_matches(f"{workspace}/*a{n}*")[1] for n in range(6_000))
+    assert looked.is_exhausted
 
 
 def test_each_folder_is_listed_once_in_a_check(workspace):
-    looked = Disk()
-    before = looked.fitting(f"{workspace}/plain/*")
+    looked = FileLookup()
+    before = looked.find_matches(f"{workspace}/plain/*")
     (workspace / "plain/b.txt").write_text("")
-    assert looked.fitting(f"{workspace}/plain/*") == before
-    assert len(Disk().fitting(f"{workspace}/plain/*")[0]) == 2
+    assert looked.find_matches(f"{workspace}/plain/*") == before
+    assert len(FileLookup().find_matches(f"{workspace}/plain/*")[0]) == 2
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_a_pattern_stands_for_is_what_bash_makes_of_it(workspace, pattern):
         check=True,
     )
     expected = {name.rstrip("/") for name in run.stdout.split()} - {".", ".."}
-    found, sure = Disk().fitting(f"{workspace}/{pattern}")
+    found, sure = FileLookup().find_matches(f"{workspace}/{pattern}")
     assert {path.removeprefix(f"{workspace}/") for path in found} == expected
     assert sure
 

@@ -12,7 +12,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.shell import disk, read_only_commands
+from greenroom.shell import file_lookup, read_only_commands
 from tests.permissions import bash_oracle, read_only_oracle
 from tests.permissions.commands import commands as table
 
@@ -385,7 +385,7 @@ def test_a_pattern_that_stands_for_too_many_names_is_asked_about(tmp_path, monke
     for name in "abcdef":
         (tmp_path / name).touch()
     assert decide("cat *", tmp_path).decision is ALLOW
-    monkeypatch.setattr(disk, "MAX_LOOKUPS", 3)
+    monkeypatch.setattr(file_lookup, "MAX_LOOKUPS", 3)
     assert decide("cat *", tmp_path).decision is ASK
 
 

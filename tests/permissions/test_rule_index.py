@@ -10,8 +10,8 @@ from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.call import read_call
 from greenroom.permissions.evaluator import evaluate
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import disk
-from greenroom.shell.disk import Disk
+from greenroom.shell import file_lookup
+from greenroom.shell.file_lookup import FileLookup
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
 PROGRAMS = [
@@ -169,7 +169,7 @@ def test_links_lead_where_the_system_says(tree, made, asked):
                     os.makedirs(parent, exist_ok=True)
                     aim = os.path.join(folder, target) if absolute else target
                     os.symlink(aim, os.path.join(parent, at[-1]))
-        known = Disk()
+        known = FileLookup()
         for path in asked:
             joined = os.path.join(folder, path)
             real = os.path.realpath(joined)
@@ -179,12 +179,12 @@ def test_links_lead_where_the_system_says(tree, made, asked):
                 pass
             except OSError:
                 continue  # a circle, which no program can open
-            assert known.real(joined) == real
-        assert not known.full
+            assert known.resolve(joined) == real
+        assert not known.is_exhausted
 
 
 def test_a_command_that_names_more_files_than_are_looked_up_is_asked_about(monkeypatch, tmp_path):
-    monkeypatch.setattr(disk, "MAX_LOOKUPS", 40)
+    monkeypatch.setattr(file_lookup, "MAX_LOOKUPS", 40)
     (tmp_path / "shortcut").symlink_to(".env")
     context = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(tmp_path))
     rules = [PermissionRule.allow_command("cat"), PermissionRule.deny_path("**/.env")]

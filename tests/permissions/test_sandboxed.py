@@ -22,8 +22,8 @@ FILES = frozenset({"files", "attributes", "protected", "hidden", "signals"})
 NETWORK = frozenset({"network", "services", "syscalls"})
 
 
-def report(tier="bubblewrap", held=FILES | NETWORK, sandbox=None):
-    return report_on(sandbox or Sandbox(), Mechanisms(tier, held=held))
+def report(tier="bubblewrap", held_parts=FILES | NETWORK, sandbox=None):
+    return report_on(sandbox or Sandbox(), Mechanisms(tier, held_parts=held_parts))
 
 
 class Runner:

@@ -231,11 +231,11 @@ def test_path_patterns(pattern, path, matches):
     ],
 )
 def test_a_row_of_plain_words_ends_where_something_else_begins(command, words):
-    found = next(node for node in parse(command).found if node.words)
+    found = next(node for node in parse(command).findings if node.words)
     assert [word.text for word in found.words] == words
 
 
 def test_a_word_tells_which_parts_of_it_are_not_known():
-    (command,) = parse("""echo a"$x"b$((1))c '$x' $?""").found
+    (command,) = parse("""echo a"$x"b$((1))c '$x' $?""").findings
     assert [word.shape for word in command.words] == ["echo", "a\0b\0c", "$x", "\0"]
     assert [word.unknown for word in command.words] == [False, True, False, False]

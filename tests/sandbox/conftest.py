@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import AgentContext, Workspace
-from greenroom.sandbox import examination
-from greenroom.sandbox.examination import list_candidates
+from greenroom.sandbox import detection
+from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from tests.sandbox.held import Held, in_turns
 
@@ -36,9 +36,9 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Leave one tier of this machine, and the last one, which always works."""
 
     def leave(tier: str) -> None:
-        monkeypatch.setattr(examination, "_found", examined.setdefault(tier, []))
+        monkeypatch.setattr(detection, "_mechanisms", examined.setdefault(tier, []))
         ways = [way for way in list_candidates() if way.tier in (tier, "limits")]
-        monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
+        monkeypatch.setattr(detection, "list_candidates", lambda: iter(ways))
 
     return leave
 

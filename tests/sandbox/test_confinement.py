@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError, Workspace
-from greenroom.sandbox import confinement, examination
+from greenroom.sandbox import confinement, detection
 from greenroom.sandbox.confinement import open_confinement
 from greenroom.sandbox.report import Mechanisms, report_on
 from greenroom.sandbox.resolved_policy import PolicyPaths
@@ -27,7 +27,7 @@ async def test_macos_runs_the_command_under_its_profile(
         f'#!/bin/sh\n[ "$1" = -p ] && echo "$2" > {tmp_path}/profile\nshift 2\nexec "$@"\n'
     )
     stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(examination, "_found", [Mechanisms("seatbelt", str(stand_in))])
+    monkeypatch.setattr(detection, "_mechanisms", [Mechanisms("seatbelt", str(stand_in))])
     context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
     tool = Bash(sandbox=Sandbox("workspace-write", "all"))
     result = await tool.execute({"command": "cd /; echo $TMPDIR; cd $OLDPWD; pwd"}, context)
@@ -112,7 +112,7 @@ def test_bubblewrap_shows_what_a_command_needs_of_hidden_folders(tmp_path: Path)
     ground = PolicyPaths(
         "/ws", ("/ws",), (), (str(tmp_path),), (str(needed), str(tmp_path / "gone"))
     )
-    words = bubblewrap_command("bwrap", ground, unreadable="/none", network=True, filtered=False)
+    words = bubblewrap_command("bwrap", ground, unreadable="/none", network=True, has_filter=False)
     hidden = position(words, "--tmpfs", str(tmp_path))
     assert position(words, "--ro-bind", str(needed), str(needed)) > hidden
     assert str(tmp_path / "gone") not in words

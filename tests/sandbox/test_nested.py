@@ -1,4 +1,4 @@
-"""Nested repositories, as far as they are looked for, and what the report says of the rest."""
+"""NestedRepositories repositories, as far as they are looked for, and what the report says of the rest."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from greenroom.core import Workspace
 from greenroom.sandbox import resolved_policy as nested
 from greenroom.sandbox.report import Mechanisms, report_in_place, report_on
-from greenroom.sandbox.resolved_policy import Nested, PolicyPaths
+from greenroom.sandbox.resolved_policy import NestedRepositories, PolicyPaths
 from greenroom.tools import Sandbox
 
 
@@ -18,7 +18,7 @@ def make(root: Path, *names: str) -> None:
 
 
 def found(root: Path) -> set[str]:
-    return {os.path.relpath(name, root) for name in Nested.of(str(root)).names}
+    return {os.path.relpath(name, root) for name in NestedRepositories.of(str(root)).names}
 
 
 def test_they_are_found_two_folders_deep(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_they_are_found_two_folders_deep(tmp_path: Path) -> None:
     (tmp_path / "f" / ".git").write_text("gitdir: elsewhere")
     (tmp_path / "way").symlink_to(tmp_path / "a")
     assert found(tmp_path) == {"a/.git", "a/b/.hg", "c/d/.svn", "f/.git"}
-    assert Nested.of(str(tmp_path)).is_complete
+    assert NestedRepositories.of(str(tmp_path)).is_complete
 
 
 def test_what_comes_later_is_not_found(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_comes_later_is_not_found(tmp_path: Path) -> None:
 def test_a_closed_or_missing_folder_holds_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Nested.of(str(tmp_path / "gone")) == Nested((), True)
+    assert NestedRepositories.of(str(tmp_path / "gone")) == NestedRepositories((), True)
 
 
 @pytest.mark.parametrize("bound", ["_MAX_NAMES", "_MAX_FOUND"])
@@ -48,11 +48,11 @@ def test_the_look_is_bounded_and_that_is_reported(
 ) -> None:
     make(tmp_path, *(f"{n}/.git" for n in range(5)))
     monkeypatch.setattr(nested, bound, 3)
-    cut = Nested.of(str(tmp_path))
+    cut = NestedRepositories.of(str(tmp_path))
     assert not cut.is_complete
     assert len(cut.names) <= 3
     ground = PolicyPaths.of(Sandbox(), Workspace(tmp_path))
-    way = Mechanisms("bubblewrap", held=frozenset({"protected"}))
+    way = Mechanisms("bubblewrap", held_parts=frozenset({"protected"}))
     told = report_in_place(report_on(Sandbox(), way), Sandbox(), ground)
     assert told.enforced["protected"] == (
         "mount namespace, but only those nested repositories found at first"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.sandbox import temporary as placeholder
-from greenroom.sandbox.temporary import Placeholders
+from greenroom.sandbox import temporary_files as placeholder
+from greenroom.sandbox.temporary_files import Placeholders
 
 
 def test_they_stand_while_they_are_held_and_no_longer(tmp_path: Path) -> None:

@@ -54,12 +54,14 @@ def test_a_limit_is_a_whole_number(name: str, value: object) -> None:
 
 def test_what_a_policy_asks_for_follows_from_it() -> None:
     always = {"files", "attributes", "services", "signals", "syscalls"}
-    assert Sandbox().asked == always | {"protected", "network"}
-    assert Sandbox("read-only", "all").asked == always
+    assert Sandbox().requested_parts == always | {"protected", "network"}
+    assert Sandbox("read-only", "all").requested_parts == always
     limits = SandboxLimits(cpu_seconds=1, memory_megabytes=1, file_megabytes=1, processes=1)
-    asked = Sandbox("read-only", "all", deny_read=("x",), limits=limits).asked
+    asked = Sandbox("read-only", "all", deny_read=("x",), limits=limits).requested_parts
     assert asked == always | {"hidden", "cpu", "memory", "file_size", "processes"}
-    assert Sandbox("read-only", "all", require=frozenset({"disk"})).asked == always | {"disk"}
+    assert Sandbox("read-only", "all", require=frozenset({"disk"})).requested_parts == always | {
+        "disk"
+    }
 
 
 def test_start_up_files_stay_in_the_home_of_whoever_owns_it(

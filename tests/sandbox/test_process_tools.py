@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, ToolResult, Workspace
-from greenroom.sandbox import examination
+from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Sandbox, ToolRegistry, WorkerPool, tool
 from tests.sandbox import tools
@@ -89,7 +89,7 @@ async def test_without_a_working_sandbox_nothing_runs(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = Mechanisms("bubblewrap", "/nowhere/bwrap")
-    monkeypatch.setattr(examination, "_found", [gone])
+    monkeypatch.setattr(detection, "_mechanisms", [gone])
     context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
     with trio.fail_after(60):
         result = await tools.write_text.execute({"path": str(root / "f")}, context)

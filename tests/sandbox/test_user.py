@@ -19,9 +19,9 @@ from greenroom.core import (
     ToolError,
     Workspace,
 )
-from greenroom.sandbox import examination, resolved_policy as user
+from greenroom.sandbox import detection, resolved_policy as user
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.examination import list_candidates
+from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.resolved_policy import User
 from greenroom.tools import Bash, Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
@@ -48,17 +48,17 @@ def examined_without_groups(tier: str) -> Mechanisms:
     tiers = (tier, "limits")
     ways = [replace(way, cgroups=CgroupPlaces()) for way in list_candidates() if way.tier in tiers]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examination, "_found", [])
-        patch.setattr(examination, "list_candidates", lambda: iter(ways))
+        patch.setattr(detection, "_mechanisms", [])
+        patch.setattr(detection, "list_candidates", lambda: iter(ways))
         trio.run(examine_sandbox, Sandbox())
-        return examination._found[0]
+        return detection._mechanisms[0]
 
 
 @pytest.fixture(params=in_turns("owned", "bubblewrap", "landlock", "limits"))
 def owned(request: pytest.FixtureRequest, outside: Path, monkeypatch: pytest.MonkeyPatch) -> Held:
     """A workspace that belongs to another user, in one tier, without control groups."""
-    way = replace(examined_without_groups(request.param), tried_as={})
-    monkeypatch.setattr(examination, "_found", [way])
+    way = replace(examined_without_groups(request.param), user_probes={})
+    monkeypatch.setattr(detection, "_mechanisms", [way])
     root = outside / "workspace"
     root.mkdir()
     outside.chmod(0o755)
@@ -96,8 +96,8 @@ async def test_with_control_groups_the_owner_runs_it_as_well(
     owned: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = [way for way in list_candidates() if way.tier in (owned.tier, "limits")]
-    monkeypatch.setattr(examination, "_found", [])
-    monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
+    monkeypatch.setattr(detection, "_mechanisms", [])
+    monkeypatch.setattr(detection, "list_candidates", lambda: iter(ways))
     result = await owned.run(f"{BOMB}; id -u", BOUND)
     assert 10 <= int(result.text.split()[1]) <= 20
     assert result.text.splitlines()[1] == str(OWNER)
@@ -251,7 +251,7 @@ async def test_that_root_runs_it_after_all_is_said_where_nothing_is_missing(
 @ROOT
 @pytest.mark.parametrize("network", ["none", "all"])
 async def test_all_that_root_is_held_to_holds_for_the_owner(owned: Held, network: str) -> None:
-    """What the trial found for root it must have found for this user, or root runs it."""
+    """What the probe found for root it must have found for this user, or root runs it."""
     sandbox = Sandbox(network=network)  # type: ignore[arg-type]
     told = await report(owned, sandbox)
     assert told.user == OWNER
@@ -311,9 +311,11 @@ async def test_one_that_holds_less_for_the_owner_is_not_taken(
     owned: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await report(owned, BOUND)
-    (way,) = examination._found
+    (way,) = detection._mechanisms
     monkeypatch.setattr(
-        examination, "_found", [replace(way, held=way.held | {"disk"}, tried_as={})]
+        detection,
+        "_mechanisms",
+        [replace(way, held_parts=way.held_parts | {"disk"}, user_probes={})],
     )
     told = await report(owned, BOUND)
     assert told.user is None
@@ -324,11 +326,11 @@ async def test_one_that_holds_less_for_the_owner_is_not_taken(
 async def test_what_was_tried_is_kept_for_so_many_places(
     owned: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examination, "_MAX_KEPT", 1)
+    monkeypatch.setattr(detection, "_MAX_KEPT", 1)
     first = await report(owned, BOUND)
-    kept = examination._found[0].tried_as
+    kept = detection._mechanisms[0].user_probes
     assert len(kept) == 1
-    monkeypatch.setattr(examination, "_try_way", None)
+    monkeypatch.setattr(detection, "_try_way", None)
     assert await report(owned, BOUND) == first
     monkeypatch.undo()
 
@@ -339,18 +341,20 @@ async def test_what_load_may_have_spoiled_is_tried_again(
     owned: Held, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
     first = await report(owned, BOUND)
-    (way,) = examination._found
-    way.tried_as.clear()
+    (way,) = detection._mechanisms
+    way.user_probes.clear()
 
     async def spoiled(*_: object) -> frozenset[str] | str:
         return (
-            way.held - {"processes"} if lacking == "processes" else f"{examination._TOO_LONG} 1 s"
+            way.held_parts - {"processes"}
+            if lacking == "processes"
+            else f"{detection._TOO_LONG} 1 s"
         )
 
     with monkeypatch.context() as patch:
-        patch.setattr(examination, "_try_way", spoiled)
+        patch.setattr(detection, "_try_way", spoiled)
         assert (await report(owned, BOUND)).user is None
-    assert not way.tried_as
+    assert not way.user_probes
     assert await report(owned, BOUND) == first
 
 
@@ -359,9 +363,9 @@ async def test_trials_do_not_run_at_the_same_time(
     owned: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await report(owned, BOUND)
-    (way,) = examination._found
-    ((asked, held),) = way.tried_as.items()
-    way.tried_as.clear()
+    (way,) = detection._mechanisms
+    ((asked, held),) = way.user_probes.items()
+    way.user_probes.clear()
     running, most, number = 0, 0, 0
 
     async def slow(*_: object) -> object:
@@ -372,10 +376,10 @@ async def test_trials_do_not_run_at_the_same_time(
         running -= 1
         return held
 
-    monkeypatch.setattr(examination, "_try_way", slow)
+    monkeypatch.setattr(detection, "_try_way", slow)
     async with trio.open_nursery() as nursery:
         for each in (asked, asked, replace(asked, write=())):
-            nursery.start_soon(examination._try_as, way, each)
+            nursery.start_soon(detection._try_as, way, each)
     assert (most, number) == (1, 2)
 
 
@@ -391,7 +395,7 @@ def test_what_is_given_for_a_trial_is_closed_until_the_end(
         given.append(path)
 
     monkeypatch.setattr(os, "chown", give)
-    examination._give(tmp_path, User(7, 7))
+    detection._give(tmp_path, User(7, 7))
     assert len(given) == 4
     assert given[2:] == [tmp_path / "a", tmp_path]
 
@@ -468,4 +472,4 @@ async def test_a_workspace_that_is_gone_is_told(owned: Held) -> None:
     with pytest.raises(ToolError, match=r"could not be set up.*No such file"):
         await report(owned, BOUND)
     with pytest.raises(ToolError, match=r"could not be set up.*No such file"):
-        await examination.confine(BOUND, owned.context.workspace).__aenter__()
+        await detection.confine(BOUND, owned.context.workspace).__aenter__()

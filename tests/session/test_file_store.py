@@ -363,7 +363,9 @@ async def test_a_file_of_four_gigabytes_is_refused_and_not_read(files, conversat
 
 async def test_a_history_does_not_grow_beyond_what_can_be_read(files, conversation, monkeypatch):
     session = await saved(files, conversation)
-    monkeypatch.setattr(durable, "_MOST", (folder_of(session) / "history.jsonl").stat().st_size)
+    monkeypatch.setattr(
+        durable, "_MAX_BYTES", (folder_of(session) / "history.jsonl").stat().st_size
+    )
     session.add_message(Message.user("more"))
     with pytest.raises(SessionStorageError, match="File too large"):
         await session.save()

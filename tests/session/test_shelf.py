@@ -162,14 +162,14 @@ async def test_the_last_page_of_a_session_that_is_being_deleted_is_not_an_empty_
     files, monkeypatch
 ):
     session = await saved(files, "s-1")
-    real = folder_module.durable.opened
+    real = folder_module.durable.open_to_read
 
     def opened(path, *args):
         if path.endswith("history.jsonl"):
             os.rename(files.folder("s-1"), files.folder("s-2"))
         return real(path, *args)
 
-    monkeypatch.setattr(folder_module.durable, "opened", opened)
+    monkeypatch.setattr(folder_module.durable, "open_to_read", opened)
     with pytest.raises(SessionNotFoundError):
         await read_last(session.session_id, 1, store=files)
 

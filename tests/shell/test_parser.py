@@ -6,7 +6,7 @@ from greenroom.shell import parse
 
 
 def words(text):
-    return [" ".join(word.text for word in node.words) for node in parse(text).found]
+    return [" ".join(word.text for word in node.words) for node in parse(text).findings]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The files below a folder, as git would see them, and those of them that a pattern describes."""
 
-import itertools
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from typing import Literal
 
 from greenroom.core import ToolError
 from greenroom.fs import open_regular
-from greenroom.shell import Glob, read_glob
+from greenroom.shell import Glob, expand_braces, read_glob
 
 # ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
 
@@ -41,7 +40,7 @@ class GlobPattern:
         """
         self._alternatives = [
             [read_part(part) for part in one.split("/") if part not in {"", "."}]
-            for one in expand_braces(pattern)
+            for one in list_alternatives(pattern)
         ]
 
     def matches(self, path: str) -> bool:
@@ -73,48 +72,21 @@ def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
     return all(rest is None for rest in parts[part:])
 
 
-def expand_braces(pattern: str) -> list[str]:
+def list_alternatives(pattern: str) -> list[str]:
     """Write out the alternatives of `{a,b}`, nested ones as well; a lone brace is itself.
 
     Example:
-        >>> expand_braces("{a,b{c,d}}.x")
+        >>> list_alternatives("{a,b{c,d}}.x")
         ['a.x', 'bc.x', 'bd.x']
 
     Raises:
         ToolError: there are more than 1,000.
     """
-    found = [pattern]
-    done: list[str] = []
-    while found:
-        one = found.pop(0)
-        braces = _first_braces(one)
-        if braces is None:
-            done.append(one)
-        else:
-            start, end, choices = braces
-            found = [one[:start] + choice + one[end:] for choice in choices] + found
-        if len(found) + len(done) > _MAX_ALTERNATIVES:
-            raise ToolError(f"{pattern[:200]!r} means more than {_MAX_ALTERNATIVES} patterns")
-    return done
-
-
-def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
-    """Find the first closed braces with a comma: where they begin and end, and the choices."""
-    first: list[int] = []
-    opened: list[list[int]] = []
-    for found in re.finditer(r"[{,}]", pattern):
-        if found[0] == "{":
-            opened.append([found.start()])
-        elif opened:
-            # The edges of the choices: the opening brace, the commas, the closing brace.
-            opened[-1].append(found.start())
-            if found[0] == "}":
-                edges = opened.pop()
-                first = min(first or edges, edges) if len(edges) > 2 else first
-    if not first:
-        return None
-    choices = [pattern[left + 1 : right] for left, right in itertools.pairwise(first)]
-    return first[0], first[-1] + 1, choices
+    try:
+        return expand_braces(pattern, most=_MAX_ALTERNATIVES)
+    except ValueError as error:
+        message = f"{pattern[:200]!r} means more than {_MAX_ALTERNATIVES} patterns"
+        raise ToolError(message) from error
 
 
 def read_part(part: str) -> Glob | None:
@@ -371,7 +343,7 @@ def _file_names(pattern: str) -> list[str]:
 
     They let ripgrep skip files. What it then finds is filtered by `matches` all the same.
     """
-    names = [one.rstrip("/").rpartition("/")[2] for one in expand_braces(pattern)]
+    names = [one.rstrip("/").rpartition("/")[2] for one in list_alternatives(pattern)]
     return names if all(map(_PLAIN_NAME.fullmatch, names)) else []
 
 

@@ -126,7 +126,7 @@ def no_sync_of_the_rename(patch):
 
 
 def no_sweeping(patch):
-    patch.setattr(durable, "_is_left", lambda name: False)
+    patch.setattr(durable, "_is_leftover", lambda name: False)
 
 
 @pytest.mark.parametrize("mutant", [no_rename, no_sync_of_the_rename, no_sweeping])

@@ -1,4 +1,3 @@
-import itertools
 import os
 import shutil
 import subprocess
@@ -10,8 +9,13 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.tools import Glob, Grep, ToolRegistry
-from greenroom.tools.builtin import file_tree as glob_pattern, glob as glob_module
-from greenroom.tools.builtin.file_tree import GlobPattern, IgnoreRules, expand_braces, walk_files
+from greenroom.tools.builtin import glob as glob_module
+from greenroom.tools.builtin.file_tree import (
+    GlobPattern,
+    IgnoreRules,
+    list_alternatives,
+    walk_files,
+)
 
 ENGINES = [
     pytest.param(
@@ -185,7 +189,7 @@ def test_an_awkward_pattern_takes_no_time() -> None:
 
 @pytest.mark.parametrize("pattern", ["{" * 100_000, "{a" * 50_000 + "}" * 50_000])
 def test_braces_of_any_depth_take_no_time(pattern: str) -> None:
-    assert expand_braces(pattern) == [pattern]
+    assert list_alternatives(pattern) == [pattern]
 
 
 async def test_a_pattern_beyond_all_measure_is_refused(context: AgentContext) -> None:
@@ -199,25 +203,7 @@ async def test_a_pattern_beyond_all_measure_is_refused(context: AgentContext) ->
 
 @given(st.text("a,{}", max_size=12))
 def test_braces_never_fail_and_end(pattern: str) -> None:
-    assert expand_braces(pattern)
-
-
-@given(st.text("a,{}", max_size=12))
-def test_the_first_braces_that_close_and_have_a_comma_are_found(pattern: str) -> None:
-    def found() -> tuple[int, int, list[str]] | None:
-        for start in range(len(pattern)):
-            depth, commas = 0, [start]
-            for position in range(start, len(pattern) if pattern[start] == "{" else start):
-                depth += (pattern[position] == "{") - (pattern[position] == "}")
-                commas += [position] if pattern[position] == "," and depth == 1 else []
-                if depth == 0 and len(commas) == 1:
-                    break
-                if depth == 0:
-                    pairs = itertools.pairwise([*commas, position])
-                    return start, position + 1, [pattern[a + 1 : b] for a, b in pairs]
-        return None
-
-    assert glob_pattern._first_braces(pattern) == found()
+    assert list_alternatives(pattern)
 
 
 def test_a_line_of_blanks_takes_no_time() -> None:

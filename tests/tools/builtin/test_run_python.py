@@ -10,7 +10,7 @@ import trio
 from greenroom import Agent, AgentRuntime, InMemoryStore, ToolProgress
 from greenroom.core import AgentContext, ToolStatus
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.sandbox import examination
+from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
@@ -130,7 +130,9 @@ async def test_output_in_excess_is_bounded(context: AgentContext, tmp_path: Path
 async def test_without_a_sandbox_it_runs_only_where_that_was_said(
     context: AgentContext, monkeypatch
 ) -> None:
-    monkeypatch.setattr(examination, "_found", [Mechanisms("limits", held=frozenset({"cpu"}))])
+    monkeypatch.setattr(
+        detection, "_mechanisms", [Mechanisms("limits", held_parts=frozenset({"cpu"}))]
+    )
     refused = await run(context, "print(1)")
     assert "the sandbox must hold files, network, which nothing does here" in refused.text
     assert "greenroom doctor says what would help" in refused.text

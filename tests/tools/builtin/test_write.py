@@ -136,7 +136,7 @@ def test_the_owner_is_kept_where_that_is_permitted(
     status = list(root.stat())
     status[stat.ST_MODE], status[stat.ST_UID], status[stat.ST_GID] = 0o104755, 12345, 12345
     with (root / "a.txt").open("w") as file:
-        real_file._keep_attributes(file.fileno(), os.stat_result(status))
+        real_file._copy_attributes(file.fileno(), os.stat_result(status))
     # Without the owner, the set-user-id bit would give away our own rights.
     assert stat.S_IMODE((root / "a.txt").stat().st_mode) == (0o4755 if permitted else 0o755)
     assert given == ([(12345, 12345)] if permitted else [])

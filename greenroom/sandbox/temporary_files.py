@@ -1,4 +1,4 @@
-"""What is on the disk for a command and goes with it: its temporary folder, and placeholders."""
+"""Temporary files of one command, removed with it: its temporary folder, and placeholders."""
 
 import errno
 import fcntl
@@ -9,8 +9,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Self
 
 from greenroom.core import CONFIGURATION_FOLDERS
@@ -33,13 +32,13 @@ class TemporaryFolder:
     """
 
     def __init__(self, path: str, fd: int) -> None:
-        """Take over a folder that is locked by this file descriptor."""
+        """Own a folder that this file descriptor locks."""
         self.path = path
         self._fd = fd
 
     @classmethod
     def make(cls) -> Self:
-        """Make an empty one.
+        """Make an empty folder.
 
         Raises:
             OSError: it can't be made.
@@ -55,7 +54,7 @@ class TemporaryFolder:
         return cls(path, fd)
 
     def give(self, uid: int, gid: int) -> None:
-        """Let it belong to another user, whatever is at its path by now.
+        """Give the folder to another user, whatever is at its path by now.
 
         Raises:
             OSError: it can't be given away.
@@ -63,7 +62,7 @@ class TemporaryFolder:
         os.fchown(self._fd, uid, gid)
 
     def remove(self) -> None:
-        """Remove it, also where folders in it were closed; all processes in it have ended."""
+        """Remove the folder, including folders in it without permissions; its processes have ended."""
         _remove(self.path)
         os.close(self._fd)
 
@@ -92,25 +91,19 @@ def _remove_if_stale(path: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    """Remove as much of it as can be removed."""
+    """Remove as much of a folder as can be removed."""
     # A command can make folders so deep that Python gives up; they stay, as what the disk refuses.
     with suppress(OSError, RecursionError):
-        _remove_all(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.geteuid() == 0:
+            return  # nothing is closed to root, whom the owner must not lead elsewhere by a link
+        for parent, names, _ in os.walk(folder):
+            for path in (os.path.join(parent, name) for name in names):
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_all(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    if os.geteuid() == 0:
-        return  # nothing is closed to root, who must not be led elsewhere by who owns it
-    for parent, names, _ in os.walk(folder):
-        for path in (os.path.join(parent, name) for name in names):
-            if not os.path.islink(path):
-                os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-# ---- Placeholders: empty folders and files where something that must not come to be would be.
-#
 # Only what exists can be mounted over. So a protected name that does not exist yet is made, empty and
 # with a mode that nothing else has, and removed when the last command that needs it has ended.
 
@@ -159,17 +152,20 @@ class Placeholders:
         if folder not in self._folders:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             self._folders[folder] = fd
-            _share(fd, folder)
-        with _unless_refused():
+            _lock_shared(fd, folder)
+        try:
             if os.path.basename(name) in CONFIGURATION_FOLDERS:
                 os.mkdir(name, _FOLDER_MODE)
             else:
                 os.close(os.open(name, os.O_CREAT | os.O_EXCL, _FILE_MODE))
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
         if os.path.lexists(name) and _is_placeholder(name):
             self._names.append(name)
 
     def release(self) -> None:
-        """Let go of all; what no other holds is removed."""
+        """Release all of them; those that no other holder needs are removed."""
         for folder, fd in self._folders.items():
             with suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,7 +180,7 @@ class Placeholders:
                     (os.rmdir if os.path.isdir(name) else os.unlink)(name)
 
 
-def _share(fd: int, folder: str) -> None:
+def _lock_shared(fd: int, folder: str) -> None:
     """Take a shared lock; the one who removes placeholders has the other kind for a moment."""
     for _ in range(_ROUNDS):
         with suppress(BlockingIOError):
@@ -193,15 +189,6 @@ def _share(fd: int, folder: str) -> None:
         # A lock can't be waited for with a limit, and a stranger may never give it up.
         _never.wait(_ROUND_SECONDS)
     raise BlockingIOError(errno.EWOULDBLOCK, f"another program keeps {folder} locked")
-
-
-@contextmanager
-def _unless_refused() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
 
 
 def _is_placeholder(name: str) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.sandbox import temporary
-from greenroom.sandbox.temporary import TemporaryFolder, remove_stale
+from greenroom.sandbox import temporary_files as temporary
+from greenroom.sandbox.temporary_files import TemporaryFolder, remove_stale
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 This file runs as a program of its own, with the standard library alone, in the sandbox:
 
-    python -I -S trial.py QUESTIONS
+    python -I -S probe.py QUESTIONS
 
 or by `main` in a process that `enforce` has made another user's.
 

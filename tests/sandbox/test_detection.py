@@ -1,4 +1,4 @@
-"""The examination: tried for real, kept, bounded, and honest about what failed."""
+"""Detection: tried for real, kept, bounded, and honest about what failed."""
 
 import os
 import stat
@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, Workspace
-from greenroom.sandbox import enforce, examination
+from greenroom.sandbox import detection, enforce
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.examination import list_candidates
+from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.process import Exit
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.seccomp import seccomp_filter
@@ -23,11 +23,11 @@ from tests.sandbox.held import Held
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Examine anew."""
-    monkeypatch.setattr(examination, "_found", [])
+    monkeypatch.setattr(detection, "_mechanisms", [])
 
 
 def offering(monkeypatch: pytest.MonkeyPatch, *ways: Mechanisms) -> None:
-    monkeypatch.setattr(examination, "list_candidates", lambda: iter(ways))
+    monkeypatch.setattr(detection, "list_candidates", lambda: iter(ways))
 
 
 def program(folder: Path, text: str) -> str:
@@ -39,7 +39,7 @@ def program(folder: Path, text: str) -> str:
 
 async def test_what_bubblewrap_holds_where_it_works() -> None:
     way = next(list_candidates())
-    held = await examination._try_way(way)
+    held = await detection._try_way(way)
     if way.tier != "bubblewrap" or isinstance(held, str):
         pytest.skip("no bubblewrap here, or no namespaces for it")
     assert held >= {
@@ -59,7 +59,7 @@ async def test_what_bubblewrap_holds_where_it_works() -> None:
 
 async def test_what_landlock_holds_where_it_works() -> None:
     ways = [way for way in list_candidates() if way.tier == "landlock"]
-    held = await examination._try_way(ways[0]) if enforce.landlock_version() >= 3 else ""
+    held = await detection._try_way(ways[0]) if enforce.landlock_version() >= 3 else ""
     if isinstance(held, str):
         pytest.skip("no Landlock here, or an old one")
     assert held >= {"files", "hidden", "network", "services", "syscalls", "file_size"}
@@ -68,7 +68,7 @@ async def test_what_landlock_holds_where_it_works() -> None:
 
 
 async def test_what_limits_alone_do_not_hold_is_said() -> None:
-    held = await examination._try_way(Mechanisms("limits"))
+    held = await detection._try_way(Mechanisms("limits"))
     assert isinstance(held, frozenset)
     assert not held & {"files", "attributes", "protected", "hidden", "network", "signals"}
     assert held >= {"cpu", "file_size"}
@@ -76,7 +76,7 @@ async def test_what_limits_alone_do_not_hold_is_said() -> None:
 
 async def test_what_killed_processes_left_is_removed_first(monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[bool] = []
-    monkeypatch.setattr(examination, "remove_stale", lambda: removed.append(True))
+    monkeypatch.setattr(detection, "remove_stale", lambda: removed.append(True))
     offering(monkeypatch, Mechanisms("limits"))
     for _ in range(2):
         await examine_sandbox(Sandbox())
@@ -93,10 +93,10 @@ async def test_the_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ("does", "says"),
     [
         ("echo bwrap: setting up uid map: Operation not permitted; exit 1", "setting up uid map"),
-        ("kill -9 $$", "the trial ended with code -9"),
-        ("exit 3", "the trial ended with code 3"),
-        ("echo nonsense", "the trial gave no answer: nonsense"),
-        ("exit 0", "the trial gave no answer"),
+        ("kill -9 $$", "the probe ended with code -9"),
+        ("exit 3", "the probe ended with code 3"),
+        ("echo nonsense", "the probe gave no answer: nonsense"),
+        ("exit 0", "the probe gave no answer"),
     ],
 )
 async def test_a_tier_that_does_not_work_is_passed_over_and_named(
@@ -116,18 +116,18 @@ async def test_one_that_leaves_something_behind_is_passed_over(
     async def leaving(*_: object, **__: object) -> Exit:
         return Exit(0, left=True)
 
-    monkeypatch.setattr(examination, "run_contained", leaving)
-    told = await examination._try_way(Mechanisms("limits"))
-    assert told == "what the trial started could not be ended"
+    monkeypatch.setattr(detection, "run_contained", leaving)
+    told = await detection._try_way(Mechanisms("limits"))
+    assert told == "what the probe started could not be ended"
 
 
 async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(examination, "_TRIAL_SECONDS", 0.2)
+    monkeypatch.setattr(detection, "_PROBE_SECONDS", 0.2)
     broken = Mechanisms("bubblewrap", program(tmp_path, "sleep 600"))
     offering(monkeypatch, broken, Mechanisms("limits"))
     with trio.fail_after(60):
         report = await examine_sandbox(Sandbox())
-    assert "the trial took longer than 0.2 s" in report.why["files"]
+    assert "the probe took longer than 0.2 s" in report.why["files"]
 
 
 async def test_one_that_holds_nothing_is_reported_as_such(
@@ -144,13 +144,13 @@ async def test_a_full_disk_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(examination, "_prepare_trial", fail)
+    monkeypatch.setattr(detection, "_prepare_probe", fail)
     offering(monkeypatch, Mechanisms("limits"))
     assert "No space left" in (await examine_sandbox(Sandbox())).why["files"]
 
 
 async def test_where_nothing_works_all_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "_try_way", lambda _: failing())
+    monkeypatch.setattr(detection, "_try_way", lambda _: failing())
 
     async def failing() -> str:
         return "it broke"
@@ -166,10 +166,10 @@ async def test_what_can_not_be_prepared_is_a_reason(
 ) -> None:
     gone = CgroupPlaces(2, (("memory", tmp_path / "gone"),))
     broken = Mechanisms("landlock", cgroups=gone)
-    trial = examination.trial_policy
+    probe = detection.probe_policy
     limits = SandboxLimits(memory_megabytes=100)
     monkeypatch.setattr(
-        examination, "trial_policy", lambda hidden: replace_limits(trial(hidden), limits)
+        detection, "probe_policy", lambda hidden: replace_limits(probe(hidden), limits)
     )
     offering(monkeypatch, broken, Mechanisms("limits"))
     report = await examine_sandbox(Sandbox())
@@ -212,9 +212,9 @@ async def test_without_a_filter_for_this_processor_its_parts_are_missing(
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     assert seccomp_filter(()) is None
     for tier in ("bubblewrap", "landlock"):
-        ways = [replace(way, filtered=False) for way in list_candidates() if way.tier == tier]
+        ways = [replace(way, has_filter=False) for way in list_candidates() if way.tier == tier]
         for way in ways:
-            held = await examination._try_way(way)
+            held = await detection._try_way(way)
             assert "syscalls" not in held
             if tier == "landlock":
                 assert "network" not in held
@@ -242,7 +242,7 @@ def test_macos_is_offered_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert [way.tier for way in list_candidates()] == ["limits"]
     monkeypatch.setattr("sys.platform", "darwin")
     assert [way.tier for way in list_candidates()] == ["limits"]
-    monkeypatch.setattr("greenroom.sandbox.examination.SANDBOX_EXEC", str(tmp_path))
+    monkeypatch.setattr("greenroom.sandbox.detection.SANDBOX_EXEC", str(tmp_path))
     assert [way.tier for way in list_candidates()] == ["seatbelt", "limits"]
 
 

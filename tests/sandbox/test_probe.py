@@ -1,4 +1,4 @@
-"""The trial, run where nothing holds it: it must say so, since a sandbox is judged by what it says."""
+"""The probe, run where nothing holds it: it must say so, since a sandbox is judged by what it says."""
 
 import os
 import resource
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import serde
-from greenroom.sandbox import trial
+from greenroom.sandbox import probe
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_without_a_sandbox_limits_alone_are_held(questions: dict[str, str]) -> N
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(questions["socket"])
         listener.listen()
-        command = [sys.executable, trial.__file__, serde.dumps(questions).decode()]
+        command = [sys.executable, probe.__file__, serde.dumps(questions).decode()]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     held = set(serde.decode(done.stdout, list[str]))
     assert held - {"processes"} == {"memory", "file_size"}
@@ -45,7 +45,7 @@ def test_without_a_sandbox_limits_alone_are_held(questions: dict[str, str]) -> N
 def test_a_wall_is_no_sandbox(questions: dict[str, str]) -> None:
     questions["inside"] = "/nowhere"
     with pytest.raises(FileNotFoundError):
-        trial.find_held(questions)
+        probe.find_held(questions)
 
 
 def test_without_a_temporary_folder_it_is_no_sandbox_either(
@@ -53,28 +53,28 @@ def test_without_a_temporary_folder_it_is_no_sandbox_either(
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(FileNotFoundError, match="/nowhere"):
-        trial.find_held(questions)
+        probe.find_held(questions)
 
 
 def test_an_attempt_counts_as_refused_only_if_all_like_it_are(tmp_path: Path) -> None:
-    fails, works = partial(trial.read, str(tmp_path / "gone")), partial(trial.fill, 1)
-    assert trial.is_refused(fails, fails)
-    assert not trial.is_refused(fails, works)
-    assert not trial.is_refused(works)
+    fails, works = partial(probe.read, str(tmp_path / "gone")), partial(probe.fill, 1)
+    assert probe.is_refused(fails, fails)
+    assert not probe.is_refused(fails, works)
+    assert not probe.is_refused(works)
 
 
 def test_a_namespace_is_another_only_where_it_can_be_told() -> None:
-    assert not trial.is_apart("net", os.readlink("/proc/self/ns/net"))
-    assert trial.is_apart("net", "net:[1]")
-    assert not trial.is_apart("net", "")
-    assert not trial.is_apart("nowhere", "nowhere:[1]")
+    assert not probe.is_apart("net", os.readlink("/proc/self/ns/net"))
+    assert probe.is_apart("net", "net:[1]")
+    assert not probe.is_apart("net", "")
+    assert not probe.is_apart("nowhere", "nowhere:[1]")
 
 
 def test_a_limit_is_tried_and_put_back(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    long = partial(trial.write, str(tmp_path / "long"), "x" * 100)
-    assert trial.is_limited(resource.RLIMIT_FSIZE, 10, long)
-    assert not trial.is_limited(resource.RLIMIT_FSIZE, 1000, long)
+    long = partial(probe.write, str(tmp_path / "long"), "x" * 100)
+    assert probe.is_limited(resource.RLIMIT_FSIZE, 10, long)
+    assert not probe.is_limited(resource.RLIMIT_FSIZE, 1000, long)
     assert resource.getrlimit(resource.RLIMIT_FSIZE) == before
 
 
@@ -91,17 +91,17 @@ def test_a_bomb_is_held_where_some_are_started_and_more_are_refused(
         return 1
 
     monkeypatch.setattr(os, "fork", fork)
-    assert trial.bomb(10) == held
+    assert probe.bomb(10) == held
 
 
 def test_what_may_not_be_used_is_named(questions: dict[str, str]) -> None:
     inside = questions["inside"]
-    trial.check_paths({**questions, "read": f"{inside}\0{trial.__file__}", "write": inside})
+    probe.check_paths({**questions, "read": f"{inside}\0{probe.__file__}", "write": inside})
     for verb in ("read", "write"):
         with pytest.raises(SystemExit, match=f"it may not {verb} /nowhere"):
-            trial.check_paths({**questions, verb: f"{inside}\0/nowhere"})
+            probe.check_paths({**questions, verb: f"{inside}\0/nowhere"})
 
 
 def test_what_is_mounted_to_be_read_alone_is_no_matter_of_owners() -> None:
-    assert trial.is_open_to_us("/proc/self/status", os.R_OK)
-    assert not trial.is_open_to_us("/nowhere", os.R_OK)
+    assert probe.is_open_to_us("/proc/self/status", os.R_OK)
+    assert not probe.is_open_to_us("/nowhere", os.R_OK)

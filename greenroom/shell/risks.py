@@ -1,6 +1,6 @@
-"""Cautions: words, and variables, that make a harmless program write files or run others.
+"""Risks: words and variables that make a harmless program write files or run other programs.
 
-A rule that allows `sort` speaks of sorting; `sort -o file` needs a rule that says so. And so does
+A rule that allows `sort` is about sorting; `sort -o file` needs a rule that says so. So does
 `sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and
 `declare`, `read` and arithmetic may change what later words mean.
 """
@@ -68,8 +68,8 @@ def concerns_variables(node: Finding) -> bool:
     return isinstance(node, Assignment)
 
 
-def list_run_values(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
-    """Say what programs may run that find it in a variable, for the sake of denials."""
+def list_variable_effects(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
+    """List what programs may run because of a variable that is set, so that it can be denied."""
     given = [node] if isinstance(node, Assignment) else list(node.assignments)
     if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
@@ -161,8 +161,8 @@ def _is_plain(value: Word) -> bool:
     return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)
 
 
-Found = Iterator[tuple[int, str]]
-_Finder = Callable[[Usage], Found]
+Risks = Iterator[tuple[int, str]]
+_Check = Callable[[Usage], Risks]
 
 _GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
 # Words of programs, matched at their beginnings, that let them write files or run programs.
@@ -218,7 +218,7 @@ _SED = re.compile(
 _AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|@]")
 
 
-def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
+def find_risks(usage: Usage) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why.
 
     What a program writes depends on every word that it is given, so each has to be known, unless
@@ -227,12 +227,12 @@ def find_cautions(usage: Usage) -> tuple[tuple[int, str], ...]:
     Example:
         >>> from greenroom.shell.words import Word
         >>> from greenroom.shell.programs import read_usage
-        >>> find_cautions(read_usage([Word(each) for each in ("sort", "-ro", "file", "names")]))
+        >>> find_risks(read_usage([Word(each) for each in ("sort", "-ro", "file", "names")]))
         ((1, '-ro lets sort write files or run programs'),)
     """
     argv, found = usage.argv, dict[int, str]()
     name = usage.program.name.partition(" ")[0] or basename(argv[0].text)
-    for at, why in _found(usage, name):
+    for at, why in _list_risks(usage, name):
         found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
     if extent(usage) not in ("prints", "reads"):
         for at, word in enumerate(argv):
@@ -247,25 +247,25 @@ def _is_message(words: Sequence[Word], at: int) -> bool:
     return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
 
 
-def _found(usage: Usage, name: str) -> Found:
+def _list_risks(usage: Usage, name: str) -> Risks:
     argv, program = usage.argv, usage.program
-    if program.is_("always") and len(argv) > 1:
+    if "always" in program.kinds and len(argv) > 1:
         yield max(usage.start, 1), f"{name} runs what files say"
     for part in usage.parts:
         writes_nothing = part.value in ("-", "/dev/null")
         if "!" in part.marks or ("?" in part.marks and not writes_nothing):
             yield part.at, ""
-    for finder in _FINDERS.get(name, ()):
+    for finder in _CHECKS.get(name, ()):
         yield from finder(usage)
     if pattern := _TEXTS.get(name):
-        yield from _texts(usage, pattern)
-    can_be_careful = (program.is_("!") or program.is_("?") or pattern) and not program.is_("plain")
-    if can_be_careful and any(word.dynamic for word in argv):
-        for at in _unseen(usage):
+        yield from _check_words(usage, pattern)
+    has_cautions = pattern or not program.kinds.isdisjoint("!?")
+    if has_cautions and "plain" not in program.kinds and any(word.dynamic for word in argv):
+        for at in _find_possible_options(usage):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
 
 
-def _unseen(usage: Usage) -> Iterator[int]:
+def _find_possible_options(usage: Usage) -> Iterator[int]:
     """Find the words that may turn out to be an option which the text does not show."""
     values = {part.value_at for part in usage.parts if part.value_at > part.at}
     ended = {part.at for part in usage.parts if part.ended}
@@ -275,21 +275,21 @@ def _unseen(usage: Usage) -> Iterator[int]:
             yield at
 
 
-def _texts(usage: Usage, pattern: re.Pattern[str]) -> Found:
+def _check_words(usage: Usage, pattern: re.Pattern[str]) -> Risks:
     ended = {part.at for part in usage.parts if part.ended}
     for at, word in enumerate(usage.argv[1:], 1):
         if pattern.match(word.text) and not (at in ended and word.text.startswith("+")):
             yield at, ""
 
 
-def _git(usage: Usage) -> Found:
+def _check_git(usage: Usage) -> Risks:
     """Find the options before the verb; those behind it are in the table."""
     for at, word in enumerate(usage.argv[1 : usage.start], 1):
         if word.text.partition("=")[0] in _GIT_GLOBAL or (word.dynamic and word.may_be_option):
             yield at, ""
 
 
-def _subscripted(usage: Usage) -> Found:
+def _check_subscripts(usage: Usage) -> Risks:
     for at, word in enumerate(usage.argv[1:], 1):
         if "[" in word.text or word.dynamic:
             yield at, f"{usage.argv[0].text} evaluates subscripts, which may run commands"
@@ -297,7 +297,7 @@ def _subscripted(usage: Usage) -> Found:
             yield at, f"{usage.argv[0].text} sets {word.text[:40]}, by which programs are found"
 
 
-def _second_file(usage: Usage) -> Found:
+def _check_second_file(usage: Usage) -> Risks:
     files = [part.at for part in usage.parts if not part.option]
     # which may be two
     several = [at for at in files if usage.argv[at].pattern or usage.argv[at].split]
@@ -305,14 +305,14 @@ def _second_file(usage: Usage) -> Found:
         yield at, f"the second file of {usage.argv[0].text} is written"
 
 
-def _system(usage: Usage) -> Found:
+def _check_date(usage: Usage) -> Risks:
     """Find the operand that date takes for the new time."""
     for part in usage.parts:
         if not part.option and not usage.argv[part.at].text.startswith("+"):
             yield part.at, f"{usage.argv[part.at].text[:40]} is set for the whole system"
 
 
-def _sed(usage: Usage) -> Found:
+def _check_sed(usage: Usage) -> Risks:
     scripts = [p for p in usage.parts if p.option == "-e" or p.option.startswith("--e")]
     for part in scripts or [part for part in usage.parts if not part.option][:1]:
         at = part.value_at or part.at
@@ -320,15 +320,15 @@ def _sed(usage: Usage) -> Found:
             yield at, "this sed script may write files or run programs"
 
 
-def _awk(usage: Usage) -> Found:
+def _check_awk(usage: Usage) -> Risks:
     script = next((usage.argv[part.at] for part in usage.parts if not part.option), None)
     if script is not None and (script.dynamic or not awk_only_prints(script.text)):
         at = next(at for at, word in enumerate(usage.argv) if word is script)
         yield at, "this awk script may write files or run programs"
 
 
-def _jq(usage: Usage) -> Found:
-    """Find a filter that is not known; behind `--arg` and a name stands its value."""
+def _check_jq(usage: Usage) -> Risks:
+    """Find a filter that is not known; `--arg` is followed by a name and a value."""
     argv = usage.argv
     places = [part.at for part in usage.parts if not part.option]
     filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
@@ -336,7 +336,7 @@ def _jq(usage: Usage) -> Found:
         yield filters[0], "this jq filter is only known at run time"
 
 
-def _values(usage: Usage) -> Found:
+def _check_values(usage: Usage) -> Risks:
     """Find values of options that run a command here, or open folders outside of the workspace."""
     options, pattern = _VALUES[usage.program.name]
     for part in usage.parts:
@@ -370,18 +370,14 @@ def awk_only_prints(script: str) -> bool:
     return _AWK_ACTS.search(script.replace("||", "")) is None
 
 
-_FINDERS: dict[str, tuple[_Finder, ...]] = {
-    "git": (_git,),
-    "uniq": (_second_file,),
-    "xxd": (_second_file,),
-    "date": (_system,),
-    "sed": (_sed,),
-    "awk": (_awk,),
-    "jq": (_jq,),
-    **dict.fromkeys(_VALUES, (_values,)),
-    **dict.fromkeys(
-        ("declare", "export", "getopts", "let", "local", "mapfile", "read", "readarray"),
-        (_subscripted,),
-    ),
-    **dict.fromkeys(("readonly", "typeset", "unset", "wait"), (_subscripted,)),
+_CHECKS: dict[str, tuple[_Check, ...]] = {
+    "git": (_check_git,),
+    "uniq": (_check_second_file,),
+    "xxd": (_check_second_file,),
+    "date": (_check_date,),
+    "sed": (_check_sed,),
+    "awk": (_check_awk,),
+    "jq": (_check_jq,),
+    **dict.fromkeys(_VALUES, (_check_values,)),
+    **dict.fromkeys(_BUILTINS - _TESTS - {"printf", "set"}, (_check_subscripts,)),
 }

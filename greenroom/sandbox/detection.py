@@ -1,4 +1,4 @@
-"""The examination of a machine: each way to hold commands is tried; the best that works is taken."""
+"""Detection: every way to hold commands on this machine is tried, and the best that works is used."""
 
 import os
 import shutil
@@ -13,9 +13,14 @@ from pathlib import Path
 import trio
 
 from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
-from greenroom.sandbox import enforce, trial
+from greenroom.sandbox import enforce, probe
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.sandbox.confinement import Confinement, in_thread, open_confinement, setup_errors
+from greenroom.sandbox.confinement import (
+    Confinement,
+    in_thread,
+    open_confinement,
+    translate_setup_errors,
+)
 from greenroom.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.sandbox.process import Cleanup, Exit, no_cleanup, our_python, run_contained
 from greenroom.sandbox.report import (
@@ -26,16 +31,16 @@ from greenroom.sandbox.report import (
     report_in_place,
     report_on,
 )
-from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserTrial
+from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserProbe
 from greenroom.sandbox.seccomp import seccomp_filter
-from greenroom.sandbox.temporary import remove_stale
+from greenroom.sandbox.temporary_files import remove_stale
 from greenroom.sandbox.wrappers import SANDBOX_EXEC
 
-# ---- Theory of operation
+# Theory of operation
 #
 # What holds on a machine is not read off versions, which containers and kernels contradict; it is
 # tried. `list_candidates` names the ways to hold a command, the best first: bubblewrap, Landlock,
-# limits alone; Seatbelt on macOS. In each, `trial` runs as any command would, under a policy that
+# limits alone; Seatbelt on macOS. In each, `probe` runs as any command would, under a policy that
 # asks for all that one command can try. It tries to do everything that should be refused, in a
 # folder outside, on a hidden file, a socket and a process of ours, and answers with the parts for
 # which every attempt failed. What should work must work, or the way is passed over, as is one that
@@ -47,18 +52,16 @@ from greenroom.sandbox.wrappers import SANDBOX_EXEC
 #                       process; a cancel before the end leaves it unfound, and two tasks may find
 #                       the same twice
 #     report_as_user,   this workspace, where we are root: whether its owner can run commands there.
-#     report_as_root    Kept for each user and place, unless a trial may have failed for what else
-#                       ran at that time. One trial at a time, since the limit that it tries counts
+#     report_as_root    Kept for each user and place, unless a probe may have failed for what else
+#                       ran at that time. One probe at a time, since the limit that it tries counts
 #                       all processes of a user
 #     report_in_place   this call: symbolic links in protected places, hidden files of two names
 #
 # So a policy that requires a part runs nothing unless that part was seen to hold; between the
 # report of a call and its command, only another program can change what was looked at.
 #
-# A kill leaves the folder of the trial or of a command. Those of commands are locked while their
-# process lives, and the next first examination removes the ones that no process has locked.
-
-# ---- What this machine may have to hold commands with; whether it works is found by trying.
+# A kill leaves the folder of the probe or of a command. Those of commands are locked while their
+# process lives, and the first detection of the next process removes those that no process has locked.
 
 _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""
@@ -71,35 +74,35 @@ def list_candidates() -> Iterator[Mechanisms]:
     if not sys.platform.startswith("linux"):
         yield Mechanisms("limits")
         return
-    filtered = seccomp_filter(()) is not None
+    has_filter = seccomp_filter(()) is not None
     cgroups = CgroupPlaces.find()
     version = enforce.landlock_version()
     scopes = version >= _SCOPES_VERSION
     bubblewrap = shutil.which("bwrap")
     absent: dict[str, str] = {}
     if bubblewrap:
-        yield Mechanisms("bubblewrap", bubblewrap, filtered, scopes, cgroups)
+        yield Mechanisms("bubblewrap", bubblewrap, has_filter, scopes, cgroups)
     else:
         absent["bubblewrap"] = "the program bwrap is not installed"
     if version:
-        yield Mechanisms("landlock", "", filtered, scopes, cgroups, why=absent)
+        yield Mechanisms("landlock", "", has_filter, scopes, cgroups, why=absent)
     else:
         absent["landlock"] = "this kernel does not offer it"
-    yield Mechanisms("limits", "", filtered, False, cgroups, why=absent)
+    yield Mechanisms("limits", "", has_filter, False, cgroups, why=absent)
 
 
-_TRIAL_SECONDS = 20.0
-_TRIAL_PROCESSES = 10
-_TOO_LONG = "the trial took longer than"
+_PROBE_SECONDS = 20.0
+_PROBE_PROCESSES = 10
+_TOO_LONG = "the probe took longer than"
 _MAX_REASON = 300
 _MAX_KEPT = 100
 """Places for which it is kept whether another user can run commands there."""
 
 # Not in the usual place, which bubblewrap hides, so that something else has to hold there.
-_TRIAL_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
+_PROBE_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
 
-_found: list[Mechanisms] = []
-_trials: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox trials")
+_mechanisms: list[Mechanisms] = []
+_probes: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox probes")
 
 
 async def examine_sandbox(
@@ -127,7 +130,7 @@ async def examine_sandbox(
     """
     if workspace is None:
         return report_on(sandbox, await _find_mechanisms())
-    with setup_errors():
+    with translate_setup_errors():
         report, _ = await _choose_user(sandbox, workspace, shown)
         paths = await in_thread(lambda: PolicyPaths.of(sandbox, workspace))
     return report_in_place(report, sandbox, paths)
@@ -167,7 +170,7 @@ async def _confine(
     ignores_termination: bool,
     cleanup: Cleanup,
 ) -> AsyncIterator[Confinement]:
-    with setup_errors():
+    with translate_setup_errors():
         report, user = await _choose_user(sandbox, workspace, shown)
     check_required(sandbox, report)
     async with open_confinement(
@@ -190,9 +193,9 @@ def list_python_files() -> tuple[str, ...]:
 
 
 async def _find_mechanisms() -> Mechanisms:
-    if not _found:
-        _found.append(await _examine())
-    return _found[0]
+    if not _mechanisms:
+        _mechanisms.append(await _examine())
+    return _mechanisms[0]
 
 
 async def _choose_user(
@@ -203,7 +206,7 @@ async def _choose_user(
     report = report_on(sandbox, way)
     is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
     asked = await in_thread(
-        lambda: UserTrial.of(sandbox, workspace, shown, limits_processes=is_lacking)
+        lambda: UserProbe.of(sandbox, workspace, shown, limits_processes=is_lacking)
     )
     if asked is None:
         return report, None
@@ -216,33 +219,33 @@ async def _choose_user(
     return report_as_user(report, sandbox, asked.user), asked.user
 
 
-async def _try_as(way: Mechanisms, asked: UserTrial) -> frozenset[SandboxPart] | str:
+async def _try_as(way: Mechanisms, asked: UserProbe) -> frozenset[SandboxPart] | str:
     """Find what is held as another user; the answer is kept, unless a later one may be better."""
-    if asked in way.tried_as:
-        return way.tried_as[asked]
+    if asked in way.user_probes:
+        return way.user_probes[asked]
     # One after the other: the limit that is tried counts all processes of the user together.
-    async with _one_trial():
-        if asked in way.tried_as:
-            return way.tried_as[asked]
+    async with _lock_probes():
+        if asked in way.user_probes:
+            return way.user_probes[asked]
         held = await _try_way(way, asked)
         if not _may_be_load(way, held):
-            if len(way.tried_as) >= _MAX_KEPT:
-                way.tried_as.clear()
-            way.tried_as[asked] = held
+            if len(way.user_probes) >= _MAX_KEPT:
+                way.user_probes.clear()
+            way.user_probes[asked] = held
         return held
 
 
-def _one_trial() -> trio.Lock:
+def _lock_probes() -> trio.Lock:
     try:
-        return _trials.get()
+        return _probes.get()
     except LookupError:
         lock = trio.Lock()
-        _trials.set(lock)
+        _probes.set(lock)
         return lock
 
 
 def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
-    """Tell whether a trial may have failed for what else ran at that time."""
+    """Tell whether a probe may have failed for what else ran at that time."""
     if isinstance(held, str):
         return held.startswith(_TOO_LONG)
     return _find_lost(way, held) == {"processes"}
@@ -250,7 +253,7 @@ def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
 
 def _find_lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
     """Name what should be held as another user, and is not."""
-    return {*way.held, "processes"} - held
+    return {*way.held_parts, "processes"} - held
 
 
 async def _examine() -> Mechanisms:
@@ -262,13 +265,13 @@ async def _examine() -> Mechanisms:
     for way in ways:
         held = await _try_way(way)
         if isinstance(held, frozenset):
-            return replace(way, held=held, why={**way.why, **why})
+            return replace(way, held_parts=held, why={**way.why, **why})
         why[way.tier] = held
     return replace(ways[-1], why=why)
 
 
-async def _try_way(way: Mechanisms, other: UserTrial | None = None) -> frozenset[SandboxPart] | str:
-    """Run the trial in one way, as another user if one is given.
+async def _try_way(way: Mechanisms, other: UserProbe | None = None) -> frozenset[SandboxPart] | str:
+    """Run the probe in one way, as another user if one is given.
 
     Returns:
         The parts that were held, or why it did not work.
@@ -276,27 +279,27 @@ async def _try_way(way: Mechanisms, other: UserTrial | None = None) -> frozenset
     output: list[bytes] = []
     stack = ExitStack()
     try:
-        ended = await _run_trial(way, other, stack, output)
+        ended = await _run_probe(way, other, stack, output)
     except (OSError, ToolError) as error:
         return str(error)
     finally:
         with trio.CancelScope(shield=True):
             await in_thread(stack.close)
     if ended.timed_out:
-        return f"{_TOO_LONG} {_TRIAL_SECONDS:g} s"
+        return f"{_TOO_LONG} {_PROBE_SECONDS:g} s"
     if ended.left:
-        return "what the trial started could not be ended"
+        return "what the probe started could not be ended"
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
-        return text[-_MAX_REASON:] or f"the trial ended with code {ended.code}"
+        return text[-_MAX_REASON:] or f"the probe ended with code {ended.code}"
     return _read_answer(text)
 
 
-async def _run_trial(
-    way: Mechanisms, other: UserTrial | None, stack: ExitStack, output: list[bytes]
+async def _run_probe(
+    way: Mechanisms, other: UserProbe | None, stack: ExitStack, output: list[bytes]
 ) -> Exit:
-    asked, sandbox, workspace = await in_thread(lambda: _prepare_trial(stack, other))
-    report, shown = report_on(sandbox, way), [trial.__file__, *list_python_files()]
+    asked, sandbox, workspace = await in_thread(lambda: _prepare_probe(stack, other))
+    report, shown = report_on(sandbox, way), [probe.__file__, *list_python_files()]
     user = other.user if other else None
     if other:
         report = report_as_user(report, sandbox, other.user)
@@ -305,11 +308,11 @@ async def _run_trial(
         questions = serde.dumps(asked).decode()
         command = ["--run"] if user else our_python("-I", "-S")
         return await run_contained(
-            [*held.prefix, *command, trial.__file__, questions],
+            [*held.prefix, *command, probe.__file__, questions],
             cwd=workspace.root,
             environment={**os.environ, **held.environment},
             on_output=output.append,
-            timeout=_TRIAL_SECONDS,
+            timeout=_PROBE_SECONDS,
         )
 
 
@@ -317,14 +320,14 @@ def _read_answer(text: str) -> frozenset[SandboxPart] | str:
     try:
         return frozenset(serde.decode(text.rpartition("\n")[2], tuple[SandboxPart, ...]))
     except serde.InvalidJSONError:
-        return f"the trial gave no answer: {text[-_MAX_REASON:]}"
+        return f"the probe gave no answer: {text[-_MAX_REASON:]}"
 
 
-def _prepare_trial(
-    stack: ExitStack, other: UserTrial | None
+def _prepare_probe(
+    stack: ExitStack, other: UserProbe | None
 ) -> tuple[dict[str, str], Sandbox, Workspace]:
-    """Make the folders and the programs that a trial tries to reach."""
-    usable = (each for each in _TRIAL_FOLDERS if os.access(each, os.W_OK))
+    """Make the folders and the programs that a probe tries to reach."""
+    usable = (each for each in _PROBE_FOLDERS if os.access(each, os.W_OK))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=next(usable, None))))
     inside, outside = folder / "inside", folder / "outside"
     for path in (inside / ".vscode", outside):
@@ -345,22 +348,22 @@ def _prepare_trial(
     }
     asked["pid_namespace"] = _namespace("pid")
     if other:
-        asked["processes"] = str(_TRIAL_PROCESSES)
+        asked["processes"] = str(_PROBE_PROCESSES)
         asked["read"], asked["write"] = "\0".join(other.read), "\0".join(other.write)
         _give(folder, other.user)
-    return asked, trial_policy(asked["hidden"]), Workspace(inside)
+    return asked, probe_policy(asked["hidden"]), Workspace(inside)
 
 
 def _give(folder: Path, user: User) -> None:
-    """Give a user the folder of a trial, the deepest first."""
+    """Give a user the folder of a probe, the deepest first."""
     # It is closed to all but root until it is given itself, so no one puts a link into it.
     for path in (*sorted(folder.rglob("*"), reverse=True), folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
 
-def trial_policy(hidden: str) -> Sandbox:
+def probe_policy(hidden: str) -> Sandbox:
     """Return the policy that is tried: one that asks for all that one command can try."""
-    limits = SandboxLimits(cpu_seconds=60, processes=_TRIAL_PROCESSES)
+    limits = SandboxLimits(cpu_seconds=60, processes=_PROBE_PROCESSES)
     return Sandbox(deny_read=(hidden,), limits=limits)
 
 
