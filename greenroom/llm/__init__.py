@@ -74,7 +74,11 @@ from greenroom.llm.output_type import (
     generate_structured as generate_structured,
     output_ways as output_ways,
 )
-from greenroom.llm.provider import KnowsSchemas as KnowsSchemas, LLMProvider as LLMProvider
+from greenroom.llm.provider import (
+    KnowsSchemas as KnowsSchemas,
+    LLMProvider as LLMProvider,
+    ProviderWrapper as ProviderWrapper,
+)
 from greenroom.llm.recorded import (
     RecordedProvider as RecordedProvider,
     ReplayStream as ReplayStream,

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from greenroom.core import (
@@ -237,7 +236,7 @@ class OfflineProvider:
     def __repr__(self) -> str:
         return "OfflineProvider()"
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         """Answer a request, its text word by word.
 
         Raises:

@@ -1,8 +1,7 @@
 """Models that say again what was said before, and messages replayed as if a model were saying them."""
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator
 
 import trio
 from msgspec.structs import replace
@@ -59,11 +58,9 @@ class ReplayStream(ModelStream):
         raise ModelStreamError("the events ended before the reply", provider=self._provider)
 
 
-@asynccontextmanager
-async def replay(message: Message) -> AsyncIterator[ModelStream]:
-    """Open a stream that says this message, its text word by word."""
-    await trio.lowlevel.checkpoint()
-    yield ReplayStream(message.provider, events_of(message))
+def replay(message: Message) -> ModelStream:
+    """Return a stream that says this message, its text word by word."""
+    return ReplayStream(message.provider, events_of(message))
 
 
 def events_of(message: Message) -> Iterator[StreamEvent]:
@@ -118,7 +115,7 @@ class RecordedProvider:
     def __repr__(self) -> str:
         return f"RecordedProvider(<{self._count} replies>)"
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         """Replay the next reply, whatever is asked.
 
         Raises:

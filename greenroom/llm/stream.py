@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
-from typing import Literal, TypeAlias
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 import trio
@@ -284,21 +285,36 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
 
 
 class ModelStream(ABC):
-    """The events of one reply, up to its `StreamEnd`.
+    """The events of one reply, up to its `StreamEnd`, as an async iterator and an async `with` block.
 
-    An iterator object, not a generator: leaving the loop early leaves nothing suspended, and
-    `partial` always answers, also after an error or a cancellation. To write one, say in `receive`
-    where events come from.
+    Leaving the loop early leaves nothing suspended, and `partial` can be called at any time, also after
+    an error or a cancellation. To write a stream, return its events from `receive`, and put what it has
+    to close into `exit_stack`, which is closed when the block is left.
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
         """Begin a reply of the provider of this name, which charges this price."""
+        self.exit_stack = AsyncExitStack()
         self._draft = Draft(provider, price)
         self._ready: deque[StreamEvent] = deque()
 
+    async def __aenter__(self) -> Self:
+        """Begin the block."""
+        await trio.lowlevel.checkpoint()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what the stream has opened."""
+        await self.exit_stack.__aexit__(kind, error, trace)
+
     @abstractmethod
     async def receive(self) -> Iterable[StreamEvent]:
-        """Wait for the next events, in order; none of them is fine, it will be asked again.
+        """Wait for the next events and return them in order; an empty result is asked for again.
 
         Raises:
             ModelError: there are no more events, though the reply is not complete.
