@@ -142,7 +142,6 @@ class ReplyDecoder(Protocol):
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
-        ...
 
     def close(self) -> Iterable[StreamEvent]:
         """Take note that no more events come.
@@ -150,7 +149,6 @@ class ReplyDecoder(Protocol):
         Raises:
             ModelStreamError: the stream ended before the reply was complete.
         """
-        ...
 
 
 @runtime_checkable
@@ -163,7 +161,6 @@ class WholeReplyDecoder(ReplyDecoder, Protocol):
         Raises:
             ModelError: the object is not a reply.
         """
-        ...
 
 
 @asynccontextmanager

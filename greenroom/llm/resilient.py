@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
 from typing import Literal, TypeAlias
 
 from greenroom.core import (
@@ -320,12 +319,7 @@ class _ResilientStream(ModelStream):
         self._errors: list[Exception] = []  # the last one of each model that was given up
         self._failure: GreenroomError | None = None  # the final one
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._attempt is not None:
             await self._attempt.close(error)
 

@@ -31,16 +31,13 @@ class TokenCounter(Protocol):
 
     def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
         """Return the input tokens of a request, or of messages alone, for this model."""
-        ...
 
     def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
         """Learn from what the provider reported for a request."""
-        ...
 
     @property
     def error(self) -> float:
         """How far its counts are off, as a share: 0.1 is ten percent."""
-        ...
 
 
 # Tokens by what a text is made of. Vocabularies differ; these are about right for most, and what is

@@ -80,26 +80,21 @@ class Dialect(Protocol):
     @property
     def provider(self) -> str:
         """The provider's name: what another one's messages alone hold is not sent."""
-        ...
 
     @property
     def calls(self) -> CallRules:
         """What is taken as the id and the name of a call."""
-        ...
 
     @property
     def returns(self) -> frozenset[str]:
         """Which fields of the messages that came from here are taken back."""
-        ...
 
     @property
     def limits(self) -> MediaLimits:
         """How large images, documents and requests may be."""
-        ...
 
     def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
         """Leave out of the blocks of a message, which came from this provider, what is refused."""
-        ...
 
     def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
         """Write a turn, whose calls have their final names and ids, as JSON messages.
@@ -107,11 +102,9 @@ class Dialect(Protocol):
         Raises:
             ModelBadRequestError: it holds something that can't be written.
         """
-        ...
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Whether written messages bring marks for the provider's cache, then the only ones."""
-        ...
 
     def body(
         self, request: ModelRequest, written: Written
@@ -121,7 +114,6 @@ class Dialect(Protocol):
         The value `MESSAGES` of a field stands for the latter; if the options of the request put
         something else there, they are not sent. Fields that are `msgspec.UNSET` are left out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Protocol, Self
 
 import trio
@@ -108,12 +107,7 @@ class HttpClient:
         """Return the client; connections open as they are needed."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Close all connections."""
         await self.aclose()
 
@@ -221,8 +215,6 @@ class HttpTransport(Protocol):
         Raises:
             NetworkError: the other side can't be reached or broke off.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close all connections."""
-        ...

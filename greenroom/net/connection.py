@@ -213,23 +213,16 @@ class _Stream(Protocol):
 
 
 class _Content(httpx.AsyncByteStream):
-    """The body of a request; the library's own is a generator, which a cancel leaves half read."""
+    """The body of a request in one piece, once for each iterator.
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return _Once(self._content)
-
-
-class _Once:
-    """An iterator of one piece, or of none where it is empty."""
+    The library's own is a generator, which a cancel leaves half read.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._rest = content
 
-    def __aiter__(self) -> "_Once":
-        return self
+    def __aiter__(self) -> "_Content":
+        return _Content(self._rest)
 
     async def __anext__(self) -> bytes:
         if not self._rest:

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -177,12 +176,7 @@ class CircuitBreaker:
         await trio.lowlevel.checkpoint()
         self._entered.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Take note of how the block has ended."""
         task = trio.lowlevel.current_task()
         self._entered[task].pop().end(error)

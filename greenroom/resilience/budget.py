@@ -323,7 +323,6 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: time is over before the wait is.
         """
-        ...
 
     def check_attempt(self) -> None:
         """Refuse a further attempt if nothing is left for it.
@@ -331,7 +330,6 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: calls, tokens or cost are spent.
         """
-        ...
 
     def begin_attempt(self) -> None:
         """Count a further attempt.
@@ -339,20 +337,19 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: as `check_attempt`.
         """
-        ...
 
 
 class _Unlimited:
-    """Where nothing limits the work."""
+    """The meter of work that nothing limits."""
 
     def check_wait(self, seconds: float) -> None:
-        pass
+        """Allow any wait."""
 
     def check_attempt(self) -> None:
-        pass
+        """Allow any attempt."""
 
     def begin_attempt(self) -> None:
-        pass
+        """Count nothing."""
 
 
 _meter: ContextVar[Meter] = ContextVar("greenroom_meter", default=_Unlimited())  # noqa: B039 (it has no state)

@@ -4,7 +4,6 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -134,12 +133,7 @@ class RateLimit:
         """Wait until the block may begin; it counts as one token until that is settled."""
         return await self.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Do nothing: what has begun counts, however it ends."""
 
     def statistics(self) -> RateLimitStatistics:
@@ -312,12 +306,7 @@ class ConcurrencyLimit:
         """Wait until the block may begin."""
         await self.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Let the next one begin."""
         self.release()
 

@@ -8,7 +8,6 @@ import random as _random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -42,12 +41,7 @@ class Attempt:
         self._outer = _current.get()
         _current.set(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exit: object) -> None:
         self._task = None
         _current.set(self._outer)
 
