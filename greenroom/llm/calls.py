@@ -24,7 +24,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.llm.conversation import Turn
-from greenroom.llm.fields import DEPTH, extend, mapping, text
+from greenroom.llm.json_fields import DEPTH, extend, mapping, text
 from greenroom.llm.stream import BlockEnd, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:

@@ -214,10 +214,7 @@ def _is_blank(block: ContentBlock) -> bool:
 
 
 def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
-    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
-    if not results:
-        return tuple(blocks)
-    return (*results, *(block for block in blocks if not isinstance(block, ToolResultBlock)))
+    return tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock)))
 
 
 # ---- Telling once of each conversation what of it is not sent, since another provider said it.

@@ -16,7 +16,7 @@ from greenroom.core import (
     ToolUseBlock,
     clip,
 )
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect

@@ -29,7 +29,7 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 from greenroom.llm.provider import KnowsSchemas, LLMProvider
 from greenroom.llm.strict_schema import drop_nulls, references
 

@@ -22,7 +22,7 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import PortableCalls
 from greenroom.llm.conversation import turns
-from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.json_fields import items, mapping, text
 from greenroom.llm.transcript import Dialect, encode_request
 
 # ---- Whether two requests say the same, for all that their vendors tell.

@@ -24,7 +24,7 @@ from greenroom.core import (
     Wire,
 )
 from greenroom.llm.failure import too_large
-from greenroom.llm.fields import text
+from greenroom.llm.json_fields import text
 
 # ---- Stream events: what a model's reply is made of while it arrives, the same for every provider.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from greenroom.core import serde
-from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.json_fields import items, mapping, text
 
 _DROPPED = frozenset(
     {"title", "discriminator", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}

@@ -22,7 +22,7 @@ from greenroom.core import (
     Usage,
     serde,
 )
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 
 
 @runtime_checkable

@@ -35,7 +35,7 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import CallRules, PortableCalls
 from greenroom.llm.conversation import MediaLimits, Turn, Turns
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm.calls import CallIds, cut_off, tool_use
-from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import (
+from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.json_fields import (
     event_of,
     integer,
     items,
     latest,
     mapping,
-    not_a_reply,
     text,
     without,
 )
@@ -192,16 +191,12 @@ class AnthropicDecoder:
         return events_of(self._message())
 
     def close(self) -> Iterable[StreamEvent]:
-        """Take note that no more events come.
+        """End the reply: no more events come.
 
         Raises:
             ModelStreamError: always; a complete reply is not read any further.
         """
-        raise ModelStreamError(
-            f"{self._provider} ended the stream before the reply was complete",
-            provider=self._provider,
-            hint="try again",
-        )
+        raise incomplete_reply(self._provider)
 
     def _start(self, message: dict[str, object]) -> list[StreamEvent]:
         self._reply = message

@@ -27,7 +27,7 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.conversation import MediaLimits, Turn, escape_speaker
-from greenroom.llm.fields import extend, items, mapping, text
+from greenroom.llm.json_fields import extend, items, mapping, text
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written, WrittenTurn
 

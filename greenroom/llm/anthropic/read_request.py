@@ -21,7 +21,7 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_tool
-from greenroom.llm.fields import integer, items, mapping, text
+from greenroom.llm.json_fields import integer, items, mapping, text
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from greenroom.core import InvalidJSONError, ToolUseBlock, serde
 from greenroom.llm.calls import CallIds, cut_off, tool_use
-from greenroom.llm.fields import integer, mapping, text, without
+from greenroom.llm.json_fields import integer, mapping, text, without
 from greenroom.llm.stream import GrowingText
 
 CUSTOM: dict[str, object] = {"type": "custom"}

@@ -11,21 +11,19 @@ from collections.abc import Iterable, Mapping
 from greenroom.core import (
     ContentBlock,
     Message,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
     Usage,
 )
-from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import (
+from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.json_fields import (
     event_of,
     integer,
     items,
     latest,
     mapping,
-    not_a_reply,
     text,
     without,
 )
@@ -234,7 +232,7 @@ class OpenAIDecoder:
         """
         if event.data.strip() == _DONE:
             if self._finish is None and not self._is_counted:
-                raise self._broken_off()
+                raise incomplete_reply(self._provider)
             return self._end()
         data = event_of(event.data, self._provider)
         if data.get("error") or event.name == "error" or data.get("object") == "error":
@@ -260,21 +258,14 @@ class OpenAIDecoder:
         return events_of(self._message())
 
     def close(self) -> Iterable[StreamEvent]:
-        """Take note that no more events come.
+        """End the reply: no more events come.
 
         Raises:
             ModelStreamError: the stream ended before the reply was complete.
         """
         if self._finish:
             return self._end()
-        raise self._broken_off()
-
-    def _broken_off(self) -> ModelStreamError:
-        return ModelStreamError(
-            f"{self._provider} ended the stream before the reply was complete",
-            provider=self._provider,
-            hint="try again",
-        )
+        raise incomplete_reply(self._provider)
 
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
         known = ("id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation")

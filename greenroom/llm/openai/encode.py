@@ -23,7 +23,7 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import CallRules, merge_tools
 from greenroom.llm.conversation import MediaLimits, Turn
-from greenroom.llm.fields import extend, items, text
+from greenroom.llm.json_fields import extend, items, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, returned

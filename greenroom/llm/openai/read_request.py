@@ -20,7 +20,7 @@ from greenroom.core import (
     UnknownBlock,
     serde,
 )
-from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.json_fields import items, mapping, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile

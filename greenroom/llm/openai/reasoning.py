@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from greenroom.core import ContentBlock, ThinkingBlock
-from greenroom.llm.fields import integer, mapping, text
+from greenroom.llm.json_fields import integer, mapping, text
 from greenroom.llm.stream import GrowingText
 
 CONTENT_FIELD = "content"

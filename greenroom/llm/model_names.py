@@ -11,7 +11,7 @@ from typing import TypeAlias
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.catalog import near_models
-from greenroom.llm.endpoint import is_local
+from greenroom.llm.endpoint import is_local, missing_key
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
@@ -212,10 +212,7 @@ def _open_host(
             f"{host.name} needs the address of your own server", hint=f"set {variables}"
         )
     if not key and not is_local(base):
-        raise ConfigurationError(
-            f"no key for {host.name}",
-            hint=f"set {host.key_variables[0]}, or choose the model offline: which needs none",
-        )
+        raise missing_key(host.name, host.key_variables[0])
     return OpenAIProvider(model, host=host, api_key=key, base_url=base, price=price, env={})
 
 
