@@ -109,9 +109,6 @@ def missing_key(provider: str, variable: str) -> ConfigurationError:
     )
 
 
-# ---- How long to wait for a model.
-
-
 @dataclass(frozen=True)
 class ModelTimeouts:
     """Seconds to wait, on trio's clock; pings and comments count as signs of life.
@@ -134,8 +131,6 @@ class ModelTimeouts:
     between_events: float = 120.0
     request: float | None = 3600.0
 
-
-# ---- A switch that keeps real models from being called, for tests that must not cost anything.
 
 FORBID_VARIABLE = "GREENROOM_FORBID_MODEL_CALLS"
 """The environment variable that forbids real calls, so that programs that a test starts obey as well."""

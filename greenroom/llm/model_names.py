@@ -154,10 +154,10 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
     for known, pattern in _BARE_NAMES:
         if pattern.match(name):
             return f"{known}:{DEFAULT_MODELS[known] if known == 'offline' else name}"
-    raise _unknown(name)
+    raise _unknown_model_error(name)
 
 
-def _unknown(name: str) -> ConfigurationError:
+def _unknown_model_error(name: str) -> ConfigurationError:
     provider, colon, model = name.partition(":")
     # A provider without a model has to be spelled right: much is near to so short a word.
     near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)

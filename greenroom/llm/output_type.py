@@ -180,7 +180,7 @@ def _object_in(text: str) -> object:
     try:
         return serde.loads_object(text)
     except InvalidJSONError as error:
-        fenced = _find_fenced(text)
+        fenced = _fenced_blocks(text)
         found = fenced[0] if len(fenced) == 1 else text[text.find("{") : text.rfind("}") + 1]
         if "{" not in found or found == text:
             raise _misfit([error.message]) from None
@@ -190,7 +190,7 @@ def _object_in(text: str) -> object:
         raise _misfit([error.message]) from None
 
 
-def _find_fenced(text: str) -> list[str]:
+def _fenced_blocks(text: str) -> list[str]:
     """Return what stands between fences of three backticks, in time that grows with the text."""
     blocks: list[str] = []
     lines: list[str] | None = None
@@ -230,9 +230,6 @@ def _misfit(errors: Sequence[str]) -> ModelOutputError:
     if len(errors) > _MAX_ERRORS:
         shown += (f"and {len(errors) - _MAX_ERRORS} more",)
     return ModelOutputError("; ".join(shown), errors=shown)
-
-
-# Schemas and decoders of the two libraries
 
 
 def _has_struct(hint: object) -> bool:
@@ -341,8 +338,6 @@ def _wrap(schema: Mapping[str, object]) -> dict[str, object]:
     whole: dict[str, object] = {**made, "additionalProperties": False}
     return whole | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
 
-
-# ---- Asking a model for a value of a type: how the request says so, and again where the reply does not fit.
 
 OutputWay: TypeAlias = Literal["schema", "forced tool", "offered tool"]
 """How a request asks for its type: by the provider's own JSON mode, or by a tool that takes it."""

@@ -29,8 +29,6 @@ from greenroom.llm.stream import (
     collect,
 )
 
-# ---- Replaying messages that exist already, as if a model were just saying them.
-
 _WORDS = re.compile(r"\s*\S+|\s+")
 
 

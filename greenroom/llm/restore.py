@@ -25,8 +25,6 @@ from greenroom.llm.conversation import turns
 from greenroom.llm.json_fields import items, mapping, text
 from greenroom.llm.transcript import Dialect, encode_request
 
-# ---- Whether two requests say the same, for all that their vendors tell.
-
 
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two bodies of requests, or parts of such, are the same.

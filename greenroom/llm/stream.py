@@ -26,8 +26,6 @@ from greenroom.core import (
 from greenroom.llm.failure import too_large
 from greenroom.llm.json_fields import text
 
-# ---- Stream events: what a model's reply is made of while it arrives, the same for every provider.
-
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
     """The reply begins: the model that answers, and the provider's id of the reply."""
@@ -112,8 +110,6 @@ StreamEvent: TypeAlias = (
 """Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""
 
 
-# ---- Text that comes in pieces, however many there are.
-
 _PIECES = 1024
 
 
@@ -154,8 +150,6 @@ class GrowingText:
         self._text = text
         self._pieces.clear()
 
-
-# ---- The reply as far as it has come: a fold of the events that a reader has seen.
 
 TEXT_LIMIT = 128 * 1024 * 1024
 """The most characters of text, thinking and arguments in one reply, together."""

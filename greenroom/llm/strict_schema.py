@@ -2,7 +2,7 @@
 
 A strict mode holds the model to a schema while it writes. It wants every object closed, knows few
 keywords, and refuses what it does not know. So a schema is adapted: what can be expressed otherwise is,
-a constraint that has no keyword is told in the description, and what has no place at all, such as an
+a constraint that has no keyword is notes in the description, and what has no place at all, such as an
 object with free keys, makes the schema unfit. An adapted schema may allow what the original forbids,
 so replies are checked against the original; it never forbids all that the original allows.
 """
@@ -24,7 +24,7 @@ _DESCRIBED = frozenset(
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "prefixItems"}
     | {"uniqueItems", "contentEncoding", "contentMediaType", "minProperties", "maxProperties"}
 )
-"""What can be told to the model where it can't be enforced."""
+"""What can be notes to the model where it can't be enforced."""
 
 _WALKED = frozenset(
     {"type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf"}
@@ -207,7 +207,7 @@ class _Adaptation:
         return {"properties": adapted, "required": required, "additionalProperties": False}
 
     def _array(self, schema: dict[str, object]) -> dict[str, object]:
-        """Say what the items are; those of a tuple are any of its types, in the order that is told."""
+        """Say what the items are; those of a tuple are any of its types, in the order that is notes."""
         places = items(schema.get("prefixItems"))
         kinds = [*places, *([schema["items"]] if mapping(schema.get("items")) else [])]
         adapted = [self.of(kind) for kind in kinds]
@@ -222,7 +222,7 @@ class _Adaptation:
     def _constraints(self, schema: dict[str, object]) -> dict[str, object]:
         """Enforce what the mode knows, and tell the rest."""
         enforced: dict[str, object] = {}
-        told: list[str] = []
+        notes: list[str] = []
         for key in schema.keys() & _DESCRIBED:
             value = schema[key]
             if key == "format" and value in self.mode.formats:
@@ -230,10 +230,10 @@ class _Adaptation:
             elif key in self.mode.keywords and "(?" not in text(value):
                 enforced[key] = value  # but no pattern that looks around
             elif value is not None:
-                told.append(f"{key}: {serde.dumps(value).decode()}")
+                notes.append(f"{key}: {serde.dumps(value).decode()}")
         description = text(schema.get("description"))
-        if told:
-            description = f"{description} ({', '.join(sorted(told))})".strip()
+        if notes:
+            description = f"{description} ({', '.join(sorted(notes))})".strip()
         return dict(sorted(enforced.items())) | (
             {"description": description} if description else {}
         )

@@ -14,8 +14,6 @@ import trio
 
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
 
-# ---- Errors at the border: the HTTP library's exceptions become ours, in one table.
-
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
 
@@ -67,9 +65,9 @@ def network_error(error: Exception, host: str) -> NetworkError:
     """
     kind, what, hint = next(row[1:] for row in _TABLE if isinstance(error, row[0]))
     for cause in _causes(error):
-        for cause_type, told, advice in _CAUSES:
+        for cause_type, text, advice in _CAUSES:
             if isinstance(cause, cause_type):
-                return kind(f"{host}: {told}", hint=advice)
+                return kind(f"{host}: {text}", hint=advice)
     return kind(f"{host}: {what}", hint=hint)
 
 
@@ -90,8 +88,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             yield cause
             yield from _causes(cause)
 
-
-# ---- TLS: whom we trust, loaded once and only when it is needed, since that is slow.
 
 _contexts: dict[tuple[str, str], ssl.SSLContext] = {}
 """One context for each setting of the two variables; a process has one or two."""

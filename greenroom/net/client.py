@@ -12,8 +12,6 @@ from greenroom.net.connection import ChunkIterator, Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
 from greenroom.net.urls import proxy_for
 
-# ---- Responses: status and headers at once, the body as it comes.
-
 DEFAULT_BODY_LIMIT = 1 << 20
 """Bytes of a body that `read` returns at the most where it is not told otherwise."""
 
@@ -193,9 +191,6 @@ def _check_headers(headers: Mapping[str, str]) -> dict[str, str]:
                 hint="a key that was copied with a line break?",
             )
     return dict(headers)
-
-
-# ---- What a provider needs of an HTTP client: the place where another one can be put.
 
 
 class HttpTransport(Protocol):

@@ -88,8 +88,6 @@ def same_host(one: str, other: str) -> bool:
     return same or (upgrade and second.scheme == "https")
 
 
-# ---- Addresses: which of them the public internet reaches, and which lie behind our own walls.
-
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _SECONDS = 10.0
@@ -186,9 +184,6 @@ async def _resolve(host: str, port: int) -> list[str]:
             f"{host}: the name is not known", hint="check the spelling of the host"
         ) from error
     return [str(entry[4][0]) for entry in found]
-
-
-# ---- Proxies: which one a URL goes through, by the environment's own variables.
 
 
 def proxy_for(scheme: str, host: str) -> str | None:

@@ -129,7 +129,7 @@ class CircuitBreaker:
         self._failures = deque[float](maxlen=failures)  # when they were
         self._open_until: float | None = None  # None while closed
         self._probe: CircuitCall | None = None
-        self._entered: dict[trio.lowlevel.Task, list[CircuitCall]] = {}
+        self._calls: dict[trio.lowlevel.Task, list[CircuitCall]] = {}
         self._running = self._succeeded = self._failed = self._refused = self._opened = 0
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ class CircuitBreaker:
         """
         call = CircuitCall(self)
         state = self.state
-        if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._is_probed()):
+        if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._has_probe()):
             self._refused += 1
             raise self._refusal()
         if state is CircuitState.HALF_OPEN:
@@ -174,14 +174,14 @@ class CircuitBreaker:
     async def __aenter__(self) -> None:
         """Let the block begin, or raise `CircuitOpenError`."""
         await trio.lowlevel.checkpoint()
-        self._entered.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
+        self._calls.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Take note of how the block has ended."""
         task = trio.lowlevel.current_task()
-        self._entered[task].pop().end(error)
-        if not self._entered[task]:
-            del self._entered[task]
+        self._calls[task].pop().end(error)
+        if not self._calls[task]:
+            del self._calls[task]
 
     def statistics(self) -> CircuitStatistics:
         """Return its state and what it has counted."""
@@ -196,8 +196,6 @@ class CircuitBreaker:
             opened=self._opened,
             retry_after=self._retry_after(),
         )
-
-    # -- what calls tell ------------------------------------------------------------------------
 
     def _end(self, call: "CircuitCall", error: BaseException | None) -> None:
         self._running -= 1
@@ -222,7 +220,7 @@ class CircuitBreaker:
         times = self._failures
         return len(times) == times.maxlen and times[-1] - times[0] <= self._window
 
-    def _is_probed(self) -> bool:
+    def _has_probe(self) -> bool:
         probe = self._probe
         return probe is not None and trio.current_time() < probe.began + self._cooldown
 

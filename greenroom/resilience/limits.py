@@ -80,9 +80,9 @@ class RateLimit:
         self._seconds = seconds
         # Oldest first. It is as long as the limits are, since each entry is of a request or a token.
         self._entries = deque[_Entry]()
-        self._used = _Entry(0.0, 0, 0)  # their sum
+        self._counted = _Entry(0.0, 0, 0)  # their sum
         self._turn = trio.Lock()  # its holder is the next to begin, the others stand in its queue
-        self._queued = _Entry(0.0, 0, 0)  # the sum of what waits
+        self._waiting = _Entry(0.0, 0, 0)  # the sum of what waits
         self._changed = trio.Event()
         self._admitted = 0
 
@@ -94,7 +94,7 @@ class RateLimit:
     async def acquire(self, tokens: int = 1) -> "Reservation":
         """Wait until a call of about so many tokens may begin, and count it."""
         size = self._size(tokens)
-        self._queued.add(1, size)
+        self._waiting.add(1, size)
         try:
             async with self._turn:
                 while (moment := self._moment(1, size)) > trio.current_time():
@@ -103,14 +103,14 @@ class RateLimit:
                         await self._changed.wait()
                 entry = self._count(1, size)
         finally:
-            self._queued.add(-1, -size)
+            self._waiting.add(-1, -size)
         self._admitted += 1
         return Reservation(self, entry)
 
     def wait_time(self, tokens: int = 1) -> float:
         """Estimate how many seconds a call would wait that asks now; 0 where it would not wait."""
         now = trio.current_time()
-        calls, size = self._queued.calls + 1, self._queued.tokens + self._size(tokens)
+        calls, size = self._waiting.calls + 1, self._waiting.tokens + self._size(tokens)
         # What is more than fits at once takes whole rounds.
         by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
         rounds = int(max(by_calls, by_tokens))
@@ -140,13 +140,11 @@ class RateLimit:
         """Return what counts now, and who waits."""
         self._forget()
         return RateLimitStatistics(
-            requests=self._used.calls,
-            tokens=self._used.tokens,
-            waiting=self._queued.calls,
+            requests=self._counted.calls,
+            tokens=self._counted.tokens,
+            waiting=self._waiting.calls,
             admitted=self._admitted,
         )
-
-    # -- what counts ----------------------------------------------------------------------------
 
     def _size(self, tokens: int) -> int:
         return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
@@ -154,20 +152,20 @@ class RateLimit:
     def _count(self, calls: int, tokens: int) -> "_Entry":
         entry = _Entry(trio.current_time(), calls, tokens)
         self._entries.append(entry)
-        self._used.add(calls, tokens)
+        self._counted.add(calls, tokens)
         return entry
 
     def _forget(self) -> None:
         now = trio.current_time()
         while self._entries and self._entries[0].at + self._seconds <= now:
             old = self._entries.popleft()
-            self._used.add(-old.calls, -old.tokens)
+            self._counted.add(-old.calls, -old.tokens)
 
     def _moment(self, calls: int, tokens: int) -> float:
         """Return when there is room for so much, if nothing else begins before."""
         self._forget()
-        more_calls = self._used.calls + calls - self._requests
-        more_tokens = self._used.tokens + tokens - self._tokens
+        more_calls = self._counted.calls + calls - self._requests
+        more_tokens = self._counted.tokens + tokens - self._tokens
         moment = -math.inf
         for entry in self._entries:
             if more_calls <= 0 and more_tokens <= 0:
@@ -183,7 +181,7 @@ class RateLimit:
             self._count(0, more)  # they were used later than the call began
         elif entry.at + self._seconds > trio.current_time():
             entry.tokens += more
-            self._used.add(0, more)
+            self._counted.add(0, more)
             self._changed.set()
 
 
@@ -213,9 +211,6 @@ class _Entry:
     def add(self, calls: int, tokens: int) -> None:
         self.calls += calls
         self.tokens += tokens
-
-
-# ---- Concurrency limit: so many calls at the same time, the others in the order in which they came.
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def test_a_registry_takes_all_names_that_a_model_can_tell_apart_and_no_others(na
     taken = set()
     for name in names:
         if (portable := portable_name(name)) in taken:
-            with pytest.raises(ToolError, match="are one name to a model"):
+            with pytest.raises(ToolError, match="have the same name in a request"):
                 registry.register(named(name))
         else:
             registry.register(named(name))
@@ -144,7 +144,7 @@ def test_dots_stand_between_words_and_count_as_two(name):
 async def test_a_provider_refuses_tools_that_its_model_could_not_tell_apart():
     llm = AnthropicProvider("m", api_key="k", env={})
     asked = ModelRequest(messages=[], tools=[definition("fs.read"), definition("fs__read")])
-    with pytest.raises(ModelBadRequestError, match=r"fs\.read and fs__read are one name"):
+    with pytest.raises(ModelBadRequestError, match=r"fs\.read and fs__read have the same name"):
         await llm.generate(asked)
     await llm.aclose()
 
