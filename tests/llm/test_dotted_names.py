@@ -117,7 +117,7 @@ def test_a_registry_takes_all_names_that_a_model_can_tell_apart_and_no_others(na
     taken = set()
     for name in names:
         if (portable := portable_name(name)) in taken:
-            with pytest.raises(ToolError, match="have the same name in a request"):
+            with pytest.raises(ToolError, match="are one name to a model"):
                 registry.register(named(name))
         else:
             registry.register(named(name))
