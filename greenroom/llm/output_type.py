@@ -1,4 +1,4 @@
-"""The type of an answer: what a model is told of it, and how a reply becomes a value of it."""
+"""Structured output: the schema of a type, requests for a value of it, and replies as values."""
 
 import re
 from collections import deque
@@ -50,16 +50,16 @@ _MAX_ERROR = 400
 
 
 class OutputType(Generic[T_co]):
-    """A type that a model shall answer with.
+    """A type for the answers of a model.
 
     pydantic validates its models, dataclasses, typed dictionaries and plain types; msgspec its
-    structs, and unions and lists of them. A type whose JSON is not an object, such as `list[str]` or
-    `Cat | Dog`, is asked for as the field `value` of one: vendors want an object.
+    structs, and unions and lists of them. Vendors want an object, so a type whose JSON is something else,
+    such as `list[str]` or `Cat | Dog`, is requested as the field `value` of one.
 
-    Making one costs some milliseconds and a value of it can be used for any number of requests.
+    Making an `OutputType` takes some milliseconds, so make it once for many requests.
 
     Attributes:
-        schema: what the model is told: a name, and a JSON Schema of type object.
+        schema: the schema that the model gets: a name, and a JSON Schema of type object.
 
     Example:
         >>> colours = OutputType(list[str])
@@ -91,7 +91,7 @@ class OutputType(Generic[T_co]):
 
     @property
     def tool(self) -> ToolDefinition:
-        """The tool with which a model answers that knows no better way."""
+        """The tool with which a model answers if its provider has no JSON mode."""
         return ToolDefinition(
             ANSWER_TOOL,
             "Gives the final answer. Call it once, with the whole answer.",
@@ -191,7 +191,7 @@ def _object_in(text: str) -> object:
 
 
 def _fenced_blocks(text: str) -> list[str]:
-    """Return what stands between fences of three backticks, in time that grows with the text."""
+    """Return the blocks between fences of three backticks, in linear time."""
     blocks: list[str] = []
     lines: list[str] | None = None
     for line in text.split("\n"):
@@ -267,7 +267,7 @@ def _anything(kind: object) -> dict[str, object]:
     """Return the schema of a field that may hold any value."""
     if kind is object:
         return {"description": "any JSON value"}
-    raise TypeError(f"no JSON Schema stands for {kind!r}")
+    raise TypeError(f"{kind!r} has no JSON Schema")
 
 
 def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
@@ -347,7 +347,7 @@ _REFUSALS: dict[OutputWay, tuple[str, ...]] = {
     "forced tool": ("tool_choice", "tool choice", "forces tool", "thinking"),
     "offered tool": (),
 }
-"""What the complaint of a server names that does not take a way of asking."""
+"""Words in the error of a server that does not support a way of asking."""
 
 
 @overload
@@ -437,7 +437,7 @@ def output_ways(
 ) -> Sequence[OutputWay]:
     """Return how this provider can be asked for the type, the best way first.
 
-    A model that thinks can't be forced to call a tool; it is told to.
+    A model that thinks can't be forced to call a tool, so the tool is only offered.
     """
     ways: list[OutputWay] = (
         ["offered tool"] if request.thinking else ["forced tool", "offered tool"]
@@ -475,7 +475,7 @@ def asks_again(message: Message) -> bool:
 
 
 def ask_again(reply: Message, errors: Sequence[str]) -> Message:
-    """Make the message that tells the model what is wrong with its reply."""
+    """Return the message that tells the model what is wrong with its reply."""
     faults = "\n".join(f"- {error}" for error in errors)
     if not reply.tool_uses:
         again = "Answer again, with the whole JSON object and nothing else."

@@ -1,4 +1,4 @@
-"""Models that say again what was said before, and messages replayed as if a model were saying them."""
+"""Replays: messages as if a model were sending them, and a provider that replays a session."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -33,9 +33,9 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 
 
 class ReplayStream(ModelStream):
-    """A stream of events that are known before; each is given after a checkpoint.
+    """A stream of known events; each is returned after a checkpoint.
 
-    Events that end without a `StreamEnd` make a stream that breaks off.
+    If the events end without a `StreamEnd`, the stream breaks off.
     """
 
     def __init__(self, provider: str, events: Iterable[StreamEvent]) -> None:
@@ -45,7 +45,7 @@ class ReplayStream(ModelStream):
         self._events = iter(events)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next event.
+        """Return the next event.
 
         Raises:
             ModelStreamError: the events have ended without a `StreamEnd`.
@@ -57,12 +57,12 @@ class ReplayStream(ModelStream):
 
 
 def replay(message: Message) -> ModelStream:
-    """Return a stream that says this message, its text word by word."""
+    """Return a stream of this message, its text word by word."""
     return ReplayStream(message.provider, events_of(message))
 
 
 def events_of(message: Message) -> Iterator[StreamEvent]:
-    """List the events of a model saying this message; text comes word by word.
+    """Yield the events of a model that sends this message, its text word by word.
 
     Example:
         >>> [event.text for event in events_of(Message.assistant("a b")) if hasattr(event, "text")]
@@ -73,7 +73,7 @@ def events_of(message: Message) -> Iterator[StreamEvent]:
         yield from _events_of_block(index, block)
     if message.usage is not None:
         yield UsageUpdate(message.usage)
-    yield StreamEnd(replace(message, id="", created_at=None))  # it is said anew
+    yield StreamEnd(replace(message, id="", created_at=None))  # it is a new message
 
 
 def _events_of_block(index: int, block: ContentBlock) -> Iterator[StreamEvent]:
@@ -104,7 +104,7 @@ class RecordedProvider:
     name = "recorded"
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        """Take a session's history; the user's messages in it are passed over."""
+        """Use the assistant's messages of a session's history; those of the user are ignored."""
         replies = [message for message in messages if message.role == "assistant"]
         self.model = next((reply.model for reply in replies if reply.model), "recording")
         self._count = len(replies)
@@ -137,4 +137,4 @@ class RecordedProvider:
         return await collect(self.stream(request))
 
     async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: it has no connection."""

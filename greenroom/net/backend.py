@@ -1,4 +1,4 @@
-"""The HTTP library at the border: the one module that names it, its exceptions, and its TLS.
+"""The HTTP library: the one module that imports it, maps its exceptions and sets up its TLS.
 
 Another library with httpx's interface goes in here.
 """
@@ -17,7 +17,7 @@ from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
 
-# The first row that fits counts, so a subclass stands before its base.
+# The first row that matches counts, so a subclass comes before its base.
 _TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
     (httpx.TimeoutException, NetworkTimeoutError, "no answer in time", _TRY_LATER),
     (httpx.ProxyError, NetworkError, "the proxy refused", "check HTTPS_PROXY and HTTP_PROXY"),

@@ -1,4 +1,4 @@
-"""The HTTP client: one exchange at a time as a block, connections kept between them; and what a transport is."""
+"""The HTTP client: each exchange is a block, and connections are kept between exchanges."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,7 +13,7 @@ from greenroom.net.pool import ConnectionPool, HttpStatistics
 from greenroom.net.urls import proxy_for
 
 DEFAULT_BODY_LIMIT = 1 << 20
-"""Bytes of a body that `read` returns at the most where it is not told otherwise."""
+"""The most bytes of a body that `read` returns by default."""
 
 
 class HttpResponse:
@@ -21,7 +21,7 @@ class HttpResponse:
 
     Attributes:
         status: the HTTP status.
-        headers: by name, in any case; of a header that stands twice, the values joined by commas.
+        headers: by name, in any case; the values of a repeated header are joined by commas.
         url: the URL that was asked for.
     """
 
@@ -194,7 +194,7 @@ def _check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 class HttpTransport(Protocol):
-    """Sends requests: an `HttpClient`, or what takes the place of one, such as a recording of it."""
+    """Sends requests: an `HttpClient`, or a replacement for one, such as a recording."""
 
     def stream(
         self,

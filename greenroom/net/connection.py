@@ -346,7 +346,7 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the connection, also when cancelled; an exchange that is under way breaks."""
-        with trio.CancelScope(shield=True):  # closing a socket waits for nobody
+        with trio.CancelScope(shield=True):  # closing a socket does not wait
             await self._library.aclose()
             if self._socket is not None:
                 self._socket.close()  # the library loses one whose TLS handshake is cancelled

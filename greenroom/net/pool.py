@@ -1,4 +1,4 @@
-"""The connections of one client: lent in the order in which they are asked for, kept for the next.
+"""The connections of one client: lent in the order of the requests, and kept for the next ones.
 
 A request first takes a place; there are as many places as connections may be open. One that finds
 none waits in the queue of a semaphore, which hands each free place to the request that has waited

@@ -1,4 +1,4 @@
-"""Circuit breaker: what has failed again and again is left alone for a while, then tried once."""
+"""Circuit breaker: stop calling what keeps failing, then probe it after a while."""
 
 import math
 from collections import deque
@@ -26,7 +26,7 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True)
 class CircuitStatistics:
-    """A look into one circuit breaker.
+    """A snapshot of one circuit breaker.
 
     Attributes:
         target: what it protects.
@@ -69,7 +69,7 @@ def is_outage(error: Exception) -> bool:
 
 
 class CircuitBreaker:
-    """Refuses calls of something that keeps failing, so that nobody waits for it.
+    """Refuses calls of a target that keeps failing, so that callers do not wait for it.
 
     Closed, it lets every call through. After `failures` failures without a success between them,
     within `window` seconds, it is open: calls raise `CircuitOpenError` at once. After `cooldown`
@@ -77,7 +77,7 @@ class CircuitBreaker:
     closed, if it fails the circuit is open for another `cooldown`; if it is cancelled, the next call
     is the probe, as it is where the probe has not ended after `cooldown`.
 
-    One object protects one target, such as a provider, for everybody who calls it. Use `call`, or
+    One object protects one target, such as a provider, for all its callers. Use `call`, or
     `async with breaker:` around what calls the target.
 
     Args:
@@ -144,7 +144,7 @@ class CircuitBreaker:
         return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
 
     def begin(self) -> "CircuitCall":
-        """Let a call through; its end has to be told with `end`.
+        """Let a call through; report its end with `end`.
 
         `call` and `async with` do both; this is for a call that is more than one block.
 
@@ -177,7 +177,7 @@ class CircuitBreaker:
         self._calls.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Take note of how the block has ended."""
+        """Record how the block has ended."""
         task = trio.lowlevel.current_task()
         self._calls[task].pop().end(error)
         if not self._calls[task]:
@@ -251,14 +251,14 @@ class CircuitCall:
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:
-        """Say how the call has ended: well, or with an error; only the first time counts.
+        """Report the end of the call, with its error or without; only the first report counts.
 
-        A cancel is not how a call ends: it says nothing about the target.
+        A cancelled call says nothing about the target.
         """
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
             breaker._end(self, error)
 
     def abandon(self) -> None:
-        """Say that the call was given up before its end; nothing, where that was told already."""
+        """Report that the call was given up, unless its end was reported before."""
         self.end(GeneratorExit())

@@ -1,4 +1,4 @@
-"""Limits of rate and of concurrency; who waits is served in the order in which they came."""
+"""Limits of rate and of concurrency; waiting calls are served in their order."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(frozen=True)
 class RateLimitStatistics:
-    """A look into one rate limit.
+    """A snapshot of one rate limit.
 
     Attributes:
         requests: requests that began within the last `seconds`.
@@ -34,13 +34,12 @@ class RateLimitStatistics:
 class RateLimit:
     """Lets at most `requests` calls, and `tokens` tokens, begin within any `seconds`.
 
-    Who has waited longest is next, also where a later call would fit: so a large request is not
-    starved by small ones. One object is shared by all agents that use one key. A cancelled wait leaves
-    the queue and takes nothing.
+    The call that has waited longest is next, even if a later call would fit, so that small requests do not
+    starve a large one. Share one object between all agents that use one key. A cancelled wait leaves the
+    queue and takes nothing.
 
-    What a call takes in tokens is known when it has ended: `acquire` reserves an estimate, and
-    `Reservation.settle` puts the true number in its place. More than the limit is never
-    waited for: such a call begins when nothing else counts.
+    The tokens of a call are known only after it: `acquire` reserves an estimate, and `Reservation.settle`
+    replaces it by the true number. A call of more tokens than the limit begins when no other call counts.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -74,14 +73,14 @@ class RateLimit:
         if not 0 < seconds < math.inf:
             raise ConfigurationError("RateLimit.seconds must be more than 0, and finite")
         self.counts_tokens = tokens is not None
-        """Whether tokens are limited, so that an estimate is worth its while."""
+        """Whether tokens are limited, so that an estimate is needed."""
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
         self._seconds = seconds
         # Oldest first. It is as long as the limits are, since each entry is of a request or a token.
         self._entries = deque[_Entry]()
         self._counted = _Entry(0.0, 0, 0)  # their sum
-        self._turn = trio.Lock()  # its holder is the next to begin, the others stand in its queue
+        self._turn = trio.Lock()  # its holder is the next to begin, the others wait in its queue
         self._waiting = _Entry(0.0, 0, 0)  # the sum of what waits
         self._changed = trio.Event()
         self._admitted = 0
@@ -137,7 +136,7 @@ class RateLimit:
         """Do nothing: what has begun counts, however it ends."""
 
     def statistics(self) -> RateLimitStatistics:
-        """Return what counts now, and who waits."""
+        """Return how much counts now, and how many calls wait."""
         self._forget()
         return RateLimitStatistics(
             requests=self._counted.calls,
@@ -215,7 +214,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class ConcurrencyStatistics:
-    """A look into one concurrency limit.
+    """A snapshot of one concurrency limit.
 
     Attributes:
         limit: calls that may run at the same time.
@@ -229,7 +228,7 @@ class ConcurrencyStatistics:
 
 
 class ConcurrencyLimit:
-    """Lets `limit` calls run at the same time; who has waited longest is next.
+    """Lets `limit` calls run at the same time; the call that has waited longest is next.
 
     One object is shared by all that it limits together, such as the agents that use one server. A
     cancelled wait leaves the queue and takes nothing.
@@ -282,7 +281,7 @@ class ConcurrencyLimit:
         self._running += 1
 
     def release(self) -> None:
-        """Say that a call has ended; who has waited longest begins."""
+        """Record that a call has ended, and let the one that has waited longest begin."""
         self._running -= 1
         if self._running < self._limit and self._lot:
             self._lot.unpark()
