@@ -30,7 +30,7 @@ from greenroom.llm.catalog import (
     MODELS as MODELS,
     ModelProfile as ModelProfile,
     model_profile as model_profile,
-    near_models as near_models,
+    similar_models as similar_models,
     without_date as without_date,
 )
 from greenroom.llm.conversation import MediaLimits as MediaLimits, Turn as Turn, turns as turns

@@ -1,8 +1,8 @@
-"""What is known of some models: how much they take, and what they can do.
+"""A catalogue of some models: their context windows and their abilities.
 
-Facts only, each row with the pages that they were read on and the day. What no page says is None, which is
-never 0 and never a guess, and nothing here decides whether a model may be used: one that is not listed
-works as well. There are no prices, since they change; those come from the user.
+Each row names its sources and their date. A fact that no source states is None, never 0 and never a guess.
+The catalogue does not limit which models may be used. There are no prices, since they change; those come
+from the user.
 """
 
 import re
@@ -19,20 +19,20 @@ ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching
 
 @dataclass(frozen=True, kw_only=True)
 class ModelProfile:
-    """What is known of a model; None is "not known".
+    """Facts about a model; None means that a fact is not known.
 
     Attributes:
         name: `provider:model`.
-        context_window: the most tokens that a request and its reply may take together.
-        max_output_tokens: the most tokens that a reply may take.
+        context_window: the most tokens of a request and its reply together.
+        max_output_tokens: the most tokens of a reply.
         images: whether it reads images.
         documents: whether it reads PDF documents.
         thinking: whether it thinks before it answers.
         json_schema: whether the provider holds its reply to a JSON Schema.
         tools: whether it calls tools.
         caching: whether the provider keeps the beginning of a request for the next one.
-        sources: the pages that this was read on.
-        looked_up: the day on which they were read; None where nothing is known.
+        sources: the pages that state the facts.
+        looked_up: the date of the sources, or None without any.
     """
 
     name: str
@@ -49,14 +49,14 @@ class ModelProfile:
 
     @property
     def abilities(self) -> dict[str, bool | None]:
-        """Each ability by its name: it has it, it has not, or that is not known."""
+        """Each ability by its name: true, false, or None if that is not known."""
         return {name: getattr(self, name) for name in ABILITIES}
 
 
 def model_profile(model: str | LLMProvider) -> ModelProfile:
-    """Return what is known of a model, by its name or of a provider; nothing is looked up elsewhere.
+    """Return the facts about a model, given its name or its provider; nothing is looked up online.
 
-    A snapshot, whose name ends in its date, has the facts of the model that it is one of.
+    A snapshot, whose name ends in a date, has the facts of its model.
 
     Example:
         >>> model_profile("anthropic:claude-haiku-4-5-20251001").context_window
@@ -70,7 +70,7 @@ def model_profile(model: str | LLMProvider) -> ModelProfile:
 
 
 def without_date(name: str) -> str:
-    """Return the name of the model that a snapshot is one of; another name stays as it is.
+    """Return the name of a snapshot without its date; any other name stays the same.
 
     Example:
         >>> without_date("openai:gpt-5.4-2026-03-05")
@@ -79,11 +79,11 @@ def without_date(name: str) -> str:
     return _SNAPSHOT.sub("", name)
 
 
-def near_models(name: str) -> list[str]:
-    """Return the listed models whose names are nearly this one, the nearest first.
+def similar_models(name: str) -> list[str]:
+    """Return the listed models with similar names, the most similar first.
 
     Example:
-        >>> near_models("anthropic:claude-sonet-5")[0]
+        >>> similar_models("anthropic:claude-sonet-5")[0]
         'anthropic:claude-sonnet-5'
     """
     if ":" in name:
@@ -153,4 +153,4 @@ _PROFILES = (
 )
 
 MODELS: Mapping[str, ModelProfile] = {profile.name: profile for profile in _PROFILES}
-"""The models that something is known of, by name."""
+"""The models of the catalogue, by name."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
-from greenroom.llm.catalog import near_models
+from greenroom.llm.catalog import similar_models
 from greenroom.llm.endpoint import is_local, missing_key
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
@@ -161,7 +161,7 @@ def _unknown_model_error(name: str) -> ConfigurationError:
     # A provider without a model has to be spelled right: much is near to so short a word.
     near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)
     model = model if colon or provider.lower() in DEFAULT_MODELS else "MODEL"
-    meant = [*(f"{each}:{model}" for each in near), *near_models(name)][:1]
+    meant = [*(f"{each}:{model}" for each in near), *similar_models(name)][:1]
     hint = f"write provider:model, where the provider is one of {', '.join(sorted(VENDORS))}"
     hint = f"did you mean {meant[0]}? If not, {hint}" if meant else hint
     return ConfigurationError(f"{name!r} is not the name of a known model", hint=hint)

@@ -10,17 +10,16 @@ from greenroom.llm.stream import ModelStream, collect
 
 @runtime_checkable
 class LLMProvider(Protocol):
-    """A model that can be asked; any object of this shape is one.
+    """A model of a vendor; any object with these members is one.
 
     One provider may serve many requests at the same time. Leaving the block of `stream` early, or
     cancelling it, closes the connection of that request and no other.
 
-    A provider that knows what it charges has a member `price: Price` as well, and fills in the cost
-    of each reply's usage. Without it, a budget that limits the cost refuses the model's calls.
+    A provider with a known price also has a member `price: Price`, and sets the cost in the usage of each
+    reply. Without it, a budget that limits the cost refuses the model's calls.
 
-    One that can hold its replies to a JSON Schema, `ModelRequest.output`, has a method
-    `accepts_output(output: OutputSchema) -> bool` that says so of a schema. Without it,
-    `generate_structured` uses a tool.
+    A provider that can hold its replies to a JSON Schema, `ModelRequest.output`, also has a method
+    `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool.
     """
 
     @property

@@ -338,7 +338,7 @@ class _ResilientStream(ModelStream):
             await self._wait()
             self._wait = None
         try:
-            with self._attempts.running():
+            with self._attempts.current:
                 return await self._advance()
         except _FAILURES as error:
             try:

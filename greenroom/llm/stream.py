@@ -1,4 +1,4 @@
-"""The stream of a reply: its events, the reply so far, and an iterator that can be asked for the message."""
+"""The stream of a reply: its events, the reply so far, and an iterator with the complete message."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
@@ -70,7 +70,7 @@ class Notice(Wire, frozen=True, tag="notice"):
 
 
 class Announcement(Wire, frozen=True, tag="announcement"):
-    """Something that the readers of an agent are told; it is published as a `Custom` chunk.
+    """News for the readers of an agent, which gets published as a `Custom` chunk.
 
     The fields are those of `Custom`: a dotted kind, the facts as JSON, and one line of text.
     """
@@ -81,10 +81,9 @@ class Announcement(Wire, frozen=True, tag="announcement"):
 
 
 class StreamRestart(Wire, frozen=True, tag="stream_restart"):
-    """The reply begins anew: what has come before is not part of it.
+    """The reply starts over: the events before are not part of it.
 
-    `partial` is what had come, with the usage that was reported of it, which is not in that of the
-    reply to come.
+    `partial` is the reply before, with its reported usage, which the usage of the new reply does not include.
     """
 
     partial: Message
@@ -156,7 +155,7 @@ TEXT_LIMIT = 128 * 1024 * 1024
 
 
 class Draft:
-    """Add each event; ask at any time for what there is of the message.
+    """The reply so far: add each event, and read the message at any time.
 
     Example:
         >>> draft = Draft("anthropic")
@@ -166,7 +165,7 @@ class Draft:
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
-        """Begin a reply of this provider, with nothing in it; its usage costs by this price."""
+        """Begin an empty reply of this provider, which charges this price."""
         self._provider = provider
         self._price = price
         self._start = StreamStart()
@@ -177,7 +176,7 @@ class Draft:
         self._message: Message | None = None
 
     def add(self, event: StreamEvent) -> None:
-        """Take the next event into account.
+        """Add the next event.
 
         Raises:
             ModelStreamError: the text is longer than any model's can be.
@@ -189,7 +188,7 @@ class Draft:
                 self._size += len(text)
                 if self._size > TEXT_LIMIT:
                     raise self._too_long()
-                if kind != "tool_input":  # of which nothing is kept before it is complete
+                if kind != "tool_input":  # a call is kept only once it is complete
                     self._texts[index, kind].write(text)
             case BlockEnd(index, block):
                 self._blocks[index] = block
@@ -224,18 +223,18 @@ class Draft:
         """The complete message.
 
         Raises:
-            ModelStreamError: the reply is not complete; `partial` has what there is of it.
+            ModelStreamError: the reply is not complete; `partial` has the reply so far.
         """
         if self._message is None:
             raise ModelStreamError("the reply is not complete", provider=self._provider)
         return self._message
 
     def partial(self) -> Message:
-        """Return what has come so far as a message that may stand in a history.
+        """Return the reply so far as a message that a history may contain.
 
-        It holds the finished blocks and the text and thinking so far. What could not be sent back
-        is left out: unfinished tool calls, and server tools without their result. Its stop reason
-        is `interrupted`, unless the reply is complete: then it is the complete message.
+        It has the finished blocks and the text and thinking so far, without what can't be sent back:
+        unfinished tool calls, and server tools without their result. Its stop reason is `interrupted`.
+        If the reply is complete, the complete message is returned.
         """
         if self._message is not None:
             return self._message
@@ -250,7 +249,7 @@ class Draft:
         )
 
     def so_far(self) -> Message | None:
-        """Return the same as `partial`, or None where nothing has come yet."""
+        """Return the same as `partial`, or None before the first event."""
         has_begun = self._texts or self._blocks or self._usage or self._start != StreamStart()
         return self.partial() if has_begun or self.ended else None
 
@@ -339,13 +338,13 @@ class ModelStream(ABC):
         return event
 
     def announce(self, announcement: Announcement) -> None:
-        """Give this as the next event."""
+        """Return this announcement as the next event."""
         self._ready.appendleft(announcement)
 
     def partial(self) -> Message:
-        """Return what has been read so far, as a message that may stand in a history.
+        """Return what has been read so far, as a message that a history may contain.
 
-        Finished blocks are whole; unfinished text and thinking are kept as far as they came;
+        Finished blocks are complete; unfinished text and thinking are kept;
         unfinished tool calls are left out. The stop reason is `interrupted` until the end.
         """
         return self._draft.partial()

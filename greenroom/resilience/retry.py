@@ -206,7 +206,7 @@ class Retry:
         attempts = Attempts(self)
         while True:
             try:
-                with attempts.running():
+                with attempts.current:
                     return await fn(*args)
             except Exception as error:
                 seconds = attempts.plan(error)
@@ -219,8 +219,8 @@ class Retry:
 class Attempts:
     """The attempts of one call, for code that is more than one function, such as a stream.
 
-    Run each attempt in `running()` and pass what it raised to `plan`; if that returned seconds, call
-    `check`, and await `wait`. `Retry.call` is just that.
+    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`; if
+    that returns seconds, call `check`, and await `wait`. `Retry.call` does just that.
     """
 
     def __init__(self, retry: Retry) -> None:
@@ -229,13 +229,10 @@ class Attempts:
         self.number = 1
         """The attempt that runs, or is waited for, counted from 1."""
         self._began = trio.current_time()
-        self._attempt = Attempt()
+        self.current = Attempt()
+        """The block of the attempt that runs, by which a retry inside recognises it."""
         self._is_nested = is_in_attempt()
         self._error: BaseException | None = None
-
-    def running(self) -> Attempt:
-        """Return the block for an attempt, or a part of it, by which a retry inside recognises it."""
-        return self._attempt
 
     def plan(self, error: Exception) -> float | None:
         """Return how many seconds to wait before the next attempt, or None if the error is final.
