@@ -137,7 +137,7 @@ class _ResilientTool:
         attempts = Attempts(self._retry)
         while True:
             try:
-                with attempts.running() if self._is_repeated else nullcontext():
+                with attempts.current if self._is_repeated else nullcontext():
                     result = await self._attempt(input, context)
             except CircuitOpenError as refusal:
                 error: Exception = refusal

@@ -18,7 +18,7 @@ from greenroom.llm import (
     Vendor,
     full_name,
     model_profile,
-    near_models,
+    similar_models,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Sh
         return _Shown([vendor], models)
     full = full_name(name, env)
     profile = model_profile(full)
-    if profile.looked_up is None and (near := near_models(full)):
+    if profile.looked_up is None and (near := similar_models(full)):
         tell(f"{full} is not in the catalogue, though it may exist; did you mean {near[0]}?")
     vendor = VENDORS.get(full.partition(":")[0])
     return _Shown([vendor] if vendor else [], [profile], one=True)

@@ -1,17 +1,18 @@
-"""Talking to models: one protocol, and the providers that speak it.
+"""Models: one protocol, and the providers that implement it.
 
-- The protocol: `provider`, and `stream` (what comes back: events, and the reply so far).
-- Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (a session's own replies);
-  `opening` finds models by name, `catalog` is what is known of some.
-- Around any of them: `resilient` (retries, limits, others to fall back on).
-- Answers that are values: `output_type`, and `strict_schema` (as vendors take it).
-- A provider over HTTP is a `http_provider`: `endpoint` says where it is, `exchange` is one request and
-  its stream, `sse` decodes its bytes, `failure` and `retry_after` read its errors.
-- Requests: `conversation` (what of a history may be sent), `calls` (tool calls in a vendor's alphabet),
-  `transcript` (requests as bytes; what was encoded is kept), `tokens` (how many it takes), `restore`
-  (requests read back into our words), `fields` (foreign JSON).
+- The protocol: `provider`, and `stream` (the events of a reply, and the reply so far).
+- Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a session);
+  `model_names` finds models by name, `catalog` lists facts about some.
+- Around any provider: `resilient` (retries, limits, fallbacks).
+- Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
+- Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key,
+  `http_stream` sends a request and streams the reply, `sse` decodes its bytes, `failure` and
+  `retry_after` read its errors.
+- Requests: `conversation` (the messages that a provider accepts), `calls` (tool calls with ids and names
+  that a vendor accepts), `transcript` (requests as bytes, encoded once), `tokens` (how many a request
+  takes), `restore` (recorded requests read back), `json_fields` (reading JSON from others).
 
-HTTP is loaded with the first provider that needs it.
+The HTTP client is imported with the first provider that needs it.
 """
 
 from greenroom.core import (
@@ -29,7 +30,7 @@ from greenroom.llm.catalog import (
     MODELS as MODELS,
     ModelProfile as ModelProfile,
     model_profile as model_profile,
-    near_models as near_models,
+    similar_models as similar_models,
     without_date as without_date,
 )
 from greenroom.llm.conversation import MediaLimits as MediaLimits, Turn as Turn, turns as turns
@@ -40,20 +41,11 @@ from greenroom.llm.endpoint import (
     check_call as check_call,
     forbids_calls as forbids_calls,
 )
-from greenroom.llm.exchange import ReplyDecoder as ReplyDecoder
 from greenroom.llm.failure import error_in_band as error_in_band
-from greenroom.llm.fields import event_of as event_of
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
-from greenroom.llm.offline import OfflineProvider as OfflineProvider
-from greenroom.llm.openai import (
-    HOSTS as HOSTS,
-    HostProfile as HostProfile,
-    OpenAIEmbedder as OpenAIEmbedder,
-    OpenAIProvider as OpenAIProvider,
-    host_profile as host_profile,
-    read_chat_request as read_chat_request,
-)
-from greenroom.llm.opening import (
+from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder
+from greenroom.llm.json_fields import event_of as event_of
+from greenroom.llm.model_names import (
     DEFAULT_MODELS as DEFAULT_MODELS,
     MODEL_VARIABLE as MODEL_VARIABLE,
     VENDORS as VENDORS,
@@ -63,6 +55,15 @@ from greenroom.llm.opening import (
     default_model as default_model,
     full_name as full_name,
     open_model as open_model,
+)
+from greenroom.llm.offline import OfflineProvider as OfflineProvider
+from greenroom.llm.openai import (
+    HOSTS as HOSTS,
+    HostProfile as HostProfile,
+    OpenAIEmbedder as OpenAIEmbedder,
+    OpenAIProvider as OpenAIProvider,
+    host_profile as host_profile,
+    read_chat_request as read_chat_request,
 )
 from greenroom.llm.output_type import (
     ANSWER_TOOL as ANSWER_TOOL,
@@ -74,7 +75,11 @@ from greenroom.llm.output_type import (
     generate_structured as generate_structured,
     output_ways as output_ways,
 )
-from greenroom.llm.provider import KnowsSchemas as KnowsSchemas, LLMProvider as LLMProvider
+from greenroom.llm.provider import (
+    KnowsSchemas as KnowsSchemas,
+    LLMProvider as LLMProvider,
+    ProviderWrapper as ProviderWrapper,
+)
 from greenroom.llm.recorded import (
     RecordedProvider as RecordedProvider,
     ReplayStream as ReplayStream,

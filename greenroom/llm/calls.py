@@ -1,4 +1,11 @@
-"""Tool calls as models send them and as strict APIs take them: arguments, ids, names, and the list of tools."""
+"""Tool calls as models send them and as strict APIs accept them: arguments, ids, names, and tools.
+
+A model may call a name that no tool can have, such as `multi_tool_use.parallel`, and some servers count
+calls from `call_0` again in each reply. `PortableCalls` makes a history with such calls acceptable.
+
+A tool whose name has dots, such as `fs.read`, is sent as `fs__read`, and the name in a reply is put back
+by `restore_names`. Only the tools of the request tell which names that concerns: `__` may be a tool's own.
+"""
 
 import dataclasses
 import hashlib
@@ -13,7 +20,6 @@ from msgspec.structs import replace
 from greenroom.core import (
     ContentBlock,
     InvalidJSONError,
-    Message,
     ModelBadRequestError,
     ToolDefinition,
     ToolResultBlock,
@@ -24,7 +30,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.llm.conversation import Turn
-from greenroom.llm.fields import DEPTH, extend, mapping, text
+from greenroom.llm.json_fields import DEPTH, extend, mapping, text
 from greenroom.llm.stream import BlockEnd, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:
@@ -32,32 +38,32 @@ if TYPE_CHECKING:
 
 
 class CallIds:
-    """The ids of the calls of one reply: each is used once, and one is made where there is none.
+    """The ids of the calls of one reply: each is used once, and a missing one is replaced.
 
     Example:
         >>> ids = CallIds()
-        >>> ids.take("call_0"), ids.take("call_0") == "call_0"
+        >>> ids.claim("call_0"), ids.claim("call_0") == "call_0"
         ('call_0', False)
     """
 
     def __init__(self) -> None:
-        """Begin a reply without calls."""
-        self._taken: set[str] = set()
+        """Begin a reply."""
+        self._used_ids: set[str] = set()
 
-    def take(self, offered: str) -> str:
-        """Return the offered id if it is usable, else a new one."""
-        taken = offered if offered and offered not in self._taken else new_id("call")
-        self._taken.add(taken)
-        return taken
+    def claim(self, call_id: str) -> str:
+        """Return the id if it is usable, else a new one."""
+        unique = call_id if call_id and call_id not in self._used_ids else new_id("call")
+        self._used_ids.add(unique)
+        return unique
 
 
 def tool_use(
     call_id: str, name: str, arguments: str, extra: dict[str, object] | None = None
 ) -> ToolUseBlock:
-    """Make a call of its argument text; text that can't be used makes it invalid, never an error.
+    """Make a call from its argument text; a text that can't be used makes the call invalid.
 
-    What could not be written back, such as a number of thirty digits, counts as invalid too: it
-    would make every later request fail.
+    Arguments that can't be sent back, such as a number of thirty digits, are invalid too: they would
+    make every later request fail.
 
     Example:
         >>> tool_use("t1", "Read", '{"file_path": "a.py"}').input
@@ -80,7 +86,7 @@ def tool_use(
 
 
 def cut_off(call: ToolUseBlock) -> ToolUseBlock:
-    """Mark the call in which the reply reached its limit; it must not run with half its arguments.
+    """Mark a call as cut off by the limit of the reply, so that it does not run with half its arguments.
 
     Example:
         >>> cut_off(ToolUseBlock("t1", "Read")).invalid
@@ -89,23 +95,18 @@ def cut_off(call: ToolUseBlock) -> ToolUseBlock:
     return replace(call, invalid="the reply was cut off by max_tokens")
 
 
-# ---- Tool calls as strict APIs take them: names and ids in their alphabet, and each id used once.
-#
-# A model may call what no tool can be named, such as `multi_tool_use.parallel`, and servers begin to
-# count at `call_0` again with each reply. In a history both would be refused for ever.
-
 PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
-"""The characters that neither a name nor, for the strictest, an id may hold."""
+"""The characters that a name can't have, and with the strictest APIs an id neither."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallRules:
-    """What an API takes as a call's id and name; an id that it takes stays as it came.
+    """The ids and names of calls that an API accepts; an acceptable id is left as it is.
 
     Attributes:
-        forbidden: characters that an id may not hold; each becomes `_`.
+        forbidden: characters that an id can't have; each becomes `_`.
         longest_id: the most characters of an id, or None.
-        id_length: how many letters and digits every id must have, and nothing else; None: any number.
+        id_length: how many letters and digits, and nothing else, an id must have; None: any number.
         longest_name: the most characters of a name.
     """
 
@@ -115,7 +116,7 @@ class CallRules:
     longest_name: int = 64
 
     def id_for(self, call_id: str, number: int) -> str:
-        """Return an id that is as close as can be to the wanted one; each number gives another.
+        """Return the acceptable id that is closest to this one; each number makes a different one.
 
         Example:
             >>> CallRules(longest_id=8).id_for("call_0123456", 1)
@@ -135,13 +136,13 @@ class CallRules:
 
 
 class PortableCalls:
-    """Renames what an API would refuse, turn by turn; what comes later changes no earlier name.
+    """Renames calls that an API would refuse, turn by turn; a later turn changes no earlier name.
 
-    A call and its result keep a common id. Where an id comes again, a result belongs to the first
-    call of the turn before it that has none yet.
+    A call and its result keep a common id. If several calls have the same id, a result belongs to the
+    first of them, in the turn before it, that has no result yet.
 
     Args:
-        rules: what the API takes.
+        rules: what the API accepts.
 
     Example:
         >>> calls = (ToolUseBlock("a.b", "multi_tool_use.parallel"), ToolUseBlock("a_b", ""))
@@ -152,33 +153,33 @@ class PortableCalls:
     """
 
     def __init__(self, rules: CallRules, base: "PortableCalls | None" = None) -> None:
-        """Begin a conversation, or go on with the one of `base`, which stays as it is."""
+        """Begin a conversation, or continue that of `base` without changing it."""
         self._rules = rules
-        # The ids that are in use, each with how many more calls were to get it.
-        self._new_taken: dict[str, int] = {}
-        self._new_latest: dict[str, str] = {}
-        self._taken: MutableMapping[str, int] = self._new_taken
-        self._latest: MutableMapping[str, str] = self._new_latest
-        self._unanswered: defaultdict[str, deque[str]] = defaultdict(deque)
+        # The ids in use, each with the number of further calls that asked for it.
+        self._new_ids: dict[str, int] = {}
+        self._new_last_ids: dict[str, str] = {}
+        self._used_ids: MutableMapping[str, int] = self._new_ids
+        self._last_ids: MutableMapping[str, str] = self._new_last_ids
+        self._open_ids: defaultdict[str, deque[str]] = defaultdict(deque)
         if base is not None:
-            self._taken = ChainMap(self._new_taken, base._taken)
-            self._latest = ChainMap(self._new_latest, base._latest)
-            self._unanswered.update((key, ids.copy()) for key, ids in base._unanswered.items())
+            self._used_ids = ChainMap(self._new_ids, base._used_ids)
+            self._last_ids = ChainMap(self._new_last_ids, base._last_ids)
+            self._open_ids.update((key, ids.copy()) for key, ids in base._open_ids.items())
 
     def branch(self) -> "PortableCalls":
-        """Return what can rename a turn that is not settled yet, and leaves this one as it is."""
+        """Return a copy that can rename a provisional turn without changing this one."""
         return PortableCalls(self._rules, self)
 
     def merge(self, branch: "PortableCalls") -> None:
-        """Go on from where a branch of this one is."""
-        self._taken.update(branch._new_taken)
-        self._latest.update(branch._new_latest)
-        self._unanswered = branch._unanswered
+        """Take over the names that a branch of this one has given."""
+        self._used_ids.update(branch._new_ids)
+        self._last_ids.update(branch._new_last_ids)
+        self._open_ids = branch._open_ids
 
     def rename(self, turn: Turn) -> Turn:
         """Return the next turn as it may be sent."""
         if turn.role == "assistant":
-            self._unanswered.clear()
+            self._open_ids.clear()
         return dataclasses.replace(turn, blocks=tuple(map(self._rename_block, turn.blocks)))
 
     def _rename_block(self, block: ContentBlock) -> ContentBlock:
@@ -188,44 +189,34 @@ class PortableCalls:
                     PLAIN.sub("_", portable_name(block.name))[: self._rules.longest_name]
                     or "unnamed"
                 )
-                return replace(block, id=self._call(block.id), name=name)
+                return replace(block, id=self._call_id(block.id), name=name)
             case ToolResultBlock():
-                return replace(block, tool_use_id=self._result(block.tool_use_id))
+                return replace(block, tool_use_id=self._result_id(block.tool_use_id))
             case _:
                 return block
 
-    def _call(self, call_id: str) -> str:
-        given = self._free(call_id)
-        self._latest[call_id] = given
-        self._unanswered[call_id].append(given)
-        return given
+    def _call_id(self, call_id: str) -> str:
+        """Return a unique id for a call, as close as possible to its own."""
+        unique = preferred = self._rules.id_for(call_id, 0)
+        while unique in self._used_ids:
+            self._used_ids[preferred] += 1
+            unique = self._rules.id_for(call_id, self._used_ids[preferred])
+        self._used_ids[unique] = 0
+        self._last_ids[call_id] = unique
+        self._open_ids[call_id].append(unique)
+        return unique
 
-    def _result(self, call_id: str) -> str:
-        if self._unanswered[call_id]:
-            return self._unanswered[call_id].popleft()
-        return self._latest.get(call_id) or self._call(call_id)
-
-    def _free(self, call_id: str) -> str:
-        """Return an id that no other call has, as close as can be to what it was."""
-        given = wanted = self._rules.id_for(call_id, 0)
-        while given in self._taken:
-            self._taken[wanted] += 1
-            given = self._rules.id_for(call_id, self._taken[wanted])
-        self._taken[given] = 0
-        return given
-
-
-# ---- Names with dots, such as `fs.read`: what a model calls `fs__read` is given its own name again.
-#
-# Requests are written with `portable_name`, in the tools, the choice of a tool and the calls of the history.
-# Only the tools of the request say what a name in the reply stands for, since `__` may stand for itself.
+    def _result_id(self, call_id: str) -> str:
+        if self._open_ids[call_id]:
+            return self._open_ids[call_id].popleft()
+        return self._last_ids.get(call_id) or self._call_id(call_id)
 
 
 def dotted_names(tools: Iterable[ToolDefinition]) -> Mapping[str, str]:
-    """Return the names that have dots, by what a model calls them.
+    """Return the tool names with dots, by the names that a model sees.
 
     Raises:
-        ModelBadRequestError: two tools would have one name.
+        ModelBadRequestError: two tools would have the same name.
 
     Example:
         >>> dotted_names([ToolDefinition("fs.read", "", {}), ToolDefinition("mcp__a__b", "", {})])
@@ -236,45 +227,38 @@ def dotted_names(tools: Iterable[ToolDefinition]) -> Mapping[str, str]:
         other = names.setdefault(portable_name(tool.name), tool.name)
         if other != tool.name:
             raise ModelBadRequestError(
-                f"the tools {other} and {tool.name} are one name to a model",
-                hint="a dot is written as two underscores; rename one of them",
+                f"the tools {other} and {tool.name} have the same name in a request",
+                hint="a dot is sent as two underscores; rename one of them",
             )
     return {portable: name for portable, name in names.items() if portable != name}
 
 
 def restore_names(event: StreamEvent, names: Mapping[str, str]) -> StreamEvent:
-    """Return an event of a reply in which tools have their own names."""
+    """Put the names with dots back into an event of a reply."""
     match event:
-        case BlockEnd(_, ToolUseBlock() as call):
-            return replace(event, block=_restore(call, names))
+        case BlockEnd(_, block):
+            return replace(event, block=_restore_name(block, names))
         case StreamEnd(message) if any(call.name in names for call in message.tool_uses):
-            return replace(event, message=_restore_message(message, names))
+            content = tuple(_restore_name(block, names) for block in message.content)
+            return replace(event, message=replace(message, content=content))
         case _:
             return event
 
 
-def _restore_message(message: Message, names: Mapping[str, str]) -> Message:
-    return replace(message, content=tuple(_restore(block, names) for block in message.content))
-
-
-def _restore(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock:
+def _restore_name(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock:
     if isinstance(block, ToolUseBlock) and block.name in names:
         return replace(block, name=names[block.name])
     return block
 
 
-# ---- The tools of a request: those that we run, and what its options say of tools.
-
-
 def merge_tools(
     typed: Sequence[dict[str, object]], options: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the field `tools` of a request, or nothing where it has none.
+    """Merge the tools of a request with those of its options; return its field `tools`, if it has any.
 
-    The tools of the options join the typed ones. One with the name of a typed tool adds its fields to
-    it (to its `function`, where the API wraps tools so), and gives it its place in the list; typed tools
-    that are not named come first.
-    What is not a list of objects, such as `msgspec.UNSET`, replaces them all.
+    A tool of the options with the name of a typed tool adds its fields to that one (to its `function`,
+    if the API wraps tools so), which moves to its place in the list; typed tools that the options do not
+    name come first. Options that are not a list of objects, such as `msgspec.UNSET`, replace all tools.
 
     Example:
         >>> search = {"type": "web_search_20260318", "name": "web_search"}

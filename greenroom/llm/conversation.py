@@ -1,4 +1,4 @@
-"""What of a history may be sent to a provider: filtered, merged into alternating turns, and not too large."""
+"""The part of a history that a provider accepts: filtered, merged into alternating turns, and size-checked."""
 
 import re
 from collections import Counter
@@ -33,14 +33,14 @@ Block = TypeVar("Block", bound=ContentBlock)
 
 @dataclass(frozen=True)
 class Turn:
-    """All that one side says before the other does, tool results first.
+    """The messages of one side until the other side speaks, with tool results first.
 
-    A message that has fields of its own on the wire is a turn of its own.
+    A message with extra fields on the wire is a separate turn.
 
     Attributes:
         role: whose turn it is.
-        blocks: what is said; empty only where `fields` say it.
-        fields: the fields of its message besides role and content, which they may also replace.
+        blocks: the content; empty only if `fields` has the content.
+        fields: further fields of the message, which may also replace its role and content.
     """
 
     role: Role
@@ -49,25 +49,24 @@ class Turn:
 
 
 class Turns:
-    """Takes one message after another, and gives each turn as soon as the other side begins.
+    """Merges messages into turns, and returns each turn as soon as the other side begins.
 
-    What a message adds depends on those before it alone, so a conversation that has grown goes on
-    from where it was: nothing that was given is ever changed.
+    A turn depends only on the messages before it, so a conversation can be continued at any time, and
+    no turn that was returned changes later.
 
-    Another provider's thinking, blocks of unknown kinds and `extra` stay here: they mean nothing
-    elsewhere, or are refused. `extra` of a message without a provider is sent, and of this provider's
-    own replies what it takes back. Blank text is left out, since it is refused too, and with it a
-    message that holds nothing else; but where the user said nothing but that, "(empty)" stands in
-    its place, and in that of an empty history. Blocks keep their order, except that tool results
-    lead, as providers demand.
+    Thinking, unknown blocks and `extra` of another provider are not sent: they would mean nothing, or be
+    refused. `extra` of a message without a provider is sent, and of this provider's replies the fields
+    that it accepts back. Blank text is refused as well, so it is left out, and so is a message of the
+    assistant with nothing else; if the user's message or the history has nothing else, "(empty)" is sent.
+    Blocks keep their order, except that tool results come first, as providers demand.
 
-    A message with a sender begins with the line `[from NAME]`. No other line begins like that: where
-    one of any other text would, it gets a backslash in front, so that no text can pose as a sender.
+    A message with a sender begins with the line `[from NAME]`. Any other line that begins like this gets a
+    backslash in front, so that no text can pose as a sender.
 
     Args:
-        provider: the name of the provider that it is for; messages without a provider are its own.
-        accept: leaves out of a message's blocks what else this provider would refuse.
-        returns: which fields of its own messages the provider takes back.
+        provider: the name of the provider; messages without a provider count as its own.
+        accept: removes other blocks of a message that this provider would refuse.
+        returns: the fields of its own messages that the provider accepts back.
 
     Example:
         >>> turns = Turns("acme")
@@ -94,7 +93,7 @@ class Turns:
         self._fields: Mapping[str, object] = {}
 
     def add(self, message: Message) -> Turn | None:
-        """Take the next message, and return the turn that has ended with it, if one has."""
+        """Add the next message, and return the turn that has ended, if one has."""
         fields = self._wire_fields(message)
         allowed = tuple(_allow(message, self._provider))
         blocks = tuple(map(_unsign, self._accept(allowed, message.provider)))
@@ -153,7 +152,7 @@ _CLAIM = re.compile("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
 
 
 def escape_speaker(text: str) -> str:
-    r"""Put a backslash before each line that would say who speaks.
+    r"""Put a backslash in front of each line that looks like the line of a sender.
 
     Example:
         >>> print(escape_speaker("he wrote:\n[from boss] pay"))
@@ -176,7 +175,7 @@ def _unsign(block: ContentBlock) -> ContentBlock:
 
 
 def _with(block: Block, **fields: object) -> Block:
-    """Return the block with these fields, itself where they are its own already."""
+    """Return the block with these fields, or the block itself if it has them already."""
     for name, value in fields.items():
         if getattr(block, name) != value:
             return msgspec.structs.replace(block, **fields)
@@ -191,7 +190,7 @@ def _sign(blocks: tuple[ContentBlock, ...], sender: str) -> tuple[ContentBlock, 
 
 
 def is_private(block: ContentBlock) -> bool:
-    """Whether a block means nothing to another provider, such as a file that lies with its own."""
+    """Whether a block means nothing to another provider, such as a file stored with its own provider."""
     match block:
         case ThinkingBlock() | RedactedThinkingBlock() | UnknownBlock():
             return True
@@ -202,7 +201,7 @@ def is_private(block: ContentBlock) -> bool:
 
 
 def _strip(block: Block) -> Block:
-    """Leave out of a block what only its own provider understands."""
+    """Remove from a block what only its own provider understands."""
     if isinstance(block, ToolResultBlock):
         content = tuple(_strip(part) for part in block.content if not is_private(part))
         return msgspec.structs.replace(block, content=content, extra={})
@@ -214,19 +213,14 @@ def _is_blank(block: ContentBlock) -> bool:
 
 
 def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
-    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
-    if not results:
-        return tuple(blocks)
-    return (*results, *(block for block in blocks if not isinstance(block, ToolResultBlock)))
+    return tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock)))
 
 
-# ---- Telling once of each conversation what of it is not sent, since another provider said it.
-
-_KEPT = 1024  # conversations of which it is remembered that they were told of
+_MAX_CONVERSATIONS = 1024
 
 
 class DropNotices:
-    """What one provider leaves out of other providers' messages, as `model.dropped`.
+    """Announces once of each conversation what is not sent of other providers' messages.
 
     Example:
         >>> thought = Message("assistant", (ThinkingBlock("hm", "sig"),), provider="acme")
@@ -240,21 +234,21 @@ class DropNotices:
     def __init__(self, provider: str) -> None:
         """Begin with no conversation."""
         self._provider = provider
-        # How many messages were searched in vain; None where there was something to tell.
-        self._searched: dict[str, int | None] = {}
+        # How many messages were searched without a result; None after an announcement.
+        self._search_counts: dict[str, int | None] = {}
 
     def notice(self, request: ModelRequest) -> Announcement | None:
-        """Return what there is to tell of a request's conversation, if it was not told before."""
+        """Return the `model.dropped` announcement of a conversation, unless it was made before."""
         messages = request.messages
         key = request.conversation or (messages[0].id or str(id(messages[0])) if messages else "")
-        searched = self._searched.pop(key, 0)
+        searched = self._search_counts.pop(key, 0)
         found: dict[str, Counter[str]] = {}
         if searched is not None:
             has_grown = len(messages) >= searched
             found = self._find_dropped(messages[searched:] if has_grown else messages)
-        self._searched[key] = None if found or searched is None else len(messages)
-        if len(self._searched) > _KEPT:
-            del self._searched[next(iter(self._searched))]
+        self._search_counts[key] = None if found or searched is None else len(messages)
+        if len(self._search_counts) > _MAX_CONVERSATIONS:
+            del self._search_counts[next(iter(self._search_counts))]
         if not found:
             return None
         words = [
@@ -276,7 +270,7 @@ class DropNotices:
 
 
 def _kinds(message: Message) -> Iterable[str]:
-    """Name what only the message's own provider understands: thinking, files, unknown kinds, fields."""
+    """Name the parts that only the message's own provider understands, such as thinking and files."""
     for block in message.content:
         match block:
             case ThinkingBlock() | RedactedThinkingBlock():
@@ -289,12 +283,9 @@ def _kinds(message: Message) -> Iterable[str]:
                 yield from block.extra
 
 
-# ---- How large images, documents and requests may be: what is too large is refused before it is sent.
-
-
 @dataclass(frozen=True, kw_only=True)
 class MediaLimits:
-    """What a provider takes at the most, in bytes as they are sent; None where it names no limit.
+    """The largest media and requests that a provider accepts, in bytes as sent; None means no limit.
 
     Attributes:
         image: the base64 data of one image.
@@ -312,7 +303,7 @@ class MediaLimits:
     request: int | None = None
 
     def check_message(self, message: Message, place: int, provider: str) -> None:
-        """Check what the message at this place of a conversation brings.
+        """Check the media of the message at this place of a conversation.
 
         Raises:
             ModelBadRequestError: an image or a document is too large; the message says which.

@@ -1,6 +1,6 @@
-"""Where a provider is reached, with which key, how long to wait for it, and whether it may be called.
+"""The address and the key of a provider, its time-outs, and the switch that forbids real calls.
 
-What is not passed comes from the environment.
+Settings that are not passed come from the environment.
 """
 
 import ipaddress
@@ -14,14 +14,14 @@ from greenroom.core import ConfigurationError, ModelCallForbiddenError
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address and what goes with every request to it; its keys never show.
+    """An address and the headers of every request to it; its keys are never shown.
 
     Attributes:
         provider: the provider's name, for messages and errors.
         url: the full address that requests are posted to.
         headers: the headers of every request; they hold the key, so they are not in the repr.
-        secrets: the keys, to be taken out of whatever the other side echoes.
-        hint: what to do where the key is refused.
+        secrets: the keys, which are removed from everything that the server echoes.
+        hint: what to do if the key is refused.
     """
 
     provider: str
@@ -31,54 +31,53 @@ class Endpoint:
     hint: str = ""
 
     def __post_init__(self) -> None:
-        """Check what was configured.
+        """Check the address and the keys.
 
         Raises:
-            ConfigurationError: the address is not valid, or a key holds what no header can carry.
+            ConfigurationError: the address is not valid, or a key has a character that no header can have.
         """
-        if not self.url.startswith(("http://", "https://")) or not _names_a_host(self.url):
+        if not self.url.startswith(("http://", "https://")) or not _has_host(self.url):
             raise ConfigurationError(
-                f"the base URL of {self.provider} is not an address: it must begin with https://",
+                f"the base URL of {self.provider} is not valid: it must begin with https:// or http://",
                 hint="correct the base URL in the environment or in the call",
             )
         if not all(secret.isascii() and secret.isprintable() for secret in self.secrets):
             raise ConfigurationError(
-                f"the key of {self.provider} holds characters that no key has",
+                f"the key of {self.provider} has characters that a key can't have",
                 hint="copy it again, without quotes or line ends",
             )
 
     def conceal(self, body: bytes) -> bytes:
-        """Take the keys out of what the other side said, in plain or in JSON with escaped slashes."""
+        """Remove the keys from a body that the server sent, as they are or with escaped slashes."""
         for secret in filter(None, self.secrets):
             for form in (secret, secret.replace("/", r"\/")):
                 body = body.replace(form.encode(), b"[key]")
         return body
 
-    def conceal_text(self, said: str) -> str:
-        """Take the keys out of a header that the other side sent."""
-        return self.conceal(said.encode(errors="replace")).decode()
+    def conceal_text(self, text: str) -> str:
+        """Remove the keys from a header that the server sent."""
+        return self.conceal(text.encode(errors="replace")).decode()
 
 
-def setting(given: str | None, env: Mapping[str, str], variable: str, default: str = "") -> str:
-    r"""Return what was given, else what the environment says, else the default; blank is unset.
+def setting(value: str | None, env: Mapping[str, str], variable: str, default: str = "") -> str:
+    r"""Return a setting: the value, else the variable, else the default; a blank one counts as unset.
 
     Example:
         >>> setting(None, {"OPENAI_API_KEY": " sk-1\n"}, "OPENAI_API_KEY")
         'sk-1'
     """
-    found = env.get(variable, "") if given is None else given
-    return found.strip() or default
+    return (env.get(variable, "") if value is None else value).strip() or default
 
 
 def host_of(url: str) -> str:
-    """Return the host's name or address in lower case; empty where there is none."""
+    """Return the host's name or address in lower case, or an empty text."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:  # such as a bracket that is not closed
         return ""
 
 
-def _names_a_host(url: str) -> bool:
+def _has_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
@@ -102,31 +101,27 @@ def is_local(url: str) -> bool:
 
 
 def missing_key(provider: str, variable: str) -> ConfigurationError:
-    """Make the error of a provider that has no key."""
+    """Return the error of a provider without a key."""
     return ConfigurationError(
         f"no key for {provider}",
         hint=f"set {variable}, or choose the model offline: which needs none",
     )
 
 
-# ---- How long to wait for a model.
-
-
 @dataclass(frozen=True)
 class ModelTimeouts:
-    """Seconds to wait, on trio's clock; pings and comments count as signs of life.
+    """Seconds to wait, on trio's clock; pings and comments count as pieces of the reply.
 
-    To wait until the provider has room for another connection is bounded by none of them; all count
-    from there at the earliest. `math.inf` waits for ever.
+    None of them covers the wait until the provider has room for another connection. `math.inf` waits for
+    ever.
 
     Attributes:
-        connect: for a new connection to be made.
+        connect: until a new connection is made.
         first_event: from sending the request to the answer's status, and again from there to its
-            first bytes. A model that thinks before it speaks may take minutes.
+            first bytes. A model that thinks before it answers may take minutes.
         between_events: from one piece of the reply to the next.
-        request: from having room for a connection to the end of the reply, with all that its reader
-            does in between; None for no limit. It ends a server that says a little now and then and
-            never comes to an end.
+        request: from having room for a connection to the end of the reply, including the time that its
+            reader takes; None for no limit. It stops a server that sends pieces but never ends.
     """
 
     connect: float = 10.0
@@ -135,10 +130,8 @@ class ModelTimeouts:
     request: float | None = 3600.0
 
 
-# ---- A switch that keeps real models from being called, for tests that must not cost anything.
-
 FORBID_VARIABLE = "GREENROOM_FORBID_MODEL_CALLS"
-"""The environment variable that forbids real calls, so that programs that a test starts obey as well."""
+"""The environment variable that forbids real calls, also to programs that a test starts."""
 
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
@@ -154,13 +147,13 @@ def forbids_calls(env: Mapping[str, str] = os.environ) -> bool:
 
 
 def check_call(endpoint: Endpoint, client: object) -> None:
-    """Let a request pass unless it is forbidden: called before anything is sent.
+    """Check that a request is allowed, before anything is sent.
 
-    Servers on this very machine may be asked, and so may a client that replays what was recorded, which
-    says so by `is_replay`.
+    Requests to servers on this machine are always allowed, and so are those to a client that replays a
+    recording, whose `is_replay` is true.
 
     Raises:
-        ModelCallForbiddenError: it would leave this machine, and that is switched off.
+        ModelCallForbiddenError: the request would leave this machine, which is forbidden.
     """
     host = host_of(endpoint.url)
     if not forbids_calls() or _is_loopback(host) or getattr(client, "is_replay", False):

@@ -1,8 +1,8 @@
-"""Errors that providers report, made ours: the class by status and body, and what to do about it.
+"""Errors that providers report as exceptions: the class, from status and body, and what to do.
 
 Bodies come in many shapes, most of them close to OpenAI's or Anthropic's `{"error": {…}}`; others put
 a text under `error`, `detail` or `message`, wrap the object in a list, or send HTML. A conversation
-that is too long has no status of its own: it is a plain 400 in several wordings.
+that is too long has no special status: it is a plain 400 in several wordings.
 """
 
 import re
@@ -27,7 +27,7 @@ from greenroom.core import (
     serde,
     visible,
 )
-from greenroom.llm.fields import integer, items, mapping, text
+from greenroom.llm.json_fields import integer, items, mapping, text
 from greenroom.llm.retry_after import duration, retry_after, should_retry
 
 _Kind = type[ModelError]
@@ -74,10 +74,10 @@ _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
     ),
     (ModelOverloadedError, frozenset({429}), r"\b(engine_)?overloaded(\b|_)"),
 )
-"""What is known by its words alone, under these statuses; the first row that fits counts.
+"""Errors that are recognised by their text, under these statuses; the first row that matches counts.
 
-The statuses are those under which a provider has said it, since the same words may stand elsewhere:
-a limit of tokens in a minute does not limit the context.
+The statuses are those that a provider sends with such a text, since other errors have the same words:
+a limit of tokens per minute does not limit the context.
 """
 
 _NAMES: dict[str, _Kind] = {
@@ -103,7 +103,7 @@ _NAMES: dict[str, _Kind] = {
     "invalid_request_error": ModelBadRequestError,
     "invalid_argument": ModelBadRequestError,
 }
-"""Names that providers give to errors, in lower case, where no status says more."""
+"""Errors by the names that providers give them, in lower case, for when the status does not decide."""
 
 _STATUSES: dict[int, _Kind] = {
     401: ModelAuthenticationError,
@@ -122,16 +122,16 @@ _STATUSES: dict[int, _Kind] = {
     524: ModelTimeoutError,
 }
 
-_PASSING = {409, 425}
-"""Statuses of a request that is refused for the moment only: a conflict, and too early."""
+_TEMPORARY = {409, 425}
+"""Statuses of a request that is refused only for the moment: a conflict, and too early."""
 
 _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large", re.IGNORECASE)
-"""A request that is larger than the tokens of a minute never passes, however long one waits."""
+"""A request that exceeds the tokens per minute is refused however long the caller waits."""
 
 
 @dataclass(frozen=True)
 class _Complaint:
-    """What a body says: a text for people, and the provider's own names for the error."""
+    """The contents of an error's body: a text for people, and the provider's names for the error."""
 
     message: str = ""
     kind: str = ""
@@ -144,16 +144,16 @@ class _Complaint:
 def error_of_response(
     provider: str, status: int, headers: Mapping[str, str], body: bytes, *, hint: str = ""
 ) -> ModelError:
-    """Make the error of a response whose status is not a success.
+    """Return the error of a response whose status is not a success.
 
-    It is `retryable` as its class is, unless the provider or the status says otherwise.
+    It is `retryable` as its class says, unless the provider or the status says otherwise.
 
     Args:
         provider: the provider's name.
         status: the HTTP status.
         headers: the response's headers, their names in lower case.
         body: the beginning of the body, in whatever shape.
-        hint: what to do where the key is refused; it names where the key comes from.
+        hint: what to do if the key is refused, such as which variable to check.
     """
     complaint = _read(body)
     kind = _kind_of(status, complaint)
@@ -170,7 +170,7 @@ def error_of_response(
 
 
 def error_in_band(provider: str, value: object) -> ModelError:
-    """Make the error that stands, as this JSON, in a stream whose status was a success."""
+    """Return the error that a provider reports, as this JSON, after a status of success."""
     complaint = _complaint(value)
     error = _kind_in_band(complaint)(
         f"{provider} broke off the reply: {complaint.message or 'no reason given'}",
@@ -182,25 +182,39 @@ def error_in_band(provider: str, value: object) -> ModelError:
     return _advise(error, complaint, None, "")
 
 
-def too_large(said: str, provider: str = "") -> ModelStreamError:
-    """Make the error of a reply that passes a limit; another attempt would read as much again."""
-    hint = "no model says so much: check the base URL"
-    error = ModelStreamError(said, provider=provider, hint=hint)
+def too_large(text: str, provider: str = "") -> ModelStreamError:
+    """Return the error of a reply that exceeds a limit, which another attempt would exceed as well."""
+    return _final(text, provider, "no model replies at such length: check the base URL")
+
+
+def not_a_reply(provider: str) -> ModelStreamError:
+    """Return the error of a JSON answer that is neither a reply nor an error."""
+    text = f"{provider} answered with JSON that is not a reply"
+    return _final(text, provider, "check the base URL")
+
+
+def incomplete_reply(provider: str) -> ModelStreamError:
+    """Return the error of a stream that ended before its reply was complete."""
+    text = f"{provider} ended the stream before the reply was complete"
+    return ModelStreamError(text, provider=provider, hint="try again")
+
+
+def _final(text: str, provider: str, hint: str) -> ModelStreamError:
+    error = ModelStreamError(text, provider=provider, hint=hint)
     error.retryable = False
     return error
 
 
 def request_id(headers: Mapping[str, str]) -> str:
-    """Return the provider's id of the request, which its support asks for; empty if there is none."""
+    """Return the provider's id of the request, which its support asks for, or an empty text."""
     names = ("request-id", "x-request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
     return next(filter(None, (headers.get(name, "") for name in names)), "")
 
 
 def _kind_of(status: int, complaint: _Complaint) -> _Kind:
-    """Decide by words where they say more than the status, then by the status."""
-    said = _by_words(complaint, status)
-    if said is not None:
-        return said
+    """Decide by the text if it says more than the status, else by the status."""
+    if kind := _by_text(complaint, status):
+        return kind
     if status in _STATUSES:
         return _STATUSES[status]
     if status >= 500:
@@ -211,16 +225,16 @@ def _kind_of(status: int, complaint: _Complaint) -> _Kind:
 
 
 def _kind_in_band(complaint: _Complaint) -> _Kind:
-    kind = _by_words(complaint) or _by_name(complaint)
+    kind = _by_text(complaint) or _by_name(complaint)
     if kind is None and re.fullmatch("[45][0-9]{2}", complaint.code):
         return _kind_of(int(complaint.code), complaint)
     return kind or ModelStreamError
 
 
-def _by_words(complaint: _Complaint, status: int | None = None) -> _Kind | None:
-    said = "\n".join((complaint.message, *complaint.names))
-    for kind, statuses, words in _SIGNS:
-        if (status is None or status in statuses) and re.search(words, said, re.IGNORECASE):
+def _by_text(complaint: _Complaint, status: int | None = None) -> _Kind | None:
+    text = "\n".join((complaint.message, *complaint.names))
+    for kind, statuses, pattern in _SIGNS:
+        if (status is None or status in statuses) and re.search(pattern, text, re.IGNORECASE):
             return kind
     return None
 
@@ -232,8 +246,8 @@ def _by_name(complaint: _Complaint) -> _Kind | None:
 def _advise(
     error: ModelError, complaint: _Complaint, should: bool | None, key_hint: str
 ) -> ModelError:
-    """Say whether to try again, where that is not as the class says, and what to do."""
-    if error.status in _PASSING and should is None:
+    """Set whether to try again, if the class does not decide, and the hint."""
+    if error.status in _TEMPORARY and should is None:
         should = True
     if error.status == 429 and _TOO_LARGE_FOR_A_MINUTE.search(complaint.message):
         should = False
@@ -276,7 +290,7 @@ def _complaint(value: object) -> _Complaint:
     several = items(outer.get("errors"))[:1]
     inner = next(filter(None, map(mapping, (outer.get("error"), *several))), outer)
     said = (outer.get("error"), inner.get("message"), inner.get("detail"), outer.get("message"))
-    raw = text(mapping(inner.get("metadata")).get("raw"))  # what OpenRouter was told itself
+    raw = text(mapping(inner.get("metadata")).get("raw"))  # the error that OpenRouter received
     message = ": ".join(filter(None, (next(filter(None, map(_words, said)), ""), raw)))
     details = [mapping(item) for item in items(inner.get("details"))]
     code = _name(inner.get("code")) or _name(outer.get("code")) or text(outer.get("error_code"))

@@ -1,4 +1,4 @@
-"""What providers over HTTP have in common; a new one says only what is its own."""
+"""The base of providers over HTTP: a new one writes its requests and a decoder of its replies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
@@ -16,7 +16,7 @@ from greenroom.core import (
 from greenroom.llm.calls import dotted_names
 from greenroom.llm.conversation import DropNotices
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
-from greenroom.llm.exchange import ReplyDecoder, exchange
+from greenroom.llm.http_stream import ReplyDecoder, open_stream
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.transcript import assemble
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class HttpProvider(ABC):
     """A provider that posts JSON and reads server-sent events.
 
-    To write one, make an `Endpoint`, and say in `encode` what a request looks like and in
-    `decoder` who translates the reply.
+    To write one, pass an `Endpoint`, return the body of a request from `encode`, and return a
+    `ReplyDecoder`, which translates the reply, from `decoder`.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class HttpProvider(ABC):
         price: Price | None = None,
         connections: int | None = None,
     ) -> None:
-        """Keep the configuration; nothing is sent yet. A client of its own is closed with it.
+        """Store the configuration; nothing is sent yet. A client that it opens is closed with it.
 
         Raises:
-            ConfigurationError: `connections` is not a whole number of at least 1, or is given
+            ConfigurationError: `connections` is not a whole number of at least 1, or is passed
                 together with a client, which has its own limit.
         """
         if client is not None and connections is not None:
             raise ConfigurationError(
-                f"the {endpoint.provider} provider has `connections` and a client, which has its own limit",
-                hint="set it where the client is made: HttpClient(connections=…)",
+                f"the {endpoint.provider} provider can't limit the connections of the client passed to it",
+                hint="leave out `connections`, and make the client with HttpClient(connections=…)",
             )
         self.name = endpoint.provider
         self.model = model
@@ -69,10 +69,10 @@ class HttpProvider(ABC):
 
     @abstractmethod
     def decoder(self) -> ReplyDecoder:
-        """Make the translator of one reply."""
+        """Return a decoder for one reply."""
 
     async def content(self, request: ModelRequest) -> bytes:
-        """Make the bytes of that body; ours are made by a `RequestEncoder`, which keeps what it wrote.
+        """Return the body of a streaming request as bytes.
 
         Raises:
             ModelBadRequestError: the request holds something that can't be sent.
@@ -91,10 +91,8 @@ class HttpProvider(ABC):
         try:
             content = await self.content(request)
         except InvalidJSONError as error:
-            raise ModelBadRequestError(
-                f"the request can't be written as JSON: {error.message}", provider=self.name
-            ) from error
-        async with exchange(
+            raise invalid_request(error, self.name) from error
+        async with open_stream(
             self._client, self._endpoint, content, self.decoder(), self._timeouts, self.price, names
         ) as stream:
             if notice := self._notices.notice(request):
@@ -110,13 +108,19 @@ class HttpProvider(ABC):
         return await collect(self.stream(request))
 
     async def aclose(self) -> None:
-        """Close the connections, unless the client was given."""
+        """Close the connections, unless they are those of a client that was passed."""
         if self._owns_client:
             await self._client.aclose()
 
 
 def open_client(connections: int | None) -> "HttpTransport":
-    """Make a client of one's own, with its usual limit where none is given."""
+    """Open a client; None leaves its limit of connections at the default."""
     from greenroom.net import HttpClient
 
     return HttpClient() if connections is None else HttpClient(connections=connections)
+
+
+def invalid_request(error: InvalidJSONError, provider: str) -> ModelBadRequestError:
+    """Return the error of a request that holds something that JSON can't express."""
+    text = f"the request can't be written as JSON: {error.message}"
+    return ModelBadRequestError(text, provider=provider)

@@ -1,9 +1,8 @@
-"""The offline model: it drives the real tools by a handful of rules, without key or network."""
+"""The offline model: a handful of rules that call the real tools, without a key or a network."""
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from greenroom.core import (
     ContentBlock,
@@ -17,12 +16,10 @@ from greenroom.core import (
     ToolUseBlock,
     clip,
 )
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect
-
-# ---- What the offline model understands: a handful of orders, each one call of a tool.
 
 EXAMPLES = (
     "read README.md",
@@ -33,7 +30,40 @@ EXAMPLES = (
     "edit notes.txt: replace hello with goodbye",
     "ask a subagent to read README.md",
 )
-"""One example of each order."""
+"""One example of each order that the offline model understands."""
+
+_WORDS = {
+    "Task": "ask a subagent: {description}",
+    "Edit": "edit {file_path}",
+    "Write": "write {file_path}",
+    "Bash": "run {command}",
+    "Grep": "search for {pattern}",
+    "Glob": "list {pattern}",
+    "Read": "read {file_path}",
+}
+_HEADS = {
+    "Read": "{file_path}, {lines}:",
+    "Glob": "Files that match {pattern}, {lines}:",
+    "Grep": "Matches of {pattern}, {lines}:",
+    "Bash": "The command printed {lines}:",
+}
+
+_REPLACE = r"replace (?P<old_string>.+?) (?:with|by) (?P<new_string>.+)"
+_PATH = r"(?P<file_path>\S+)"
+# Tools, each with a pattern of an order; its groups are the arguments of the tool.
+_ORDERS = (
+    ("Task", r"(?:ask|tell|have|let) (?:a|the) sub-?agent (?:to )?(?P<prompt>\S.*)"),
+    ("Edit", rf"edit (?P<file_path>\S+?):? {_REPLACE}"),
+    ("Edit", rf"{_REPLACE} in {_PATH}"),
+    ("Write", r"write (?P<file_path>[^\s:]+): ?(?P<content>.*)"),
+    ("Bash", r"(?:run |execute |\$ ?)(?P<command>\S.*)"),
+    ("Grep", r"(?:search|grep)(?: for)? (?P<pattern>[^\n]+?)(?: in (?P<path>\S+))?"),
+    ("Glob", r"(?:list|glob|ls)(?: (?:all|the))?(?: files)?(?: in)?(?: (?P<pattern>\S+))?"),
+    ("Read", rf"(?:read|show|open|cat)(?: me)?(?: the)?(?: file)? {_PATH}"),
+)
+_POLITE = r"(?:please |can you |could you )?"
+_FLAGS = re.IGNORECASE | re.DOTALL
+_PATTERNS = [(tool, re.compile(_POLITE + pattern, _FLAGS)) for tool, pattern in _ORDERS]
 
 
 @dataclass(frozen=True)
@@ -43,18 +73,16 @@ class Order:
     Attributes:
         words: what is to be done.
         tool: the tool that does it.
-        arguments: what the tool is given.
-        wishes: what it is given besides, if its schema knows the names.
+        arguments: the arguments of the call.
     """
 
     words: str
     tool: str
     arguments: dict[str, object]
-    wishes: dict[str, object] = field(default_factory=dict)
 
 
 def parse(request: str) -> Order | None:
-    """Understand a request, or one line of it, as an order; None where it is none.
+    """Understand a request, or one line of it, as an order; return None if it is not one.
 
     Example:
         >>> parse("Please read the file README.md.").arguments
@@ -62,166 +90,96 @@ def parse(request: str) -> Order | None:
     """
     text = request.strip()
     for candidate in (text, *text.splitlines()):
-        for pattern, order in _RULES:
+        for tool, pattern in _PATTERNS:
             if found := pattern.fullmatch(candidate.strip()):
-                return order(found)
+                arguments = _arguments(tool, found.groupdict())
+                return Order(_WORDS[tool].format(**arguments), tool, arguments)
     return None
 
 
-def _read(found: re.Match[str]) -> Order:
-    path = _path(found["path"])
-    return Order(f"read {path}", "Read", {"file_path": path})
+def _arguments(tool: str, groups: Mapping[str, str | None]) -> dict[str, object]:
+    match tool, groups:
+        case "Task", {"prompt": str(prompt)}:
+            prompt = prompt.strip()
+            return {"description": " ".join(prompt.split()[:5]), "prompt": prompt}
+        case "Glob", {"pattern": value}:
+            pattern = _clean_path(value or "*")
+            is_folder = not re.search(r"[*?\[]", pattern)
+            return {"pattern": f"{pattern.rstrip('/')}/*" if is_folder else pattern}
+        case _:
+            return {
+                name: _clean(name, value) for name, value in groups.items() if value is not None
+            }
 
 
-def _list(found: re.Match[str]) -> Order:
-    pattern = _path(found["pattern"] or "*")
-    if not re.search(r"[*?\[]", pattern):
-        pattern = f"{pattern.rstrip('/')}/*"
-    return Order(f"list {pattern}", "Glob", {"pattern": pattern})
+def _clean(name: str, value: str) -> str:
+    if name == "content":
+        return value
+    return _clean_path(value) if name in {"file_path", "path"} else _unquote(value)
 
 
-def _search(found: re.Match[str]) -> Order:
-    arguments: dict[str, object] = {"pattern": _unquote(found["pattern"])}
-    if found["path"]:
-        arguments["path"] = _path(found["path"])
-    wishes: dict[str, object] = {"output_mode": "content"}
-    return Order(f"search for {arguments['pattern']}", "Grep", arguments, wishes)
-
-
-def _run(found: re.Match[str]) -> Order:
-    command = _unquote(found["command"])
-    return Order(f"run {command}", "Bash", {"command": command})
-
-
-def _write(found: re.Match[str]) -> Order:
-    path, content = _path(found["path"]), found["content"]
-    return Order(f"write {path}", "Write", {"file_path": path, "content": content})
-
-
-def _edit(found: re.Match[str]) -> Order:
-    path = _path(found["path"])
-    arguments: dict[str, object] = {
-        "file_path": path,
-        "old_string": _unquote(found["old"]),
-        "new_string": _unquote(found["new"]),
-    }
-    return Order(f"edit {path}", "Edit", arguments)
-
-
-def _delegate(found: re.Match[str]) -> Order:
-    prompt = found["prompt"].strip()
-    description = " ".join(prompt.split()[:5])
-    arguments: dict[str, object] = {"description": description, "prompt": prompt}
-    return Order(f"ask a subagent: {description}", "Task", arguments)
-
-
-def _rule(
-    pattern: str, order: Callable[[re.Match[str]], Order]
-) -> tuple[re.Pattern[str], Callable[[re.Match[str]], Order]]:
-    polite = r"(?:please |can you |could you )?"
-    return re.compile(polite + pattern, re.IGNORECASE | re.DOTALL), order
-
-
-_RULES = (
-    _rule(r"(?:ask|tell|have|let) (?:a|the) sub-?agent (?:to )?(?P<prompt>\S.*)", _delegate),
-    _rule(r"edit (?P<path>\S+?):? replace (?P<old>.+?) (?:with|by) (?P<new>.+)", _edit),
-    _rule(r"replace (?P<old>.+?) (?:with|by) (?P<new>.+) in (?P<path>\S+)", _edit),
-    _rule(r"write (?P<path>[^\s:]+): ?(?P<content>.*)", _write),
-    _rule(r"(?:run|execute) (?P<command>\S.*)", _run),
-    _rule(r"\$ ?(?P<command>\S.*)", _run),
-    _rule(
-        r"(?:search|grep)(?: for)? (?P<pattern>[^\n]+?)(?: in (?P<path>[^\s]+))?",
-        _search,
-    ),
-    _rule(r"(?:list|glob|ls)(?: (?:all|the))?(?: files)?(?: in)?(?: (?P<pattern>\S+))?", _list),
-    _rule(r"(?:read|show|open|cat)(?: me)?(?: the)?(?: file)? (?P<path>[^\s]+)", _read),
-)
-
-
-def _path(text: str) -> str:
-    """Take quotes and the sentence's punctuation off a path."""
-    plain = _unquote(text)
-    return plain.rstrip(",;!?").removesuffix(".") or plain
+def _clean_path(text: str) -> str:
+    """Remove quotes, and punctuation at the end of the sentence."""
+    path = _unquote(text)
+    return path.rstrip(",;!?").removesuffix(".") or path
 
 
 def _unquote(text: str) -> str:
-    plain = text.strip()
-    if len(plain) > 2 and plain[0] == plain[-1] and plain[0] in "\"'`":
-        return plain[1:-1]
-    return plain
+    text = text.strip()
+    is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'`"
+    return text[1:-1] if is_quoted else text
 
-
-# ---- What the offline model says of a tool's result: it counts, and quotes.
 
 _QUOTED_LINES = 20
 _QUOTED_CHARACTERS = 2_000
 
 
 def answer(call: ToolUseBlock, result: ToolResultBlock) -> str:
-    """Tell what a call gave; a failed or denied one is said to have failed, and why.
+    """Report the result of a call; if it failed or was denied, say so and why.
 
     Example:
         >>> call = ToolUseBlock("t1", "Glob", {"pattern": "*.py"})
         >>> print(answer(call, ToolResultBlock("t1", is_error=True)))
-        Glob did not do it, and gave no reason.
+        Glob failed and gave no reason.
     """
     text = result.text.strip("\n")
+    quote = f"\n\n{_quote(text)}" if text.strip() else ""
     if result.is_error:
-        if not text.strip():
-            return f"{call.name} did not do it, and gave no reason."
-        return f"{call.name} did not do it. It said:\n\n{_quote(text)}"
+        return f"{call.name} failed" + (f". It said:{quote}" if quote else " and gave no reason.")
     if call.name == "Task":
         return f"The subagent answered:\n\n{clip(text, _QUOTED_CHARACTERS)}"
-    head = _head(call, text)
-    return f"{head}\n\n{_quote(text)}" if text.strip() else head
-
-
-def _head(call: ToolUseBlock, text: str) -> str:
+    if call.name == "Bash" and not quote:
+        return "The command printed nothing."
     count = len(text.splitlines())
-    lines = f"{count} line" if count == 1 else f"{count} lines"
-    match call.name:
-        case "Read":
-            return f"{call.input.get('file_path')}, {lines}:"
-        case "Glob":
-            return f"Files that match {call.input.get('pattern')}, {lines}:"
-        case "Grep":
-            return f"Matches of {call.input.get('pattern')}, {lines}:"
-        case "Bash" if not text.strip():
-            return "The command printed nothing."
-        case "Bash":
-            return f"The command printed {lines}:"
-        case _:
-            return f"{call.name} is done."
+    values = {"file_path": None, "pattern": None, **call.input}
+    values["lines"] = f"{count} line{'s' * (count != 1)}"
+    head = _HEADS.get(call.name)
+    return (head.format_map(values) if head else f"{call.name} is done.") + quote
 
 
 def _quote(text: str) -> str:
-    """Quote the beginning as a Markdown block, whatever back-ticks stand in it."""
+    """Quote the beginning as a Markdown block, in a fence longer than any run of backticks in it."""
     lines = text.splitlines()
     shown = clip("\n".join(lines[:_QUOTED_LINES]), _QUOTED_CHARACTERS)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
-    left_out = len(lines) - _QUOTED_LINES
-    more = f"\n\nand {left_out} lines more." if left_out > 0 else ""
+    hidden = len(lines) - _QUOTED_LINES
+    more = f"\n\nand {hidden} lines more." if hidden > 0 else ""
     return f"{fence}\n{shown}\n{fence}{more}"
 
 
 _WHO = "I am the offline model: a handful of rules, no language model."
-_HELP = "\n".join(
-    (
-        _WHO,
-        "I understand requests such as these:",
-        "",
-        *(f"- {example}" for example in EXAMPLES),
-        "",
-        "To talk to a language model, set ANTHROPIC_API_KEY or OPENAI_API_KEY and start again.",
-    )
-)
+_HELP = f"""{_WHO}
+I understand requests such as these:
+
+{"".join(f"- {example}{chr(10)}" for example in EXAMPLES)}
+To talk to a language model, set ANTHROPIC_API_KEY or OPENAI_API_KEY and start again."""
 
 
 class OfflineProvider:
-    """Answers a request by rules: one call of a tool, then what the tool gave.
+    """Answers a request by rules: it calls one tool, then reports the result.
 
-    The same history always gives the same reply, without delay. Only tools of the request are
-    called. It counts no tokens, so its messages have no usage.
+    The same history always gets the same reply, without delay. Only tools of the request are called.
+    It counts no tokens, so its messages have no usage.
 
     Example:
         >>> import trio
@@ -237,11 +195,11 @@ class OfflineProvider:
     def __repr__(self) -> str:
         return "OfflineProvider()"
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         """Answer a request, its text word by word.
 
         Raises:
-            ModelBadRequestError: the request wants an answer of a certain form.
+            ModelBadRequestError: the request asks for an answer of a certain type.
         """
         return replay(_reply(request))
 
@@ -249,18 +207,18 @@ class OfflineProvider:
         """Answer a request.
 
         Raises:
-            ModelBadRequestError: the request wants an answer of a certain form.
+            ModelBadRequestError: the request asks for an answer of a certain type.
         """
         return await collect(self.stream(request))
 
     async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: it has no connection."""
 
 
 def _reply(request: ModelRequest) -> Message:
     if request.output is not None or any(tool.name == ANSWER_TOOL for tool in request.tools):
         raise ModelBadRequestError(
-            "the offline model can't give an answer of a certain form",
+            "the offline model can't answer with a value of a certain type",
             provider=OfflineProvider.name,
             hint="set ANTHROPIC_API_KEY or OPENAI_API_KEY, or script the answer with ScriptedProvider",
         )
@@ -278,11 +236,12 @@ def _reply(request: ModelRequest) -> Message:
 def _blocks(request: ModelRequest) -> Sequence[ContentBlock]:
     last = request.messages[-1] if request.messages else Message.user("")
     texts = [block.text for block in last.content if isinstance(block, TextBlock)]
-    order = next(filter(None, map(parse, texts)), None)
-    if order is not None:
+    if order := next(filter(None, map(parse, texts)), None):
         return _carry_out(order, request)
-    answers = _answers(request.messages)
-    return [TextBlock("\n\n".join(answers) if answers else _HELP)]
+    calls = {call.id: call for message in request.messages[-2:] for call in message.tool_uses}
+    results = [result for result in last.tool_results if result.tool_use_id in calls]
+    answers = [answer(calls[result.tool_use_id], result) for result in results]
+    return [TextBlock("\n\n".join(answers) or _HELP)]
 
 
 def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:
@@ -292,16 +251,9 @@ def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:
     is_first = not any(message.role == "assistant" for message in request.messages)
     said = f"{_WHO} I will {order.words}." if is_first else f"I will {order.words}."
     count = sum(len(message.tool_uses) for message in request.messages)
-    known = mapping(tools[order.tool].parameters.get("properties"))
-    wishes = {name: value for name, value in order.wishes.items() if name in known}
-    call = ToolUseBlock(f"offline-{count + 1}", order.tool, order.arguments | wishes)
-    return [TextBlock(said), call]
-
-
-def _answers(messages: Sequence[Message]) -> list[str]:
-    calls = {call.id: call for message in messages[-2:] for call in message.tool_uses}
-    return [
-        answer(calls[result.tool_use_id], result)
-        for result in (messages[-1].tool_results if messages else ())
-        if result.tool_use_id in calls
-    ]
+    arguments = order.arguments
+    if order.tool == "Grep" and "output_mode" in mapping(
+        tools["Grep"].parameters.get("properties")
+    ):
+        arguments = arguments | {"output_mode": "content"}
+    return [TextBlock(said), ToolUseBlock(f"offline-{count + 1}", order.tool, arguments)]

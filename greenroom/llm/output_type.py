@@ -1,4 +1,4 @@
-"""The type of an answer: what a model is told of it, and how a reply becomes a value of it."""
+"""Structured output: the schema of a type, requests for a value of it, and replies as values."""
 
 import re
 from collections import deque
@@ -29,7 +29,7 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 from greenroom.llm.provider import KnowsSchemas, LLMProvider
 from greenroom.llm.strict_schema import drop_nulls, references
 
@@ -50,16 +50,16 @@ _MAX_ERROR = 400
 
 
 class OutputType(Generic[T_co]):
-    """A type that a model shall answer with.
+    """A type for the answers of a model.
 
     pydantic validates its models, dataclasses, typed dictionaries and plain types; msgspec its
-    structs, and unions and lists of them. A type whose JSON is not an object, such as `list[str]` or
-    `Cat | Dog`, is asked for as the field `value` of one: vendors want an object.
+    structs, and unions and lists of them. Vendors want an object, so a type whose JSON is something else,
+    such as `list[str]` or `Cat | Dog`, is requested as the field `value` of one.
 
-    Making one costs some milliseconds and a value of it can be used for any number of requests.
+    Making an `OutputType` takes some milliseconds, so make it once for many requests.
 
     Attributes:
-        schema: what the model is told: a name, and a JSON Schema of type object.
+        schema: the schema that the model gets: a name, and a JSON Schema of type object.
 
     Example:
         >>> colours = OutputType(list[str])
@@ -91,7 +91,7 @@ class OutputType(Generic[T_co]):
 
     @property
     def tool(self) -> ToolDefinition:
-        """The tool with which a model answers that knows no better way."""
+        """The tool with which a model answers if its provider has no JSON mode."""
         return ToolDefinition(
             ANSWER_TOOL,
             "Gives the final answer. Call it once, with the whole answer.",
@@ -180,7 +180,7 @@ def _object_in(text: str) -> object:
     try:
         return serde.loads_object(text)
     except InvalidJSONError as error:
-        fenced = _find_fenced(text)
+        fenced = _fenced_blocks(text)
         found = fenced[0] if len(fenced) == 1 else text[text.find("{") : text.rfind("}") + 1]
         if "{" not in found or found == text:
             raise _misfit([error.message]) from None
@@ -190,8 +190,8 @@ def _object_in(text: str) -> object:
         raise _misfit([error.message]) from None
 
 
-def _find_fenced(text: str) -> list[str]:
-    """Return what stands between fences of three backticks, in time that grows with the text."""
+def _fenced_blocks(text: str) -> list[str]:
+    """Return the blocks between fences of three backticks, in linear time."""
     blocks: list[str] = []
     lines: list[str] | None = None
     for line in text.split("\n"):
@@ -232,9 +232,6 @@ def _misfit(errors: Sequence[str]) -> ModelOutputError:
     return ModelOutputError("; ".join(shown), errors=shown)
 
 
-# Schemas and decoders of the two libraries
-
-
 def _has_struct(hint: object) -> bool:
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return True
@@ -270,7 +267,7 @@ def _anything(kind: object) -> dict[str, object]:
     """Return the schema of a field that may hold any value."""
     if kind is object:
         return {"description": "any JSON value"}
-    raise TypeError(f"no JSON Schema stands for {kind!r}")
+    raise TypeError(f"{kind!r} has no JSON Schema")
 
 
 def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
@@ -342,8 +339,6 @@ def _wrap(schema: Mapping[str, object]) -> dict[str, object]:
     return whole | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
 
 
-# ---- Asking a model for a value of a type: how the request says so, and again where the reply does not fit.
-
 OutputWay: TypeAlias = Literal["schema", "forced tool", "offered tool"]
 """How a request asks for its type: by the provider's own JSON mode, or by a tool that takes it."""
 
@@ -352,7 +347,7 @@ _REFUSALS: dict[OutputWay, tuple[str, ...]] = {
     "forced tool": ("tool_choice", "tool choice", "forces tool", "thinking"),
     "offered tool": (),
 }
-"""What the complaint of a server names that does not take a way of asking."""
+"""Words in the error of a server that does not support a way of asking."""
 
 
 @overload
@@ -442,7 +437,7 @@ def output_ways(
 ) -> Sequence[OutputWay]:
     """Return how this provider can be asked for the type, the best way first.
 
-    A model that thinks can't be forced to call a tool; it is told to.
+    A model that thinks can't be forced to call a tool, so the tool is only offered.
     """
     ways: list[OutputWay] = (
         ["offered tool"] if request.thinking else ["forced tool", "offered tool"]
@@ -480,7 +475,7 @@ def asks_again(message: Message) -> bool:
 
 
 def ask_again(reply: Message, errors: Sequence[str]) -> Message:
-    """Make the message that tells the model what is wrong with its reply."""
+    """Return the message that tells the model what is wrong with its reply."""
     faults = "\n".join(f"- {error}" for error in errors)
     if not reply.tool_uses:
         again = "Answer again, with the whole JSON object and nothing else."

@@ -1,36 +1,34 @@
-"""The protocol that every model speaks here."""
+"""The protocol of a model, and the base of a model that wraps another one."""
 
+from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from greenroom.core import Message, ModelRequest, OutputSchema
-from greenroom.llm.stream import ModelStream
+from greenroom.core import Message, ModelRequest, OutputSchema, Price
+from greenroom.llm.stream import ModelStream, collect
 
 
 @runtime_checkable
 class LLMProvider(Protocol):
-    """A model that can be asked; any object of this shape is one.
+    """A model of a vendor; any object with these members is one.
 
     One provider may serve many requests at the same time. Leaving the block of `stream` early, or
     cancelling it, closes the connection of that request and no other.
 
-    A provider that knows what it charges has a member `price: Price` as well, and fills in the cost
-    of each reply's usage. Without it, a budget that limits the cost refuses the model's calls.
+    A provider with a known price also has a member `price: Price`, and sets the cost in the usage of each
+    reply. Without it, a budget that limits the cost refuses the model's calls.
 
-    One that can hold its replies to a JSON Schema, `ModelRequest.output`, has a method
-    `accepts_output(output: OutputSchema) -> bool` that says so of a schema. Without it,
-    `generate_structured` uses a tool.
+    A provider that can hold its replies to a JSON Schema, `ModelRequest.output`, also has a method
+    `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool.
     """
 
     @property
     def name(self) -> str:
         """The provider's name, such as "anthropic"; `Message.provider` of its replies."""
-        ...
 
     @property
     def model(self) -> str:
         """The model's name, as the provider knows it."""
-        ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
         """Send a request and stream the reply.
@@ -38,7 +36,6 @@ class LLMProvider(Protocol):
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
-        ...
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.
@@ -46,17 +43,84 @@ class LLMProvider(Protocol):
         Raises:
             ModelError: the request failed or the reply broke off; the subclass says why.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close the connections that the provider keeps."""
-        ...
 
 
 @runtime_checkable
 class KnowsSchemas(Protocol):
-    """What a provider has besides, whose API has a mode for replies of a type."""
+    """A provider whose API can hold replies to a JSON Schema."""
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether a request may ask for this type in that mode."""
         ...
+
+
+class ProviderWrapper(ABC):
+    """A provider around another one: write `stream`, and override what else is different.
+
+    The wrapper has the name, the model and the price of the model inside, and closes it.
+
+    Attributes:
+        llm: the model inside.
+    """
+
+    def __init__(self, llm: LLMProvider) -> None:
+        """Wrap a model.
+
+        Raises:
+            TypeError: the model is only its name.
+        """
+        check_provider(llm)
+        self.llm = llm
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.llm!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the model's provider."""
+        return self.llm.name
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.llm.model
+
+    @property
+    def price(self) -> Price | None:
+        """What the model charges, or None if that is not known."""
+        return price_of(self.llm)
+
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Whether the model can hold its replies to this schema."""
+        return isinstance(self.llm, KnowsSchemas) and self.llm.accepts_output(output)
+
+    @abstractmethod
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+        """Send a request and stream the reply."""
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Send a request and return the complete reply; raises what `stream` raises."""
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        """Close the model inside."""
+        await self.llm.aclose()
+
+
+def check_provider(llm: object) -> None:
+    """Refuse the name of a model in the place of a model.
+
+    Raises:
+        TypeError: it is a text.
+    """
+    if isinstance(llm, str):
+        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
+
+
+def price_of(llm: LLMProvider) -> Price | None:
+    """Return what a provider charges, or None if that is not known."""
+    price = getattr(llm, "price", None)
+    return price if isinstance(price, Price) else None

@@ -1,8 +1,7 @@
-"""Models that say again what was said before, and messages replayed as if a model were saying them."""
+"""Replays: messages as if a model were sending them, and a provider that replays a session."""
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator
 
 import trio
 from msgspec.structs import replace
@@ -30,15 +29,13 @@ from greenroom.llm.stream import (
     collect,
 )
 
-# ---- Replaying messages that exist already, as if a model were just saying them.
-
 _WORDS = re.compile(r"\s*\S+|\s+")
 
 
 class ReplayStream(ModelStream):
-    """A stream of events that are known before; each is given after a checkpoint.
+    """A stream of known events; each is returned after a checkpoint.
 
-    Events that end without a `StreamEnd` make a stream that breaks off.
+    If the events end without a `StreamEnd`, the stream breaks off.
     """
 
     def __init__(self, provider: str, events: Iterable[StreamEvent]) -> None:
@@ -48,7 +45,7 @@ class ReplayStream(ModelStream):
         self._events = iter(events)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next event.
+        """Return the next event.
 
         Raises:
             ModelStreamError: the events have ended without a `StreamEnd`.
@@ -59,15 +56,13 @@ class ReplayStream(ModelStream):
         raise ModelStreamError("the events ended before the reply", provider=self._provider)
 
 
-@asynccontextmanager
-async def replay(message: Message) -> AsyncIterator[ModelStream]:
-    """Open a stream that says this message, its text word by word."""
-    await trio.lowlevel.checkpoint()
-    yield ReplayStream(message.provider, events_of(message))
+def replay(message: Message) -> ModelStream:
+    """Return a stream of this message, its text word by word."""
+    return ReplayStream(message.provider, events_of(message))
 
 
 def events_of(message: Message) -> Iterator[StreamEvent]:
-    """List the events of a model saying this message; text comes word by word.
+    """Yield the events of a model that sends this message, its text word by word.
 
     Example:
         >>> [event.text for event in events_of(Message.assistant("a b")) if hasattr(event, "text")]
@@ -78,7 +73,7 @@ def events_of(message: Message) -> Iterator[StreamEvent]:
         yield from _events_of_block(index, block)
     if message.usage is not None:
         yield UsageUpdate(message.usage)
-    yield StreamEnd(replace(message, id="", created_at=None))  # it is said anew
+    yield StreamEnd(replace(message, id="", created_at=None))  # it is a new message
 
 
 def _events_of_block(index: int, block: ContentBlock) -> Iterator[StreamEvent]:
@@ -109,7 +104,7 @@ class RecordedProvider:
     name = "recorded"
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        """Take a session's history; the user's messages in it are passed over."""
+        """Use the assistant's messages of a session's history; those of the user are ignored."""
         replies = [message for message in messages if message.role == "assistant"]
         self.model = next((reply.model for reply in replies if reply.model), "recording")
         self._count = len(replies)
@@ -118,7 +113,7 @@ class RecordedProvider:
     def __repr__(self) -> str:
         return f"RecordedProvider(<{self._count} replies>)"
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         """Replay the next reply, whatever is asked.
 
         Raises:
@@ -142,4 +137,4 @@ class RecordedProvider:
         return await collect(self.stream(request))
 
     async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: it has no connection."""

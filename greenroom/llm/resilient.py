@@ -1,14 +1,11 @@
-"""`resilient`: a model that tries again, waits its turn, and lets another one answer."""
+"""`resilient`: a model that retries, waits for limits, and falls back on other models."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
-from typing import Literal, Self, TypeAlias
-
-import trio
+from typing import Literal, TypeAlias
 
 from greenroom.core import (
     BudgetExceededError,
@@ -25,12 +22,17 @@ from greenroom.core import (
     NetworkError,
     OutputSchema,
     Price,
-    Usage,
     clip,
     describe_error,
     visible,
 )
-from greenroom.llm.provider import KnowsSchemas, LLMProvider
+from greenroom.llm.provider import (
+    KnowsSchemas,
+    LLMProvider,
+    ProviderWrapper,
+    check_provider,
+    price_of,
+)
 from greenroom.llm.stream import (
     Announcement,
     BlockDelta,
@@ -54,59 +56,56 @@ from greenroom.resilience import (
     current_meter,
 )
 
-# ---- One attempt at one model: what it holds while it lasts, and what has come of it.
-
 CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
-"""What a call of a model may have to wait for."""
+"""A limit that a call of a model may have to wait for."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A model, and what guards it."""
+    """A model with its circuit breaker and its limits."""
 
     llm: LLMProvider
     breaker: CircuitBreaker | None = None
     limits: Sequence[CallLimit] = ()
     counter: TokenCounter = field(default_factory=EstimatedCounter)
 
-    def estimate(self, request: ModelRequest) -> int:
-        """Guess what a request takes, if a limit wants to know."""
-        return self.counter.count(request, model=self.llm.model) if self._counts_tokens else 1
-
-    def learn(self, request: ModelRequest, usage: Usage) -> None:
-        """Guess better from what was reported."""
-        if self._counts_tokens:
-            self.counter.observe(request, usage, model=self.llm.model)
+    @property
+    def full_name(self) -> str:
+        """The name of the model, as `provider:model`."""
+        return f"{self.llm.name}:{self.llm.model}"
 
     @property
-    def _counts_tokens(self) -> bool:
+    def counts_tokens(self) -> bool:
+        """Whether a limit needs to know the tokens of a request."""
         return any(isinstance(each, RateLimit) and each.counts_tokens for each in self.limits)
 
 
 class ModelAttempt:
-    """Opens the stream of one attempt, and holds it, its place in the limits and in the circuit.
+    """One call of one model, with its stream, its place in the limits and its circuit.
 
     Attributes:
-        has_output: whether something of the reply has come that a reader sees.
+        has_output: whether a piece of the reply has come that a reader sees.
     """
 
     def __init__(self, target: Target, request: ModelRequest) -> None:
-        """Pass the circuit breaker.
+        """Begin the call at the circuit breaker.
 
         Raises:
-            CircuitOpenError: it lets no call through.
+            CircuitOpenError: the circuit is open.
         """
         self.target = target
         self.has_output = False
         self._request = request
-        self._tokens = target.estimate(request)
+        self._tokens = 1
+        if target.counts_tokens:
+            self._tokens = target.counter.count(request, model=target.llm.model)
         self._stack = AsyncExitStack()
         self._stream: ModelStream | None = None
         self._reservations: list[Reservation] = []
         self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
 
-    def waiting(self) -> tuple[float, str] | None:
-        """Say about how long, and for what, the limits will let it wait; None where they will not."""
+    def expected_wait(self) -> tuple[float, str] | None:
+        """Return about how many seconds the limits will make it wait, and why; None if it need not wait."""
         limits = self.target.limits
         rates = [each.wait_time(self._tokens) for each in limits if isinstance(each, RateLimit)]
         seconds = max(rates, default=0.0)
@@ -116,10 +115,10 @@ class ModelAttempt:
         return (0.0, "other calls to end") if is_full else None
 
     async def receive(self) -> StreamEvent:
-        """Wait for the next event, at first for the limits and the opening of the stream.
+        """Return the next event; the first call waits for the limits and opens the stream.
 
         Raises:
-            ModelError: the request failed or the reply broke off; the attempt is over and closed.
+            ModelError: the request failed or the reply broke off; the attempt is closed.
         """
         try:
             if self._stream is None:
@@ -128,7 +127,7 @@ class ModelAttempt:
         except Exception as error:
             if self._circuit is not None:
                 self._circuit.end(error)
-            await self.close(type(error), error, error.__traceback__)
+            await self.close(error)
             raise
         if isinstance(event, BlockDelta | BlockEnd):
             self.has_output = True
@@ -147,40 +146,38 @@ class ModelAttempt:
         return await self._stack.enter_async_context(self.target.llm.stream(self._request))
 
     def partial(self) -> Message | None:
-        """Return what has come, as a message; None where nothing was opened."""
+        """Return the reply so far, or None if the stream was not opened."""
         return None if self._stream is None else self._stream.partial()
 
-    async def close(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the stream and give back what is held, as on leaving its block by this error.
+    async def close(self, error: BaseException | None) -> None:
+        """Close the stream, as if its block were left with this error, and free the limits.
 
-        Once it is closed, this does nothing.
+        A second call does nothing.
         """
         partial = self.partial()
         if partial is not None and partial.usage is not None and self._reservations:
             for reservation in self._reservations:
                 reservation.settle(partial.usage.total)
             self._reservations.clear()
-            self.target.learn(self._request, partial.usage)
+            if self.target.counts_tokens:
+                model = self.target.llm.model
+                self.target.counter.observe(self._request, partial.usage, model=model)
         try:
-            await self._stack.__aexit__(kind, error, trace)
+            trace = None if error is None else error.__traceback__
+            await self._stack.__aexit__(None if error is None else type(error), error, trace)
         finally:
             if self._circuit is not None:
                 self._circuit.abandon()
 
 
 AfterOutput: TypeAlias = Literal["raise", "restart"]
-"""What to do when a reply breaks off of which something was published already."""
+"""What to do when a reply breaks off after a piece of it was published."""
 
 _FAILURES = (ModelError, CircuitOpenError, NetworkError)
-"""What is about the model; any other exception is a bug, and goes straight on."""
+"""Failures of the model; any other exception is a bug and is raised at once."""
 
-_OF_THE_REQUEST = (ModelBadRequestError, ModelContextTooLongError, ModelOutputError)
-"""Errors that another model would not help with. A conversation that is too long is for its owner to shorten."""
+_REQUEST_ERRORS = (ModelBadRequestError, ModelContextTooLongError, ModelOutputError)
+"""Errors that another model would raise too. The caller has to shorten a conversation that is too long."""
 
 _REASON = 300  # characters
 
@@ -196,36 +193,36 @@ def resilient(
     limit: CallLimit | Sequence[CallLimit] | None = None,
     after_output: AfterOutput = "raise",
 ) -> LLMProvider:
-    """Make a model that tries again, waits its turn, and lets another one answer.
+    """Make a model that retries, waits for limits, and falls back on other models.
 
-    It is used like any provider: it has the name and the model of `llm`, and its replies say who
-    answered. Opening, waiting and retrying happen while its stream is read. Each wait is announced
+    It is used like any provider: it has the name and the model of `llm`, and each reply names the model
+    that answered. Opening, waiting and retrying happen while its stream is read. Each wait is announced
     before it begins, by an `Announcement` that an agent publishes as a `Custom` chunk: `model.retry`
-    before another attempt, `model.wait` where a limit lets it wait, `model.fallback` where another
-    model takes over. A cancel ends a wait at once, and an agent's budgets may refuse it.
+    before another attempt, `model.wait` before waiting for a limit, `model.fallback` before asking
+    another model. A cancel ends a wait at once, and an agent's budgets may refuse it.
 
-    Once a piece of the reply has been read, a failure is raised, so that nothing is said twice. With
-    `after_output="restart"` the reply begins anew instead, and `reply.restarted` tells readers to drop
-    what they have. `generate`, which shows nothing before the end, always begins anew. What a failed
-    attempt reported of its usage is in the `StreamRestart` event, and counts in an agent's budgets.
+    A failure after a piece of the reply has been read is raised, so that no text is shown twice. With
+    `after_output="restart"` the reply starts over instead, and `reply.restarted` tells readers to drop
+    what they have. `generate`, which shows nothing before the end, always starts over. The usage that a
+    failed attempt reported is in the `StreamRestart` event, and counts in an agent's budgets.
 
     Only errors of models are retried; anything else is a bug and is raised at once.
 
     Args:
         llm: the model that is asked first.
-        retry: how often, for how long, and which errors; for each model anew.
-        fallback: models that are asked one after the other when the one before is given up: its
-            attempts are used up, or its error would not go away (a key, a quota, a model that does
-            not exist, an open circuit). A request that is refused as it is, by a content filter, or
-            as too long, is not passed on.
-        breaker: refuses calls of `llm` while it keeps failing. For a fallback, make that `resilient`
-            with a breaker of its own; the retry is the outermost's.
-        limit: what calls of `llm` have to wait for: a `RateLimit`, whose tokens are estimated before
-            and settled by the reported usage after, a `ConcurrencyLimit`, or several, in their order.
-        after_output: what to do when a reply breaks off of which something was read already.
+        retry: how often and for how long to retry, and which errors; each model starts anew.
+        fallback: models to ask, in this order, when the one before is given up: its attempts are used
+            up, or its error would not go away (a key, a quota, a model that does not exist, an open
+            circuit). A request that is invalid, too long, or refused by a content filter is not passed
+            on.
+        breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make it
+            `resilient` too; the outermost retry counts.
+        limit: what calls of `llm` wait for: a `RateLimit`, whose tokens are estimated before the call
+            and settled by the reported usage after it, a `ConcurrencyLimit`, or several, in this order.
+        after_output: what to do when a reply breaks off after a piece of it has been read.
 
     Raises:
-        ConfigurationError: `after_output` is another word.
+        ConfigurationError: `after_output` is neither "raise" nor "restart".
         TypeError: a model is only its name.
 
     Example:
@@ -237,8 +234,7 @@ def resilient(
         ('recorded', 'recording')
     """
     for each in (llm, *fallback):
-        if isinstance(each, str):
-            raise TypeError(f"{each!r} is the name of a model: pass open_model({each!r})")
+        check_provider(each)
     if after_output not in ("raise", "restart"):
         raise ConfigurationError(
             f"after_output is {after_output!r}", hint='write "raise" or "restart"'
@@ -248,43 +244,35 @@ def resilient(
     return _ResilientProvider(targets, retry, after_output)
 
 
-class _ResilientProvider:
-    """A model and those that it falls back on, as one provider."""
+class _ResilientProvider(ProviderWrapper):
+    """A model and its fallbacks, as one provider."""
 
     def __init__(self, targets: Sequence[Target], retry: Retry, after_output: AfterOutput) -> None:
+        super().__init__(targets[0].llm)
         self._targets = targets
+        self._llms = [target.llm for target in targets]
         self._retry = retry
         self._after_output = after_output
 
     def __repr__(self) -> str:
-        return f"resilient({', '.join(repr(target.llm) for target in self._targets)})"
-
-    @property
-    def name(self) -> str:
-        return self._targets[0].llm.name
-
-    @property
-    def model(self) -> str:
-        return self._targets[0].llm.model
+        return f"resilient({', '.join(map(repr, self._llms))})"
 
     @property
     def price(self) -> Price | None:
-        """Whether the costs are known: a price only where each of the models has one.
-
-        Each reply is charged by the price of the model that gave it.
-        """
-        prices = [getattr(target.llm, "price", None) for target in self._targets]
-        known = [price for price in prices if isinstance(price, Price)]
+        """A price if all models have one; each reply is charged by the model that answered."""
+        prices = [price_of(llm) for llm in self._llms]
+        known = [price for price in prices if price is not None]
         if len(known) < len(prices):
             return None
         return next((price for price in known if not price.is_free), known[0])
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether each of the models has a mode of its own for this type."""
-        llms = [target.llm for target in self._targets]
-        return all(isinstance(llm, KnowsSchemas) and llm.accepts_output(output) for llm in llms)
+        """Whether all models can hold their replies to this schema."""
+        return all(
+            isinstance(llm, KnowsSchemas) and llm.accepts_output(output) for llm in self._llms
+        )
 
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         return _ResilientStream(self._targets, self._retry, self._after_output, request)
 
     async def generate(self, request: ModelRequest) -> Message:
@@ -292,12 +280,12 @@ class _ResilientProvider:
 
     async def aclose(self) -> None:
         async with AsyncExitStack() as stack:
-            for target in self._targets:
-                stack.push_async_callback(target.llm.aclose)
+            for llm in self._llms:
+                stack.push_async_callback(llm.aclose)
 
 
-class _End(Draft):
-    """The end of a reply; all that comes before it is in the draft of its attempt."""
+class _FinalDraft(Draft):
+    """The complete reply alone; until its end, the draft of its attempt has the pieces."""
 
     def add(self, event: StreamEvent) -> None:
         if isinstance(event, StreamEnd):
@@ -305,7 +293,7 @@ class _End(Draft):
 
 
 class _ResilientStream(ModelStream):
-    """A reply that may take several attempts; it is its own block.
+    """A reply that may take several attempts.
 
     An attempt is opened while the stream is read, and closed when it fails or the block is left.
     """
@@ -318,34 +306,25 @@ class _ResilientStream(ModelStream):
         request: ModelRequest,
     ) -> None:
         super().__init__(targets[0].llm.name)
-        self._draft = _End(targets[0].llm.name)
+        self._draft = _FinalDraft(targets[0].llm.name)
         self._target, *self._rest = targets
         self._retry = retry
         self._restarts = after_output == "restart"
         self._request = request
         self._attempt: ModelAttempt | None = None
-        # What comes before the next attempt: first it is told, then waited for.
-        self._told: Announcement | None = None
-        self._pause: Callable[[], Awaitable[None]] | None = None
-        self._given_up: list[Exception] = []  # the last error of each model that was given up
-        self._failure: GreenroomError | None = None  # after which nothing more is tried
+        self._attempts = Attempts(retry)
+        # Before the next attempt: the announcement comes first, then the wait.
+        self._announcement: Announcement | None = None
+        self._wait: Callable[[], Awaitable[None]] | None = None
+        self._errors: list[Exception] = []  # the last one of each model that was given up
+        self._failure: GreenroomError | None = None  # the final one
 
-    async def __aenter__(self) -> Self:
-        await trio.lowlevel.checkpoint()
-        self._attempts = Attempts(self._retry)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._attempt is not None:
-            await self._attempt.close(kind, error, trace)
+            await self._attempt.close(error)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Give the next event, or what to tell the reader before a wait; the next call waits.
+        """Return the next event, or the announcement of a wait; the call after it waits.
 
         Raises:
             ModelError: the request failed for good.
@@ -353,17 +332,17 @@ class _ResilientStream(ModelStream):
         """
         if self._failure is not None:
             raise self._failure
-        if self._told is not None:
-            return self._tell(self._told)
-        if self._pause is not None:
-            await self._pause()
-            self._pause = None
+        if self._announcement is not None:
+            return self._publish(self._announcement)
+        if self._wait is not None:
+            await self._wait()
+            self._wait = None
         try:
-            with self._attempts.running():
+            with self._attempts.current:
                 return await self._advance()
         except _FAILURES as error:
             try:
-                return self._go_on(error)
+                return self._recover(error)
             except GreenroomError as failure:
                 self._failure = failure
                 raise
@@ -371,122 +350,111 @@ class _ResilientStream(ModelStream):
     async def _advance(self) -> Iterable[StreamEvent]:
         if self._attempt is None:
             self._attempt = ModelAttempt(self._target, self._request)
-            if waiting := self._attempt.waiting():
-                current_meter().check_wait(waiting[0])
-                return (self._about_wait(*waiting),)
+            if wait := self._attempt.expected_wait():
+                current_meter().check_wait(wait[0])
+                return (self._announce_wait(*wait),)
         return (await self._attempt.receive(),)
 
     def partial(self) -> Message:
         """Return what has come of this attempt."""
-        found = None if self._attempt is None else self._attempt.partial()
-        return super().partial() if found is None else found
+        return (self._attempt and self._attempt.partial()) or super().partial()
 
-    # -- after a failure ------------------------------------------------------------------------
-
-    def _go_on(self, error: ModelError | CircuitOpenError | NetworkError) -> list[StreamEvent]:
-        """Choose what follows: another attempt, another model, or the error."""
+    def _recover(self, error: ModelError | CircuitOpenError | NetworkError) -> list[StreamEvent]:
+        """Choose between another attempt, another model, and raising the error."""
         failed = self._attempt
         if failed is not None and failed.has_output and not self._restarts:
             raise error
-        moves_on = bool(self._rest) and _is_for_another(error)
-        seconds = self._plan(error, moves_on)
+        has_fallback = bool(self._rest) and _may_fall_back(error)
+        seconds = self._plan(error, has_fallback)
         if seconds is not None:
-            told = self._about_retry(error, seconds)
-            self._pause = partial(self._attempts.wait, seconds)
-        elif moves_on:
+            announcement = self._announce_retry(error, seconds)
+            self._wait = partial(self._attempts.wait, seconds)
+        elif has_fallback:
             self._attempts.renew(error)
-            self._given_up.append(error)
-            before, self._target = self._target, self._rest.pop(0)
-            told = self._about_fallback(error, before)
-            self._pause = partial(self._attempts.wait, 0.0)
+            self._errors.append(error)
+            previous, self._target = self._target, self._rest.pop(0)
+            announcement = self._announce_fallback(error, previous)
+            self._wait = partial(self._attempts.wait, 0.0)
         else:
-            raise self._final(error)
+            raise self._final_error(error)
         self._attempt = None
-        # Readers first learn what the attempt has used, so that budgets know of it.
-        if dropped := _tell_dropped(failed):
-            self._told = told
-            return dropped
-        return self._tell(told)
+        # The usage of the failed attempt comes first, so that budgets count it.
+        if events := _restart_events(failed):
+            self._announcement = announcement
+            return events
+        return self._publish(announcement)
 
-    def _plan(self, error: Exception, moves_on: bool) -> float | None:
-        """Return how long to wait for this model; None where it is given up."""
-        if moves_on and isinstance(error, CircuitOpenError):
-            return None  # nobody waits for what is not even called
+    def _plan(self, error: Exception, has_fallback: bool) -> float | None:
+        """Return how long to wait for this model, or None to give it up."""
+        if has_fallback and isinstance(error, CircuitOpenError):
+            return None
         try:
             return self._attempts.plan(error)
         except BudgetExceededError:
-            if not moves_on:
+            if not has_fallback:
                 raise
-            return None  # there is no time to wait, but another model may answer at once
+            return None  # too little time to wait, but another model may answer at once
 
-    def _tell(self, told: Announcement) -> list[StreamEvent]:
-        """Tell of the next attempt, unless a budget refuses it."""
+    def _publish(self, announcement: Announcement) -> list[StreamEvent]:
+        """Return the announcement of the next attempt, unless a budget refuses the attempt."""
         self._attempts.check()
-        self._told = None
-        return [told]
+        self._announcement = None
+        return [announcement]
 
-    def _final(self, error: Exception) -> Exception:
-        """Return the error of the model that was asked first, with what became of the others."""
-        if not self._given_up:
+    def _final_error(self, error: Exception) -> Exception:
+        """Return the error of the first model, with the errors of the others in its hint."""
+        if not self._errors:
             return error
-        first, *others = self._given_up
-        told = "; ".join(f"then {clip(describe_error(each), _REASON)}" for each in (*others, error))
+        first, *others = self._errors
         if isinstance(first, GreenroomError):
-            first.add_hint(told)
+            texts = (clip(describe_error(each), _REASON) for each in (*others, error))
+            first.add_hint("; ".join(f"then {text}" for text in texts))
         first.__cause__ = error if error is not first else None
         return first
 
-    # -- what readers are told ------------------------------------------------------------------
-
-    def _about_retry(self, error: Exception, seconds: float) -> Announcement:
+    def _announce_retry(self, error: Exception, seconds: float) -> Announcement:
         number, most = self._attempts.number, self._retry.attempts
-        data = self._data(error) | {"seconds": seconds, "attempt": number, "attempts": most}
-        return _announce(
-            "model.retry", data, f"{_reason(error)}; attempt {number} of {most} in {seconds:.1f} s"
-        )
+        text = f"{_describe(error)}; attempt {number} of {most} in {seconds:.1f} s"
+        data = {"seconds": seconds, "attempt": number, "attempts": most}
+        return self._announce("model.retry", text, _error_data(error) | data)
 
-    def _about_fallback(self, error: Exception, before: Target) -> Announcement:
-        data = self._data(error) | {"instead_of": f"{before.llm.name}:{before.llm.model}"}
-        name = f"{self._target.llm.name}:{self._target.llm.model}"
-        return _announce("model.fallback", data, f"{_reason(error)}; {name} answers instead")
+    def _announce_fallback(self, error: Exception, previous: Target) -> Announcement:
+        text = f"{_describe(error)}; {self._target.full_name} answers instead"
+        data = _error_data(error) | {"instead_of": previous.full_name}
+        return self._announce("model.fallback", text, data)
 
-    def _about_wait(self, seconds: float, reason: str) -> Announcement:
-        data = self._data(None) | {"seconds": seconds, "reason": reason}
-        name = f"{self._target.llm.name}:{self._target.llm.model}"
-        about = f"about {seconds:.1f} s " if seconds else ""
-        return _announce("model.wait", data, f"{name} waits {about}for {reason}")
+    def _announce_wait(self, seconds: float, reason: str) -> Announcement:
+        duration = f"about {seconds:.1f} s " if seconds else ""
+        text = f"{self._target.full_name} waits {duration}for {reason}"
+        return self._announce("model.wait", text, {"seconds": seconds, "reason": reason})
 
-    def _data(self, error: Exception | None) -> dict[str, object]:
+    def _announce(self, kind: str, text: str, data: Mapping[str, object]) -> Announcement:
+        _log.info("%s", text)
         llm = self._target.llm
-        data: dict[str, object] = {"provider": llm.name, "model": llm.model}
-        if error is not None:
-            data |= {"reason": _reason(error), "error": type(error).__name__}
-        return data
+        return Announcement(kind, {"provider": llm.name, "model": llm.model, **data}, text)
 
 
-def _is_for_another(error: Exception) -> bool:
-    """Whether another model may not have this error."""
-    return isinstance(error, ModelNotFoundError) or not isinstance(error, _OF_THE_REQUEST)
+def _may_fall_back(error: Exception) -> bool:
+    """Whether another model may answer where this error came."""
+    return isinstance(error, ModelNotFoundError) or not isinstance(error, _REQUEST_ERRORS)
 
 
-def _tell_dropped(failed: ModelAttempt | None) -> list[StreamEvent]:
-    """Tell what of a failed attempt does not count."""
-    found = None if failed is None else failed.partial()
-    if failed is None or found is None:
+def _restart_events(attempt: ModelAttempt | None) -> list[StreamEvent]:
+    """Return the events that take a failed attempt back."""
+    if attempt is None or (reply := attempt.partial()) is None:
         return []
-    events: list[StreamEvent] = [StreamRestart(found)]
-    if failed.has_output:
-        data: dict[str, object] = {"provider": found.provider, "model": found.model}
-        text = "the reply broke off and begins anew; what was said so far does not count"
+    events: list[StreamEvent] = [StreamRestart(reply)]
+    if attempt.has_output:
+        data: dict[str, object] = {"provider": reply.provider, "model": reply.model}
+        text = "the reply broke off and starts over; ignore what came before"
         events.append(Announcement("reply.restarted", data, text))
     return events
 
 
-def _reason(error: Exception) -> str:
-    said = error.message if isinstance(error, GreenroomError) else str(error)
-    return clip(" ".join(visible(said).split()), _REASON)
+def _error_data(error: Exception) -> dict[str, object]:
+    return {"reason": _describe(error), "error": type(error).__name__}
 
 
-def _announce(kind: str, data: dict[str, object], text: str) -> Announcement:
-    _log.info("%s", text)
-    return Announcement(kind, data, text)
+def _describe(error: Exception) -> str:
+    text = error.message if isinstance(error, GreenroomError) else str(error)
+    return clip(" ".join(visible(text).split()), _REASON)

@@ -1,7 +1,7 @@
-"""What reading requests back into our words has in common: nothing is lost that has no typed place.
+"""Shared code of the readers of recorded requests, which must not lose a field without a typed place.
 
-What was read is written again, and where that is not what was there, the difference becomes `extra`, or
-`options`. So nothing depends on a reader that knows every field.
+A request that was read is written again, and any difference from the original becomes `extra` or `options`.
+So a reader need not know every field.
 """
 
 import dataclasses
@@ -22,10 +22,8 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import PortableCalls
 from greenroom.llm.conversation import turns
-from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.json_fields import items, mapping, text
 from greenroom.llm.transcript import Dialect, encode_request
-
-# ---- Whether two requests say the same, for all that their vendors tell.
 
 
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -1,4 +1,4 @@
-"""How long a provider asks to wait, from the headers of an error response."""
+"""The time that a provider asks to wait, from the headers of an error response."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from greenroom.core import clock
 
 _LONGEST = 86_400.0
-"""The most seconds that are believed: who asks for more than a day does not mean a pause."""
+"""The most seconds to wait; a longer wait than a day is not meant as a pause."""
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 _PART = r"(\d{1,15}(?:\.\d{1,15})?)(ms|us|ns|d|h|m|s)"
@@ -18,14 +18,14 @@ _EPOCH_IN_MS = 1e12
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait, at most a day, or None where the headers say nothing usable.
+    """Return the seconds to wait, at most a day, or None if the headers do not say.
 
     Reads `retry-after-ms` (milliseconds) and `retry-after` (seconds, or an HTTP date, RFC 9110
     section 10.2.3). Azure sends both, the finer one rounded down to 0, so the longer wait counts.
-    Where neither is there, the limits that are used up say when they are renewed: each header such as
-    `anthropic-ratelimit-tokens-reset` or `x-ratelimit-reset-requests` beside which `remaining` is 0.
+    Without them, the reset times of used-up limits count: headers such as
+    `anthropic-ratelimit-tokens-reset` or `x-ratelimit-reset-requests` whose `remaining` is 0.
 
-    Only an error's headers mean a wait: some providers send them with every answer.
+    Pass the headers of errors only: some providers send them with every answer.
 
     Example:
         >>> retry_after({"retry-after": "1", "retry-after-ms": "0"})
@@ -40,7 +40,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
-    """Return what the provider says in `x-should-retry`, or None where it says nothing.
+    """Return the value of `x-should-retry`, or None if it is missing.
 
     Example:
         >>> should_retry({"x-should-retry": "false"}), should_retry({})
@@ -68,7 +68,7 @@ def _longest(waits: Iterable[float | None]) -> float | None:
 
 
 def _renewals(headers: Mapping[str, str]) -> list[float | None]:
-    """Return when each limit is renewed of which nothing is left, in seconds from now."""
+    """Return in how many seconds each used-up limit is renewed."""
     return [
         _until_renewal(value.strip())
         for name, value in headers.items()

@@ -1,9 +1,9 @@
 """Server-sent events, decoded from bytes in any pieces.
 
-The format is that of the HTML standard, section 9.2, with two differences. Lines are split as bytes,
-at CR, LF and CRLF only, so that U+2028 and its like, which are legal in JSON, split nothing. And what
-stands at the end of the stream without an empty line after it still counts as an event: both wire
-formats read here put one JSON text into an event, so a cut event can't be taken for a whole one.
+The format is that of the HTML standard, section 9.2, with two differences. Lines are split as bytes, at
+CR, LF and CRLF only, so that U+2028 and similar characters, which are legal in JSON, do not split a line.
+And the last event counts even without an empty line after it: both APIs put one JSON text into an event,
+so an incomplete event can't be mistaken for a complete one.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from greenroom.llm.failure import too_large
 
 EVENT_LIMIT = 16 * 1024 * 1024
-"""The most bytes that one event may take; the largest ones seen, search results, take some 100 kB."""
+"""The most bytes of one event; the largest known ones, search results, have some 100 kB."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -66,7 +66,7 @@ class SSEDecoder:
         return events
 
     def close(self) -> list[SSEEvent]:
-        """Take note of the end of the stream and return the event that stands there, if any.
+        """End the stream and return its last event, if it was not followed by an empty line.
 
         Raises:
             ModelStreamError: the event is larger than the limit.

@@ -1,10 +1,11 @@
-"""The stream of a reply: its events, the reply so far, and an iterator that can be asked for the message."""
+"""The stream of a reply: its events, the reply so far, and an iterator with the complete message."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
-from typing import Literal, TypeAlias
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 import trio
@@ -23,9 +24,7 @@ from greenroom.core import (
     Wire,
 )
 from greenroom.llm.failure import too_large
-from greenroom.llm.fields import text
-
-# ---- Stream events: what a model's reply is made of while it arrives, the same for every provider.
+from greenroom.llm.json_fields import text
 
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
@@ -71,7 +70,7 @@ class Notice(Wire, frozen=True, tag="notice"):
 
 
 class Announcement(Wire, frozen=True, tag="announcement"):
-    """Something that the readers of an agent are told; it is published as a `Custom` chunk.
+    """News for the readers of an agent, which gets published as a `Custom` chunk.
 
     The fields are those of `Custom`: a dotted kind, the facts as JSON, and one line of text.
     """
@@ -82,10 +81,9 @@ class Announcement(Wire, frozen=True, tag="announcement"):
 
 
 class StreamRestart(Wire, frozen=True, tag="stream_restart"):
-    """The reply begins anew: what has come before is not part of it.
+    """The reply starts over: the events before are not part of it.
 
-    `partial` is what had come, with the usage that was reported of it, which is not in that of the
-    reply to come.
+    `partial` is the reply before, with its reported usage, which the usage of the new reply does not include.
     """
 
     partial: Message
@@ -110,8 +108,6 @@ StreamEvent: TypeAlias = (
 )
 """Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""
 
-
-# ---- Text that comes in pieces, however many there are.
 
 _PIECES = 1024
 
@@ -154,14 +150,12 @@ class GrowingText:
         self._pieces.clear()
 
 
-# ---- The reply as far as it has come: a fold of the events that a reader has seen.
-
 TEXT_LIMIT = 128 * 1024 * 1024
 """The most characters of text, thinking and arguments in one reply, together."""
 
 
 class Draft:
-    """Add each event; ask at any time for what there is of the message.
+    """The reply so far: add each event, and read the message at any time.
 
     Example:
         >>> draft = Draft("anthropic")
@@ -171,7 +165,7 @@ class Draft:
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
-        """Begin a reply of this provider, with nothing in it; its usage costs by this price."""
+        """Begin an empty reply of this provider, which charges this price."""
         self._provider = provider
         self._price = price
         self._start = StreamStart()
@@ -182,7 +176,7 @@ class Draft:
         self._message: Message | None = None
 
     def add(self, event: StreamEvent) -> None:
-        """Take the next event into account.
+        """Add the next event.
 
         Raises:
             ModelStreamError: the text is longer than any model's can be.
@@ -194,7 +188,7 @@ class Draft:
                 self._size += len(text)
                 if self._size > TEXT_LIMIT:
                     raise self._too_long()
-                if kind != "tool_input":  # of which nothing is kept before it is complete
+                if kind != "tool_input":  # a call is kept only once it is complete
                     self._texts[index, kind].write(text)
             case BlockEnd(index, block):
                 self._blocks[index] = block
@@ -229,18 +223,18 @@ class Draft:
         """The complete message.
 
         Raises:
-            ModelStreamError: the reply is not complete; `partial` has what there is of it.
+            ModelStreamError: the reply is not complete; `partial` has the reply so far.
         """
         if self._message is None:
             raise ModelStreamError("the reply is not complete", provider=self._provider)
         return self._message
 
     def partial(self) -> Message:
-        """Return what has come so far as a message that may stand in a history.
+        """Return the reply so far as a message that a history may contain.
 
-        It holds the finished blocks and the text and thinking so far. What could not be sent back
-        is left out: unfinished tool calls, and server tools without their result. Its stop reason
-        is `interrupted`, unless the reply is complete: then it is the complete message.
+        It has the finished blocks and the text and thinking so far, without what can't be sent back:
+        unfinished tool calls, and server tools without their result. Its stop reason is `interrupted`.
+        If the reply is complete, the complete message is returned.
         """
         if self._message is not None:
             return self._message
@@ -255,7 +249,7 @@ class Draft:
         )
 
     def so_far(self) -> Message | None:
-        """Return the same as `partial`, or None where nothing has come yet."""
+        """Return the same as `partial`, or None before the first event."""
         has_begun = self._texts or self._blocks or self._usage or self._start != StreamStart()
         return self.partial() if has_begun or self.ended else None
 
@@ -284,21 +278,36 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
 
 
 class ModelStream(ABC):
-    """The events of one reply, up to its `StreamEnd`.
+    """The events of one reply, up to its `StreamEnd`, as an async iterator and an async `with` block.
 
-    An iterator object, not a generator: leaving the loop early leaves nothing suspended, and
-    `partial` always answers, also after an error or a cancellation. To write one, say in `receive`
-    where events come from.
+    Leaving the loop early leaves nothing suspended, and `partial` can be called at any time, also after
+    an error or a cancellation. To write a stream, return its events from `receive`, and put what it has
+    to close into `exit_stack`, which is closed when the block is left.
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
         """Begin a reply of the provider of this name, which charges this price."""
+        self.exit_stack = AsyncExitStack()
         self._draft = Draft(provider, price)
         self._ready: deque[StreamEvent] = deque()
 
+    async def __aenter__(self) -> Self:
+        """Begin the block."""
+        await trio.lowlevel.checkpoint()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close what the stream has opened."""
+        await self.exit_stack.__aexit__(kind, error, trace)
+
     @abstractmethod
     async def receive(self) -> Iterable[StreamEvent]:
-        """Wait for the next events, in order; none of them is fine, it will be asked again.
+        """Wait for the next events and return them in order; an empty result is asked for again.
 
         Raises:
             ModelError: there are no more events, though the reply is not complete.
@@ -329,13 +338,13 @@ class ModelStream(ABC):
         return event
 
     def announce(self, announcement: Announcement) -> None:
-        """Give this as the next event."""
+        """Return this announcement as the next event."""
         self._ready.appendleft(announcement)
 
     def partial(self) -> Message:
-        """Return what has been read so far, as a message that may stand in a history.
+        """Return what has been read so far, as a message that a history may contain.
 
-        Finished blocks are whole; unfinished text and thinking are kept as far as they came;
+        Finished blocks are complete; unfinished text and thinking are kept;
         unfinished tool calls are left out. The stop reason is `interrupted` until the end.
         """
         return self._draft.partial()

@@ -1,10 +1,10 @@
-"""JSON Schemas as vendors' strict modes take them: a part of the language, the same for each value.
+"""JSON Schemas adapted to the strict modes of vendors, which support a part of the language.
 
-A strict mode holds the model to a schema while it writes. It wants every object closed, knows few
-keywords, and refuses what it does not know. So a schema is adapted: what can be expressed otherwise is,
-a constraint that has no keyword is told in the description, and what has no place at all, such as an
-object with free keys, makes the schema unfit. An adapted schema may allow what the original forbids,
-so replies are checked against the original; it never forbids all that the original allows.
+A strict mode holds the model to a schema while it writes. It demands closed objects, knows few keywords,
+and refuses others. So a schema is adapted: if possible it is expressed differently, a constraint without a
+keyword goes into the description, and what can't be expressed at all, such as an object with free keys,
+makes the schema unusable. An adapted schema may allow what the original forbids, so replies are checked
+against the original; it never forbids everything that the original allows.
 """
 
 import math
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from greenroom.core import serde
-from greenroom.llm.fields import items, mapping, text
+from greenroom.llm.json_fields import items, mapping, text
 
 _DROPPED = frozenset(
     {"title", "discriminator", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}
 )
-"""What says nothing about the value."""
+"""Keywords that do not constrain the value."""
 
 _DESCRIBED = frozenset(
     {"default", "format", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "prefixItems"}
     | {"uniqueItems", "contentEncoding", "contentMediaType", "minProperties", "maxProperties"}
 )
-"""What can be told to the model where it can't be enforced."""
+"""Keywords that go into the description if they can't be enforced."""
 
 _WALKED = frozenset(
     {"type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf"}
@@ -34,12 +34,12 @@ _WALKED = frozenset(
 
 @dataclass(frozen=True)
 class StrictMode:
-    """What one vendor's strict mode takes.
+    """The features of one vendor's strict mode.
 
     Attributes:
         keywords: the constraints that it enforces.
         formats: the formats of strings that it enforces.
-        optional: how many properties may be left out; with 0 each is required, and null means
+        optional: how many properties may be optional; with 0 each is required, and null means
             "left out".
         unions: how many places may have more than one type.
         recursion: whether a schema may hold itself.
@@ -83,7 +83,7 @@ ANTHROPIC = StrictMode(
 
 
 def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, object] | None:
-    """Adapt a schema to a strict mode; return None where that can't be done.
+    """Adapt a schema to a strict mode, or return None if that is impossible.
 
     Args:
         schema: a JSON Schema of type object, with its definitions under `$defs`.
@@ -109,12 +109,12 @@ def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, o
 
 
 class _UnfitError(Exception):
-    """A strict mode has no way to say this."""
+    """A strict mode can't express this."""
 
 
 @dataclass
 class _Adaptation:
-    """One schema on its way into a mode, and what has been counted of it."""
+    """One schema being adapted to a mode, and its counts so far."""
 
     mode: StrictMode
     definitions: dict[str, object]
@@ -207,7 +207,7 @@ class _Adaptation:
         return {"properties": adapted, "required": required, "additionalProperties": False}
 
     def _array(self, schema: dict[str, object]) -> dict[str, object]:
-        """Say what the items are; those of a tuple are any of its types, in the order that is told."""
+        """Adapt the items; those of a tuple may be any of its types, and the description has their order."""
         places = items(schema.get("prefixItems"))
         kinds = [*places, *([schema["items"]] if mapping(schema.get("items")) else [])]
         adapted = [self.of(kind) for kind in kinds]
@@ -220,9 +220,9 @@ class _Adaptation:
         return {"items": {"anyOf": different}}
 
     def _constraints(self, schema: dict[str, object]) -> dict[str, object]:
-        """Enforce what the mode knows, and tell the rest."""
+        """Enforce what the mode supports, and describe the rest."""
         enforced: dict[str, object] = {}
-        told: list[str] = []
+        notes: list[str] = []
         for key in schema.keys() & _DESCRIBED:
             value = schema[key]
             if key == "format" and value in self.mode.formats:
@@ -230,10 +230,10 @@ class _Adaptation:
             elif key in self.mode.keywords and "(?" not in text(value):
                 enforced[key] = value  # but no pattern that looks around
             elif value is not None:
-                told.append(f"{key}: {serde.dumps(value).decode()}")
+                notes.append(f"{key}: {serde.dumps(value).decode()}")
         description = text(schema.get("description"))
-        if told:
-            description = f"{description} ({', '.join(sorted(told))})".strip()
+        if notes:
+            description = f"{description} ({', '.join(sorted(notes))})".strip()
         return dict(sorted(enforced.items())) | (
             {"description": description} if description else {}
         )

@@ -1,4 +1,4 @@
-"""How many tokens a request takes, before it is sent: an estimate that learns from what is reported."""
+"""Estimates how many tokens a request takes before it is sent, and learns from reported usage."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
@@ -6,41 +6,24 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    InvalidJSONError,
-    Message,
-    ModelRequest,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    Usage,
-    serde,
-)
-from greenroom.llm.fields import mapping
+from greenroom import core
+from greenroom.core import ContentBlock, Message, ModelRequest, Usage, serde
+from greenroom.llm.json_fields import mapping
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Says how many input tokens something will take; any object of this shape is one."""
+    """Counts the input tokens of a request; any object with these members is one."""
 
     def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
         """Return the input tokens of a request, or of messages alone, for this model."""
-        ...
 
     def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
         """Learn from what the provider reported for a request."""
-        ...
 
     @property
     def error(self) -> float:
         """How far its counts are off, as a share: 0.1 is ten percent."""
-        ...
 
 
 # Tokens by what a text is made of. Vocabularies differ; these are about right for most, and what is
@@ -94,10 +77,8 @@ def estimate_text(text: str) -> float:
     return counted + _PER_RUN * (runs.count(b" a") + runs.startswith(b"a"))
 
 
-# What stands around a text, and what is not text
-
-# Fields of a provider's own whose text the model sees.
-_TOLD = ("tools", "functions", "response_format", "output_config", "mcp_servers")
+# Options of a request whose text the model sees.
+_VISIBLE_OPTIONS = ("tools", "functions", "response_format", "output_config", "mcp_servers")
 
 _MESSAGE = 4
 _PROPERTY = 8
@@ -109,30 +90,30 @@ _BYTES_PER_TOKEN = 40  # of a longer document that is not text
 
 def _block(block: ContentBlock) -> float:
     match block:
-        case TextBlock(text):
+        case core.TextBlock(text):
             return estimate_text(text)
-        case ThinkingBlock(thinking, signature):
+        case core.ThinkingBlock(thinking, signature):
             # Without a signature it does not go back, or does not count.
             return estimate_text(thinking) if signature else 0.0
-        case RedactedThinkingBlock(data):
+        case core.RedactedThinkingBlock(data):
             return len(data) / 6
-        case ToolUseBlock(name=name, input=arguments, raw_input=raw):
+        case core.ToolUseBlock(name=name, input=arguments, raw_input=raw):
             return estimate_text(name) + (estimate_text(raw) or _json(arguments))
-        case ToolResultBlock(content=content):
+        case core.ToolResultBlock(content=content):
             return sum(map(_block, content))
-        case ImageBlock():
+        case core.ImageBlock():
             return _IMAGE
-        case DocumentBlock(media_type=kind, data=data):
+        case core.DocumentBlock(media_type=kind, data=data):
             size = len(data) * 3 / 4  # base64
             return size / 4 if kind.startswith("text/") else max(_DOCUMENT, size / _BYTES_PER_TOKEN)
-        case UnknownBlock(raw):
+        case core.UnknownBlock(raw):
             return _json(raw)
 
 
 def _is_media(block: ContentBlock) -> bool:
-    if isinstance(block, ToolResultBlock):
+    if isinstance(block, core.ToolResultBlock):
         return any(map(_is_media, block.content))
-    return isinstance(block, ImageBlock | DocumentBlock)
+    return isinstance(block, core.ImageBlock | core.DocumentBlock)
 
 
 def _shows_media(request: ModelRequest) -> bool:
@@ -142,12 +123,12 @@ def _shows_media(request: ModelRequest) -> bool:
 def _json(value: object) -> float:
     try:
         return estimate_text(serde.encode(value).decode()) if value else 1.0
-    except InvalidJSONError:
+    except core.InvalidJSONError:
         return 0.0  # it can't be sent either
 
 
 def _schema(part: object) -> float:
-    """Weigh what a schema names and says; vendors write its keywords down in shorter ways."""
+    """Count the names and texts of a schema; vendors shorten its keywords."""
     if isinstance(part, list):
         return sum(map(_schema, part))
     total = 0.0
@@ -164,13 +145,13 @@ def _schema(part: object) -> float:
 
 @dataclass(frozen=True)
 class _Habits:
-    """What a family of models adds, and takes for the same text.
+    """How a family of models differs from the estimate.
 
     Attributes:
         factor: tokens for each estimated one.
-        call: what stands around a call, and around its result.
-        tool: how much more the definition of a tool takes.
-        prompt: what is said to the model as soon as it has tools.
+        call: tokens around a call, and around its result.
+        tool: the factor for definitions of tools.
+        prompt: tokens that the vendor adds to a request with tools.
     """
 
     factor: float = 1.0
@@ -188,11 +169,11 @@ def _habits(model: str) -> _Habits:
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a request has besides what is said, as hashes; 0 means nothing.
+    """The parts of a request besides its messages, as hashes; 0 means nothing.
 
     Attributes:
         tools: the names of its tools.
-        output: the form of its output, and what its options tell the model.
+        output: the schema of its output, and the options that the model sees.
     """
 
     tools: int
@@ -201,7 +182,7 @@ class _Setting:
     @classmethod
     def of(cls, request: ModelRequest) -> "_Setting":
         names = tuple(tool.name for tool in request.tools)
-        told = tuple(name for name in _TOLD if request.options.get(name))
+        told = tuple(name for name in _VISIBLE_OPTIONS if request.options.get(name))
         form = (request.output.name, *told) if request.output else told
         return cls(hash(names) if names else 0, hash(form) if form else 0)
 
@@ -212,12 +193,12 @@ class _Setting:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """What is estimated for a request, and of what.
+    """The estimate of a request.
 
     Attributes:
         total: the estimated tokens.
-        said: those of its first message, of its first two, and so on; 0 comes first.
-        setting: what it has besides.
+        said: the tokens of its first message, of its first two, and so on; 0 comes first.
+        setting: the other parts of the request.
     """
 
     total: float
@@ -227,7 +208,7 @@ class _Estimate:
 
 @dataclass(frozen=True)
 class _Sums:
-    """What the messages of a conversation weigh, from its begin to each of them."""
+    """The tokens of a conversation, from its beginning to each of its messages."""
 
     messages: tuple[Message, ...] = ()
     sums: tuple[float, ...] = (0.0,)
@@ -236,7 +217,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Report:
-    """What was estimated for a request, and what it took."""
+    """The estimate of a request, and the tokens that it took."""
 
     estimate: float
     tokens: int
@@ -245,18 +226,20 @@ class _Report:
     said: float
 
     def precedes(self, estimate: _Estimate) -> bool:
-        """Whether a request goes on from this one: as many messages weigh the same to the last digit."""
+        """Whether a request extends this one: as many messages have the same weight to the last digit."""
         return self.length < len(estimate.said) and estimate.said[self.length] == self.said
 
 
-_LEAST = 0.2  # of what is usual: less is of a part, such as of what a local server had not cached
+_LEAST = (
+    0.2  # of the estimate; less is a partial count, such as of what a local server had not cached
+)
 _REPORTS = 16
 _SPREAD = 100.0**2  # how far estimates lie apart before the factor is theirs rather than the usual
 
 
 @dataclass
 class _Correction:
-    """What one model's reports say of the estimates."""
+    """Corrects estimates by the reports of one model."""
 
     habits: _Habits
     reports: deque[_Report] = field(default_factory=lambda: deque(maxlen=_REPORTS))
@@ -275,12 +258,12 @@ class _Correction:
             joint += sum((each.estimate - estimate) * (each.tokens - tokens) for each in alike)
         return min(max(joint / spread, usual / 3), usual * 3)
 
-    def rounded(self, estimate: _Estimate) -> int:
+    def tokens_of(self, estimate: _Estimate) -> int:
         """Return the corrected estimate as a number of tokens."""
-        return max(1, round(self.corrected(estimate)))
+        return max(1, round(self.correct(estimate)))
 
-    def corrected(self, estimate: _Estimate) -> float:
-        """Go from the report that this request extends, else from the middle of those like it."""
+    def correct(self, estimate: _Estimate) -> float:
+        """Start from the report that this request extends, else from the mean of similar ones."""
         setting = estimate.setting
         same = [report for report in self.reports if report.setting == setting]
         alike = same or [each for each in self.reports if each.setting.kind == setting.kind]
@@ -302,7 +285,7 @@ def _means(reports: Sequence[_Report]) -> tuple[float, float]:
 
 _MODELS = 16
 _MESSAGES = 5_000
-_KEPT = 2_000_000  # tokens, of some 8 MB
+_MAX_TOKENS = 2_000_000  # tokens, of some 8 MB
 _ERRORS = 20
 _USUAL_ERROR = 0.3
 
@@ -310,14 +293,13 @@ _USUAL_ERROR = 0.3
 class EstimatedCounter:
     """Estimates tokens by the characters of texts and by the kinds of blocks, and learns from reports.
 
-    Nothing is sent, and no vocabulary is needed. With reports of earlier requests of a session, a
-    request that goes on from one of them is what that one took, and an estimate of what is new. Images
-    and documents count a flat figure, which can be far off.
+    Nothing is sent, and no vocabulary is needed. If an earlier request of the session was reported, a
+    request that extends it counts as the reported tokens plus an estimate of the new part. Images and
+    documents count as a flat number, which can be far off.
 
     A counter may serve any number of sessions and models. It remembers the last 16 reports of each of
-    the last 16 models, and what it counted for 5,000 messages or 2 million tokens: unless it holds
-    media, a message is looked at once. It holds the last conversation, so that one that goes on costs
-    what is new.
+    the last 16 models, and its counts of 5,000 messages or 2 million tokens: a message without media is
+    examined once. It holds the last conversation, so that only the new part of a longer one is counted.
 
     Example:
         >>> counter = EstimatedCounter()
@@ -333,8 +315,8 @@ class EstimatedCounter:
         """Begin without any reports."""
         self._models: OrderedDict[str, _Correction] = OrderedDict()
         # By id(), which stays the message's own as long as it is kept here.
-        self._weighed: dict[int, tuple[Message, float, int]] = {}
-        self._kept = 0.0  # tokens of all of them
+        self._weights: dict[int, tuple[Message, float, int]] = {}
+        self._total = 0.0  # tokens of all of them
         self._last = _Sums()
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
@@ -343,16 +325,13 @@ class EstimatedCounter:
 
     @property
     def error(self) -> float:
-        """The mean share by which its last 20 counts of reported requests were off.
-
-        Before the first report it is what to expect without any: 0.3.
-        """
+        """The mean relative error of its last 20 counts of reported requests; 0.3 before the first."""
         return sum(self._errors) / len(self._errors) if self._errors else _USUAL_ERROR
 
     def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
         """Return about how many input tokens a request takes, or messages alone.
 
-        Messages alone count without what a request adds, so that counts of parts can be added up.
+        Messages alone count without the overhead of a request, so that counts of parts can be added up.
 
         Args:
             what: the request, or the messages.
@@ -361,13 +340,12 @@ class EstimatedCounter:
         correction = self._models.get(model) or _Correction(_habits(model))
         if not isinstance(what, ModelRequest):
             return round(correction.factor() * self._add_up(what, correction.habits)[-1])
-        return correction.rounded(self._estimate(what, correction.habits))
+        return correction.tokens_of(self._estimate(what, correction.habits))
 
     def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
         """Learn from what the provider reported for a request.
 
-        A report of less than a fifth of what is usual is passed over: it does not tell of the whole
-        request.
+        A report of less than a fifth of the usual is ignored: it does not cover the whole request.
 
         Args:
             request: what was sent.
@@ -386,7 +364,7 @@ class EstimatedCounter:
         self._models.move_to_end(model)
         if len(self._models) > _MODELS:
             self._models.popitem(last=False)
-        self._errors.append(abs(correction.rounded(made) - tokens) / tokens)
+        self._errors.append(abs(correction.tokens_of(made) - tokens) / tokens)
         length = len(made.said) - 1
         correction.reports.append(
             _Report(made.total, tokens, made.setting, length, made.said[length])
@@ -400,7 +378,9 @@ class EstimatedCounter:
             for tool in request.tools
         )
         output = _schema(request.output.schema) if request.output else 0.0
-        output += sum(_json(request.options[name]) for name in _TOLD if request.options.get(name))
+        output += sum(
+            _json(request.options[name]) for name in _VISIBLE_OPTIONS if request.options.get(name)
+        )
         said = self._add_up(request.messages, habits)
         total = said[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
         return _Estimate(total, said, _Setting.of(request))
@@ -422,17 +402,21 @@ class EstimatedCounter:
         return sums
 
     def _weigh(self, message: Message) -> tuple[Message, float, int]:
-        known = self._weighed.get(id(message))
+        known = self._weights.get(id(message))
         if known is None:
             weight = _MESSAGE + sum(map(_block, message.content))
-            calls = sum(isinstance(b, ToolUseBlock | ToolResultBlock) for b in message.content)
+            calls = sum(
+                isinstance(b, core.ToolUseBlock | core.ToolResultBlock) for b in message.content
+            )
             known = (message, weight, calls)
             if not any(map(_is_media, message.content)):  # it would be held in memory for nothing
                 self._keep(known)
         return known
 
     def _keep(self, weighed: tuple[Message, float, int]) -> None:
-        self._weighed[id(weighed[0])] = weighed
-        self._kept += weighed[1]
-        while len(self._weighed) > _MESSAGES or (self._kept > _KEPT and len(self._weighed) > 1):
-            self._kept -= self._weighed.pop(next(iter(self._weighed)))[1]
+        self._weights[id(weighed[0])] = weighed
+        self._total += weighed[1]
+        while len(self._weights) > _MESSAGES or (
+            self._total > _MAX_TOKENS and len(self._weights) > 1
+        ):
+            self._total -= self._weights.pop(next(iter(self._weights)))[1]

@@ -1,14 +1,14 @@
-"""A conversation as the bytes of one provider's wire, each turn of which is written once.
+"""A conversation as the bytes that one provider accepts, with each turn encoded once.
 
-A request says the whole conversation again, and each is the one before it and a little more. So what
-has been written is kept: a `Transcript` is a fold over messages. Its steps are those of a plain
-encoding: `Turns` filters messages and merges them, `PortableCalls` renames calls, and a dialect
-writes the turn. A turn has ended when the other side speaks: from then on it is bytes. Only the turn
-that is still open may change with the next message, so what it gives is provisional (a branch of the
-renaming), and is taken over when it ends without having changed.
+Every request repeats the whole conversation, and usually extends the request before it. So a
+`Transcript` keeps the bytes of earlier turns. Its steps are those of a plain encoding: `Turns` filters
+and merges messages, `PortableCalls` renames calls, and a dialect writes the turn. A turn ends when the
+other side speaks, and is kept as bytes from then on. The open turn may still change with the next
+message, so its bytes and the names in it (a branch of the renaming) are provisional, and are kept if it
+ends without having changed.
 
-Messages count as immutable, their dicts (`extra`, `input`, `raw`) too: they are the same where they
-are the same objects. Equality does not tell: it leaves out ids, and `1 == True`.
+Messages, with their dicts (`extra`, `input`, `raw`), are treated as immutable: two are the same if they
+are the same object. Equality would not do, since it ignores ids, and `1 == True`.
 """
 
 from collections import OrderedDict, deque
@@ -35,7 +35,7 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import CallRules, PortableCalls
 from greenroom.llm.conversation import MediaLimits, Turn, Turns
-from greenroom.llm.fields import mapping
+from greenroom.llm.json_fields import mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class WrittenTurn:
 
     Attributes:
         role: whose turn it is.
-        messages: its messages as plain JSON, usually one; nobody changes them.
-        wire: the same as bytes, separated by commas; empty where there is none.
-        is_marked: whether it brings marks for the provider's cache.
+        messages: its messages as plain JSON, usually one; never changed.
+        wire: the same as bytes, separated by commas; may be empty.
+        is_marked: whether it has marks for the provider's cache.
     """
 
     role: Role
@@ -75,31 +75,26 @@ class Written:
 
 
 class Dialect(Protocol):
-    """What a provider's requests look like; every method is a pure function of its arguments."""
+    """The format of a provider's requests; every method is a pure function of its arguments."""
 
     @property
     def provider(self) -> str:
-        """The provider's name: what another one's messages alone hold is not sent."""
-        ...
+        """The provider's name; what only another provider understands is not sent."""
 
     @property
     def calls(self) -> CallRules:
-        """What is taken as the id and the name of a call."""
-        ...
+        """The ids and names of calls that the provider accepts."""
 
     @property
     def returns(self) -> frozenset[str]:
-        """Which fields of the messages that came from here are taken back."""
-        ...
+        """The fields of its own messages that the provider accepts back."""
 
     @property
     def limits(self) -> MediaLimits:
         """How large images, documents and requests may be."""
-        ...
 
     def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
-        """Leave out of the blocks of a message, which came from this provider, what is refused."""
-        ...
+        """Return the blocks of a message, which came from this provider, without those that are refused."""
 
     def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
         """Write a turn, whose calls have their final names and ids, as JSON messages.
@@ -107,21 +102,18 @@ class Dialect(Protocol):
         Raises:
             ModelBadRequestError: it holds something that can't be written.
         """
-        ...
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Whether written messages bring marks for the provider's cache, then the only ones."""
-        ...
 
     def body(
         self, request: ModelRequest, written: Written
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
-        """Return the request's fields, and what joined by commas are its messages.
+        """Return the fields of the request, and its messages as pieces to be joined by commas.
 
-        The value `MESSAGES` of a field stands for the latter; if the options of the request put
-        something else there, they are not sent. Fields that are `msgspec.UNSET` are left out.
+        The messages go into the field whose value is `MESSAGES`; if the options of the request replace
+        that field, the messages are not sent. Fields that are `msgspec.UNSET` are left out.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +135,9 @@ _LATEST = 5  # turns besides the open one, so that there are three of each side
 
 
 class Transcript:
-    """What one conversation has said to one provider, ready to go on.
+    """One conversation in the format of one provider, ready to be continued.
 
-    Not safe to be used by two at a time, and of no use after an error.
+    Two tasks must not use it at the same time, and after an error it is of no use.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -155,7 +147,7 @@ class Transcript:
         self._settled = bytearray()
         self._latest: deque[WrittenTurn] = deque()
         self._is_marked = False
-        self._seen: tuple[Message, ...] = ()
+        self._messages: tuple[Message, ...] = ()
         self._begin_turn(0)
 
     @property
@@ -169,13 +161,13 @@ class Transcript:
         They begin with those that have been read, save perhaps for the last turn: a request may end
         with a message that the next one leaves out, such as a reminder.
         """
-        seen, ended = self._seen, self._ended
-        if len(messages) >= len(seen) and _is_same(seen, messages, len(seen)):
-            return len(seen)
+        old, ended = self._messages, self._ended_count
+        if len(messages) >= len(old) and _is_same(old, messages, len(old)):
+            return len(old)
         # Without the open turn it can go on only with what begins a turn as certainly.
-        if not 0 < ended < min(len(seen), len(messages)) or not _is_same(seen, messages, ended):
+        if not 0 < ended < min(len(old), len(messages)) or not _is_same(old, messages, ended):
             return 0
-        is_plain = seen[ended].role == messages[ended].role == "user" and not seen[ended].extra
+        is_plain = old[ended].role == messages[ended].role == "user" and not old[ended].extra
         return ended if is_plain else 0
 
     def read(self, messages: tuple[Message, ...], known: int = 0) -> Written:
@@ -185,15 +177,15 @@ class Transcript:
             ModelBadRequestError: it holds something that can't be written.
             InvalidJSONError: it holds something that JSON can't express.
         """
-        if known < len(self._seen):
+        if known < len(self._messages):
             self._begin_turn(known)
         for place, message in enumerate(islice(messages, known, None), known):
             self._dialect.limits.check_message(message, place, self._dialect.provider)
             ended = self._turns.add(message)
             if ended:
                 self._settle(ended)
-                self._ended = place
-        self._seen = messages
+                self._ended_count = place
+        self._messages = messages
         latest = (*self._latest, self._write_open(self._turns.open))
         return Written(self._settled, latest, self._is_marked or latest[-1].is_marked)
 
@@ -201,7 +193,7 @@ class Transcript:
         """Forget the open turn, if there is one, and wait for what begins another at this place."""
         dialect = self._dialect
         self._turns = Turns(dialect.provider, dialect.accept, dialect.returns)
-        self._ended = place  # how many messages the ended turns hold
+        self._ended_count = place  # how many messages the ended turns hold
         self._draft: _Draft | None = None
 
     def _settle(self, turn: Turn) -> None:
@@ -230,25 +222,18 @@ class Transcript:
         return WrittenTurn(turn.role, messages, wire, self._dialect.is_marked(messages))
 
 
-def _is_same(seen: Sequence[Message], messages: Sequence[Message], count: int) -> bool:
+def _is_same(old: Sequence[Message], messages: Sequence[Message], count: int) -> bool:
     """Whether both begin with the same objects; what does not is mostly found at the end first."""
-    if count and seen[count - 1] is not messages[count - 1]:
+    if count and old[count - 1] is not messages[count - 1]:
         return False
-    return all(map(is_, islice(seen, count), messages))
+    return all(map(is_, islice(old, count), messages))
 
-
-# ---- Requests of one provider as bytes; of a conversation that has grown, only what is new is encoded.
-#
-# A provider serves many conversations at a time. Of each it keeps a `Transcript`, up to a number and a
-# size; the one that was not used for longest goes. A request takes out the transcript that it goes on
-# with, so that nobody else changes it meanwhile, and puts it back when it is encoded. Another request of
-# the same conversation at the same moment begins anew, and so does one after an error.
 
 MESSAGES = object()
-"""Stands in the fields of a request where its messages belong."""
+"""The value of the field in which the messages of a request belong."""
 
-_KEPT = 1024  # conversations
-_KEPT_BYTES = 64 * 1024 * 1024
+_MAX_TRANSCRIPTS = 1024  # conversations
+_MAX_BYTES = 64 * 1024 * 1024
 
 # What takes some milliseconds at the most; a message takes about ten microseconds.
 _SHORT = 250  # messages
@@ -259,12 +244,18 @@ _COPIED = 4 * 1024 * 1024
 
 
 class RequestEncoder:
-    """Encodes the requests of one provider, any number of them at the same time."""
+    """Encodes the requests of one provider; of a conversation that has grown, only the new part.
+
+    It serves any number of conversations at a time, and keeps a `Transcript` of each, up to a number and
+    a size; the least recently used one is dropped first. A request takes the transcript that it extends
+    out of the cache, so that no other request changes it, and puts it back once it is encoded. Another
+    request of the same conversation at that moment starts over, and so does one after an error.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         """Keep nothing yet."""
         self._dialect = dialect
-        self._kept = _Kept()
+        self._transcripts = _Cache()
         # One, since encoding holds the interpreter.
         self._limiter = trio.CapacityLimiter(1)
 
@@ -276,14 +267,14 @@ class RequestEncoder:
             InvalidJSONError: it holds something that JSON can't express.
         """
         messages = tuple(request.messages)
-        found, known = self._kept.take(messages)
+        found, known = self._transcripts.take(messages)
         transcript = found or Transcript(self._dialect)
         work = partial(_encode, self._dialect, request, messages, transcript, known)
         if transcript.size > _COPIED or _is_much(messages[known:]):
             content = await trio.to_thread.run_sync(work, limiter=self._limiter)
         else:
             content = work()
-        self._kept.put(transcript, messages)
+        self._transcripts.put(transcript, messages)
         return content
 
     def show(self, request: ModelRequest) -> dict[str, object]:
@@ -296,19 +287,19 @@ class RequestEncoder:
         return mapping(serde.loads(encode_request(self._dialect, request)))
 
 
-class _Kept:
+class _Cache:
     """Transcripts by their first message, in the order in which they were used."""
 
     def __init__(self) -> None:
         # Branches of a conversation begin alike. An id is that of one object, as long as it is kept.
-        self._alike: OrderedDict[int, list[Transcript]] = OrderedDict()
+        self._by_first_message: OrderedDict[int, list[Transcript]] = OrderedDict()
         self._count = 0
         self._bytes = 0
 
     def take(self, messages: tuple[Message, ...]) -> tuple[Transcript | None, int]:
         """Take out the transcript that knows most of these messages, if one does, and say how many."""
         best, most = None, 0
-        alike = self._alike.get(id(messages[0]), []) if messages else []
+        alike = self._by_first_message.get(id(messages[0]), []) if messages else []
         for each in alike:
             known = each.reuse(messages)
             if known > most:
@@ -322,19 +313,19 @@ class _Kept:
         if not messages:
             return
         first = id(messages[0])
-        self._alike.setdefault(first, []).append(transcript)
-        self._alike.move_to_end(first)
+        self._by_first_message.setdefault(first, []).append(transcript)
+        self._by_first_message.move_to_end(first)
         self._count += 1
         self._bytes += transcript.size
-        while self._count > _KEPT or self._bytes > _KEPT_BYTES:
-            oldest, alike = next(iter(self._alike.items()))
+        while self._count > _MAX_TRANSCRIPTS or self._bytes > _MAX_BYTES:
+            oldest, alike = next(iter(self._by_first_message.items()))
             self._remove(oldest, alike[0])
 
     def _remove(self, first: int, transcript: Transcript) -> None:
-        alike = self._alike[first]
+        alike = self._by_first_message[first]
         alike.remove(transcript)
         if not alike:
-            del self._alike[first]
+            del self._by_first_message[first]
         self._count -= 1
         self._bytes -= transcript.size
 

@@ -1,4 +1,4 @@
-"""The network: HTTP out to others, and nothing else in the house speaks it.
+"""The network: the only package that sends HTTP requests.
 
 `client` is the HTTP client and its responses, `pool` decides which request has which connection and
 which ones wait, `connection` is one of them with the bodies that it carries, `urls` are addresses,

@@ -1,4 +1,4 @@
-"""The HTTP library at the border: the one module that names it, its exceptions, and its TLS.
+"""The HTTP library: the one module that imports it, maps its exceptions and sets up its TLS.
 
 Another library with httpx's interface goes in here.
 """
@@ -14,12 +14,10 @@ import trio
 
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
 
-# ---- Errors at the border: the HTTP library's exceptions become ours, in one table.
-
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"
 
-# The first row that fits counts, so a subclass stands before its base.
+# The first row that matches counts, so a subclass comes before its base.
 _TABLE: tuple[tuple[type[Exception], type[NetworkError], str, str], ...] = (
     (httpx.TimeoutException, NetworkTimeoutError, "no answer in time", _TRY_LATER),
     (httpx.ProxyError, NetworkError, "the proxy refused", "check HTTPS_PROXY and HTTP_PROXY"),
@@ -67,9 +65,9 @@ def network_error(error: Exception, host: str) -> NetworkError:
     """
     kind, what, hint = next(row[1:] for row in _TABLE if isinstance(error, row[0]))
     for cause in _causes(error):
-        for cause_type, told, advice in _CAUSES:
+        for cause_type, text, advice in _CAUSES:
             if isinstance(cause, cause_type):
-                return kind(f"{host}: {told}", hint=advice)
+                return kind(f"{host}: {text}", hint=advice)
     return kind(f"{host}: {what}", hint=hint)
 
 
@@ -90,8 +88,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             yield cause
             yield from _causes(cause)
 
-
-# ---- TLS: whom we trust, loaded once and only when it is needed, since that is slow.
 
 _contexts: dict[tuple[str, str], ssl.SSLContext] = {}
 """One context for each setting of the two variables; a process has one or two."""

@@ -1,8 +1,7 @@
-"""The HTTP client: one exchange at a time as a block, connections kept between them; and what a transport is."""
+"""The HTTP client: each exchange is a block, and connections are kept between exchanges."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Protocol, Self
 
 import trio
@@ -13,10 +12,8 @@ from greenroom.net.connection import ChunkIterator, Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
 from greenroom.net.urls import proxy_for
 
-# ---- Responses: status and headers at once, the body as it comes.
-
 DEFAULT_BODY_LIMIT = 1 << 20
-"""Bytes of a body that `read` returns at the most where it is not told otherwise."""
+"""The most bytes of a body that `read` returns by default."""
 
 
 class HttpResponse:
@@ -24,7 +21,7 @@ class HttpResponse:
 
     Attributes:
         status: the HTTP status.
-        headers: by name, in any case; of a header that stands twice, the values joined by commas.
+        headers: by name, in any case; the values of a repeated header are joined by commas.
         url: the URL that was asked for.
     """
 
@@ -108,12 +105,7 @@ class HttpClient:
         """Return the client; connections open as they are needed."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Close all connections."""
         await self.aclose()
 
@@ -201,11 +193,8 @@ def _check_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return dict(headers)
 
 
-# ---- What a provider needs of an HTTP client: the place where another one can be put.
-
-
 class HttpTransport(Protocol):
-    """Sends requests: an `HttpClient`, or what takes the place of one, such as a recording of it."""
+    """Sends requests: an `HttpClient`, or a replacement for one, such as a recording."""
 
     def stream(
         self,
@@ -221,8 +210,6 @@ class HttpTransport(Protocol):
         Raises:
             NetworkError: the other side can't be reached or broke off.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close all connections."""
-        ...

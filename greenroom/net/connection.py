@@ -14,8 +14,6 @@ from greenroom._version import __version__
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
 from greenroom.net.backend import httpx, map_errors, network_error, too_slow_in_total
 
-# ---- How long we wait for the other side, in each phase of an exchange.
-
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
@@ -35,8 +33,6 @@ class Timeouts:
     read: float = 60.0
     total: float = math.inf
 
-
-# ---- Bodies: the pieces of a response, decompressed a bounded piece at a time.
 
 ACCEPTED_ENCODING = "gzip"
 """The one compression that we ask for, and undo."""
@@ -79,7 +75,7 @@ class ChunkIterator:
         self._deadline = deadline
         self._inflater = _Inflater() if encoding == ACCEPTED_ENCODING else None
         self._reads = 0
-        self._reading = False
+        self._has_begun = False
         self._ended = False
         self._closed = False
 
@@ -113,7 +109,7 @@ class ChunkIterator:
     async def aclose(self) -> None:
         """Give up what is left of the body. The connection of a half-read body is closed."""
         self._closed = True
-        if not self._reading or self._ended:
+        if not self._has_begun or self._ended:
             return
         self._ended = True
         # The library's generators are nested, and closing the outermost would leave the inner ones
@@ -126,7 +122,7 @@ class ChunkIterator:
     async def _next_raw(self) -> bytes:
         if self._ended:
             raise StopAsyncIteration
-        self._reading = True
+        self._has_begun = True
         self._ended = True  # unless the read gives something
         limit = trio.current_time() + self.timeout
         try:
@@ -213,23 +209,16 @@ class _Stream(Protocol):
 
 
 class _Content(httpx.AsyncByteStream):
-    """The body of a request; the library's own is a generator, which a cancel leaves half read."""
+    """The body of a request in one piece, once for each iterator.
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return _Once(self._content)
-
-
-class _Once:
-    """An iterator of one piece, or of none where it is empty."""
+    The library's own is a generator, which a cancel leaves half read.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._rest = content
 
-    def __aiter__(self) -> "_Once":
-        return self
+    def __aiter__(self) -> "_Content":
+        return _Content(self._rest)
 
     async def __anext__(self) -> bytes:
         if not self._rest:
@@ -336,12 +325,12 @@ class Connection:
         self._is_new = True
         read = stream.read
 
-        async def heard(max_bytes: int, timeout: float | None = None) -> bytes:
+        async def note_bytes(max_bytes: int, timeout: float | None = None) -> bytes:
             data = await read(max_bytes, timeout)
             self._has_heard = self._has_heard or bool(data)
             return data
 
-        stream.read = heard  # the library tells of an answer only when its headers are whole
+        stream.read = note_bytes  # the library tells of an answer only when its headers are whole
         self._socket = stream.get_extra_info("socket")
 
     @property
@@ -357,7 +346,7 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the connection, also when cancelled; an exchange that is under way breaks."""
-        with trio.CancelScope(shield=True):  # closing a socket waits for nobody
+        with trio.CancelScope(shield=True):  # closing a socket does not wait
             await self._library.aclose()
             if self._socket is not None:
                 self._socket.close()  # the library loses one whose TLS handshake is cancelled

@@ -1,4 +1,4 @@
-"""The connections of one client: lent in the order in which they are asked for, kept for the next.
+"""The connections of one client: lent in the order of the requests, and kept for the next ones.
 
 A request first takes a place; there are as many places as connections may be open. One that finds
 none waits in the queue of a semaphore, which hands each free place to the request that has waited
@@ -58,7 +58,7 @@ class ConnectionPool:
             )
         self._limit = limit
         self._places = trio.Semaphore(limit, max_value=limit)
-        self._lent: set[Connection] = set()
+        self._busy: set[Connection] = set()
         self._idle: deque[Connection] = deque()  # the one that was used last at the right
         self._run: trio.lowlevel.TrioToken | None = None
 
@@ -73,7 +73,7 @@ class ConnectionPool:
         self._check_run()
         async with self._places:
             connection = self._take_idle(route) or Connection(route, await tls_context())
-            self._lent.add(connection)
+            self._busy.add(connection)
             try:
                 await self._close_stale()
                 yield connection
@@ -82,9 +82,9 @@ class ConnectionPool:
 
     async def aclose(self) -> None:
         """Close all connections, also when cancelled; exchanges that are under way break."""
-        closing = [*self._idle, *self._lent]
+        closing = [*self._idle, *self._busy]
         self._idle.clear()
-        self._lent.clear()
+        self._busy.clear()
         for connection in closing:
             await connection.aclose()
 
@@ -124,18 +124,18 @@ class ConnectionPool:
         """Close idle connections: those that were idle too long, and what is beyond the limit."""
         oldest = trio.current_time() - _IDLE_SECONDS
         while self._idle and (
-            self._idle[0].idle_since < oldest or len(self._idle) + len(self._lent) > self._limit
+            self._idle[0].idle_since < oldest or len(self._idle) + len(self._busy) > self._limit
         ):
             await self._idle.popleft().aclose()
 
     async def _give_back(self, connection: Connection) -> None:
         """Keep the connection for the next request, unless it has ended or the pool was closed."""
-        if connection.is_reusable and connection in self._lent:
+        if connection.is_reusable and connection in self._busy:
             connection.idle_since = trio.current_time()
             self._idle.append(connection)
-            self._lent.discard(connection)
+            self._busy.discard(connection)
             return
         try:
             await connection.aclose()
         finally:
-            self._lent.discard(connection)
+            self._busy.discard(connection)

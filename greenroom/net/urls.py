@@ -1,4 +1,4 @@
-"""URLs: which of them we fetch, which addresses are public, which proxy is used, where redirects lead."""
+"""URLs: checks, public addresses, proxies and redirects."""
 
 import ipaddress
 import re
@@ -54,7 +54,7 @@ def check_url(url: str) -> SplitResult:
 
 
 def port_of(parts: SplitResult) -> int:
-    """Return the port that a URL stands for, given or not."""
+    """Return the port of a URL, or the default port of its scheme."""
     return parts.port or _PORTS[parts.scheme]
 
 
@@ -74,7 +74,7 @@ def redirect_target(url: str, status: int, location: str) -> str | None:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two URLs lead to the same server; a change from http to https is none.
+    """Whether two URLs lead to the same server; from http to https on the usual ports counts as the same.
 
     Example:
         >>> same_host("http://a/x", "https://a/y"), same_host("https://a/", "https://b/")
@@ -87,8 +87,6 @@ def same_host(one: str, other: str) -> bool:
     same = (first.scheme, port_of(first)) == (second.scheme, port_of(second))
     return same or (upgrade and second.scheme == "https")
 
-
-# ---- Addresses: which of them the public internet reaches, and which lie behind our own walls.
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -108,7 +106,7 @@ _LOCAL = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one that anybody on the internet can reach.
+    """Whether an IP address can be reached from the public internet.
 
     Loopback, private, link-local (cloud metadata among them), shared, multicast, reserved and
     unspecified addresses are not, nor are IPv6 addresses that carry such an IPv4 address.
@@ -186,9 +184,6 @@ async def _resolve(host: str, port: int) -> list[str]:
             f"{host}: the name is not known", hint="check the spelling of the host"
         ) from error
     return [str(entry[4][0]) for entry in found]
-
-
-# ---- Proxies: which one a URL goes through, by the environment's own variables.
 
 
 def proxy_for(scheme: str, host: str) -> str | None:

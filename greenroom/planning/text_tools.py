@@ -2,13 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace as with_fields
 from itertools import takewhile
-from types import TracebackType
-from typing import Self
 
-import trio
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -16,7 +13,7 @@ from greenroom.core import (
     Message,
     ModelOutputError,
     ModelRequest,
-    Price,
+    OutputSchema,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -33,10 +30,10 @@ from greenroom.llm import (
     BlockStart,
     LLMProvider,
     ModelStream,
+    ProviderWrapper,
     StreamEnd,
     StreamEvent,
     StreamRestart,
-    collect,
 )
 from greenroom.planning.live_text import LiveText
 from greenroom.planning.outcome import Action, Fault, FinalAnswer
@@ -61,7 +58,7 @@ _NOT_PARSED = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
 _CUT = Fault("it was cut off at its limit of tokens, so say less")
 
 
-class TextTools:
+class TextTools(ProviderWrapper):
     """A provider that lets a model without native tool calls use tools.
 
     The tools of a request are listed in its system prompt. The model thinks and acts in plain text, as in
@@ -94,30 +91,13 @@ class TextTools:
     """
 
     def __init__(self, llm: LLMProvider) -> None:
-        if isinstance(llm, str):
-            raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
-        self._llm = llm
+        super().__init__(llm)
         # By the id() of a message, which stays valid while the cache holds the message.
         self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"TextTools({self._llm!r})"
-
-    @property
-    def name(self) -> str:
-        """The name of the model's provider."""
-        return self._llm.name
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self._llm.model
-
-    @property
-    def price(self) -> Price | None:
-        """The model's price, if known."""
-        price = getattr(self._llm, "price", None)
-        return price if isinstance(price, Price) else None
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Return False: a model that writes its actions as text can't write a JSON object instead."""
+        return False
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
         """Send a request and stream the reply; a request without tools is passed on unchanged.
@@ -127,23 +107,15 @@ class TextTools:
             ModelError: the request failed.
         """
         if not request.tools and not any(map(_has_calls, request.messages)):
-            return self._llm.stream(request)
+            return self.llm.stream(request)
         messages = [self._convert(message) for message in request.messages]
         if not request.tools:
-            return self._llm.stream(with_fields(request, messages=messages))
+            return self.llm.stream(with_fields(request, messages=messages))
         if note := closing_note(request):
             messages.append(Message.user(note))
         system = system_prompt(request)
         asked = with_fields(request, messages=messages, system=system, tools=(), tool_choice="auto")
-        return _TextToolsStream(self._llm, request, asked)
-
-    async def generate(self, request: ModelRequest) -> Message:
-        """Send a request and return the complete reply; raises as `stream` does."""
-        return await collect(self.stream(request))
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self._llm.aclose()
+        return _TextToolsStream(self.llm, request, asked)
 
     def _convert(self, message: Message) -> Message:
         """Return a message without tool blocks; always the same object, for the request encoder."""
@@ -175,25 +147,12 @@ class _TextToolsStream(ModelStream):
         self._reformats = 0
         self._is_over = False  # this attempt
         self._failure: ModelOutputError | None = None
-        self._stack = AsyncExitStack()
         self._inner: ModelStream | None = None
         self._live = LiveText()
         self._indexes: dict[object, int] = {}
         results = takewhile(lambda message: message.role == "user", reversed(request.messages))
         for message in reversed([*results]):
             self._ready.extend(map(_announce_observation, message.tool_results))
-
-    async def __aenter__(self) -> Self:
-        await trio.lowlevel.checkpoint()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events, converted.
@@ -207,11 +166,11 @@ class _TextToolsStream(ModelStream):
             raise self._failure
         if self._is_over:
             current_meter().check_attempt()
-            await self._stack.aclose()
+            await self.exit_stack.aclose()
             self._inner, self._live, self._indexes, self._is_over = None, LiveText(), {}, False
             current_meter().begin_attempt()
         if self._inner is None:
-            self._inner = await self._stack.enter_async_context(self._llm.stream(self._request))
+            self._inner = await self.exit_stack.enter_async_context(self._llm.stream(self._request))
         event = await anext(self._inner)
         match event:
             case BlockDelta(_, "text", text):

@@ -6,12 +6,8 @@ provider.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import takewhile
-from types import TracebackType
-from typing import Self, TypeAlias
-
-import trio
+from typing import TypeAlias
 
 from greenroom.core import (
     CircuitOpenError,
@@ -23,8 +19,6 @@ from greenroom.core import (
     ModelRequest,
     NetworkError,
     NoProgressError,
-    OutputSchema,
-    Price,
     StopReason,
     ToolDefinition,
     ToolResultBlock,
@@ -33,13 +27,12 @@ from greenroom.core import (
 from greenroom.llm import (
     ANSWER_TOOL,
     Announcement,
-    KnowsSchemas,
     LLMProvider,
     ModelStream,
+    ProviderWrapper,
     StreamEnd,
     StreamEvent,
     asks_again,
-    collect,
 )
 from greenroom.planning.error_context import (
     Component,
@@ -67,51 +60,20 @@ Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[Decision]], Er
 the possible decisions."""
 
 
-class WatchedModel:
+class WatchedModel(ProviderWrapper):
     """A provider that looks up and reports a model's errors."""
 
     def __init__(self, llm: LLMProvider, judge: Judge, others: Sequence[LLMProvider]) -> None:
         """Wrap a model; the first of the others replaces it where the table says so."""
-        self.llm = llm
+        super().__init__(llm)
         self.judge = judge
         self.others = others
         self.long_conversations: set[str] = set()
         """The conversations that were too long at their last request."""
 
-    def __repr__(self) -> str:
-        return f"WatchedModel({self.llm!r})"
-
-    @property
-    def name(self) -> str:
-        """The name of the model's provider."""
-        return self.llm.name
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self.llm.model
-
-    @property
-    def price(self) -> Price | None:
-        """The model's price, if known."""
-        price = getattr(self.llm, "price", None)
-        return price if isinstance(price, Price) else None
-
-    def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether the model supports this output type natively."""
-        return isinstance(self.llm, KnowsSchemas) and self.llm.accepts_output(output)
-
-    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+    def stream(self, request: ModelRequest) -> ModelStream:
         """Send a request and stream the reply; errors are reported before they are raised."""
         return _WatchedStream(self, request)
-
-    async def generate(self, request: ModelRequest) -> Message:
-        """Send a request and return the complete reply."""
-        return await collect(self.stream(request))
-
-    async def aclose(self) -> None:
-        """Close the model."""
-        await self.llm.aclose()
 
 
 class _WatchedStream(ModelStream):
@@ -123,24 +85,11 @@ class _WatchedStream(ModelStream):
         self._request = request
         self._llm = watched.llm
         self._retries = self._reformats = 0
-        self._stack = AsyncExitStack()
         self._inner: ModelStream | None = None
         self._failure: GreenroomError | None = None
         fault = find_fault(request)
         if fault is not None and self._judge(*fault).decision is Decision.OTHER_MODEL:
             self._llm = watched.others[0]
-
-    async def __aenter__(self) -> Self:
-        await trio.lowlevel.checkpoint()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stack.__aexit__(kind, error, trace)
 
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events of the model, with reports.
@@ -153,7 +102,7 @@ class _WatchedStream(ModelStream):
         try:
             if self._inner is None:
                 opening = self._llm.stream(self._request)
-                self._inner = await self._stack.enter_async_context(opening)
+                self._inner = await self.exit_stack.enter_async_context(opening)
             event = await anext(self._inner)
         except (ModelError, NetworkError, CircuitOpenError) as error:
             self._give_up(error)

@@ -1,11 +1,10 @@
-"""Circuit breaker: what has failed again and again is left alone for a while, then tried once."""
+"""Circuit breaker: stop calling what keeps failing, then probe it after a while."""
 
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -27,7 +26,7 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True)
 class CircuitStatistics:
-    """A look into one circuit breaker.
+    """A snapshot of one circuit breaker.
 
     Attributes:
         target: what it protects.
@@ -70,7 +69,7 @@ def is_outage(error: Exception) -> bool:
 
 
 class CircuitBreaker:
-    """Refuses calls of something that keeps failing, so that nobody waits for it.
+    """Refuses calls of a target that keeps failing, so that callers do not wait for it.
 
     Closed, it lets every call through. After `failures` failures without a success between them,
     within `window` seconds, it is open: calls raise `CircuitOpenError` at once. After `cooldown`
@@ -78,7 +77,7 @@ class CircuitBreaker:
     closed, if it fails the circuit is open for another `cooldown`; if it is cancelled, the next call
     is the probe, as it is where the probe has not ended after `cooldown`.
 
-    One object protects one target, such as a provider, for everybody who calls it. Use `call`, or
+    One object protects one target, such as a provider, for all its callers. Use `call`, or
     `async with breaker:` around what calls the target.
 
     Args:
@@ -130,7 +129,7 @@ class CircuitBreaker:
         self._failures = deque[float](maxlen=failures)  # when they were
         self._open_until: float | None = None  # None while closed
         self._probe: CircuitCall | None = None
-        self._entered: dict[trio.lowlevel.Task, list[CircuitCall]] = {}
+        self._calls: dict[trio.lowlevel.Task, list[CircuitCall]] = {}
         self._running = self._succeeded = self._failed = self._refused = self._opened = 0
 
     def __repr__(self) -> str:
@@ -145,7 +144,7 @@ class CircuitBreaker:
         return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
 
     def begin(self) -> "CircuitCall":
-        """Let a call through; its end has to be told with `end`.
+        """Let a call through; report its end with `end`.
 
         `call` and `async with` do both; this is for a call that is more than one block.
 
@@ -154,7 +153,7 @@ class CircuitBreaker:
         """
         call = CircuitCall(self)
         state = self.state
-        if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._is_probed()):
+        if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._has_probe()):
             self._refused += 1
             raise self._refusal()
         if state is CircuitState.HALF_OPEN:
@@ -175,19 +174,14 @@ class CircuitBreaker:
     async def __aenter__(self) -> None:
         """Let the block begin, or raise `CircuitOpenError`."""
         await trio.lowlevel.checkpoint()
-        self._entered.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
+        self._calls.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take note of how the block has ended."""
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Record how the block has ended."""
         task = trio.lowlevel.current_task()
-        self._entered[task].pop().end(error)
-        if not self._entered[task]:
-            del self._entered[task]
+        self._calls[task].pop().end(error)
+        if not self._calls[task]:
+            del self._calls[task]
 
     def statistics(self) -> CircuitStatistics:
         """Return its state and what it has counted."""
@@ -202,8 +196,6 @@ class CircuitBreaker:
             opened=self._opened,
             retry_after=self._retry_after(),
         )
-
-    # -- what calls tell ------------------------------------------------------------------------
 
     def _end(self, call: "CircuitCall", error: BaseException | None) -> None:
         self._running -= 1
@@ -228,7 +220,7 @@ class CircuitBreaker:
         times = self._failures
         return len(times) == times.maxlen and times[-1] - times[0] <= self._window
 
-    def _is_probed(self) -> bool:
+    def _has_probe(self) -> bool:
         probe = self._probe
         return probe is not None and trio.current_time() < probe.began + self._cooldown
 
@@ -259,14 +251,14 @@ class CircuitCall:
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:
-        """Say how the call has ended: well, or with an error; only the first time counts.
+        """Report the end of the call, with its error or without; only the first report counts.
 
-        A cancel is not how a call ends: it says nothing about the target.
+        A cancelled call says nothing about the target.
         """
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
             breaker._end(self, error)
 
     def abandon(self) -> None:
-        """Say that the call was given up before its end; nothing, where that was told already."""
+        """Report that the call was given up, unless its end was reported before."""
         self.end(GeneratorExit())

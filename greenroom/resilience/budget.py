@@ -1,4 +1,4 @@
-"""Budgets: counters with limits, that say when they are spent. They know no agents and no models."""
+"""Budgets: counters with limits. They do not depend on agents or models."""
 
 import math
 import sys
@@ -35,7 +35,7 @@ _WORDS: dict[Limit, str] = {
     "model_calls": "{} model calls",
     "tool_calls": "{} tool calls",
 }
-"""How a limit is named when it is reached; the order in which they are asked."""
+"""How a reached limit is described, in the order in which limits are checked."""
 
 _MOST = sys.float_info.max
 
@@ -44,14 +44,14 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class BudgetStatistics:
-    """A look into one budget.
+    """A snapshot of one budget.
 
     Attributes:
-        limits: what is limited, and to what.
-        used: what was used of everything that can be counted, limited or not.
-        left: what is left of what is limited and counted.
-        deadline: when its time is over, on trio's clock; infinite where nothing limits it, or
-            before it has begun.
+        limits: the limits that are set.
+        used: what was used of everything that is counted, limited or not.
+        left: what is left of everything that is limited and counted.
+        deadline: when its time is over, on trio's clock; infinite without a limit, or before it has
+            started.
         running: calls that hold a slot; 0 where concurrency is not limited.
         waiting: calls that wait for a slot.
     """
@@ -142,8 +142,6 @@ class Budget:
         limits = ", ".join(f"{what}={limit}" for what, limit in self._limits.items())
         return f"{type(self).__name__}({limits})"
 
-    # -- counting -------------------------------------------------------------------------------
-
     def count(
         self,
         *,
@@ -171,7 +169,7 @@ class Budget:
             self._deadline = trio.current_time() + self._limits["seconds"]
 
     def check(self, *limits: Limit) -> None:
-        """Ask whether there is anything left, of these limits or of all.
+        """Check that nothing is used up, of these limits or of all.
 
         Raises:
             BudgetExceededError: a limit is reached.
@@ -180,7 +178,7 @@ class Budget:
             raise BudgetExceededError(f"the budget is spent: {spent}")
 
     def spent(self, *limits: Limit) -> str:
-        """Name the first limit that is reached, of these or of all; empty where none is."""
+        """Return the first limit that is reached, of these or of all, in words, or an empty text."""
         for what in limits or _WORDS:
             limit = self._limits.get(what)
             if limit is not None and self._is_reached(what, limit):
@@ -192,8 +190,6 @@ class Budget:
             return self._deadline != math.inf and trio.current_time() >= self._deadline
         return what in self._used and self._used[what] >= limit
 
-    # -- slots ----------------------------------------------------------------------------------
-
     async def acquire(self) -> None:
         """Wait for a slot, in the order of asking; at once where concurrency is not limited."""
         if self._slots is not None:
@@ -202,17 +198,15 @@ class Budget:
     def acquire_nowait(self) -> None:
         """Take a slot at once, even one more than the limit: for a call that runs already.
 
-        Until as many have been released as were taken beyond the limit, nobody gets another.
+        No other call gets a slot until as many are released as were taken beyond the limit.
         """
         if self._slots is not None:
             self._slots.force()
 
     def release(self) -> None:
-        """Give a slot back that was acquired; who has waited longest gets it."""
+        """Give a slot back; the call that has waited longest gets it."""
         if self._slots is not None:
             self._slots.release()
-
-    # -- looking --------------------------------------------------------------------------------
 
     def limits(self, what: Limit) -> bool:
         """Whether this is limited."""
@@ -297,7 +291,7 @@ class TokenBudget(Budget):
 
 
 def _check(what: Limit, limit: object) -> None:
-    """Refuse a limit under which nothing makes sense."""
+    """Refuse a limit that makes no sense."""
     kinds = (int, float) if what in {"seconds", "cost"} else (int,)
     least = 1 if what == "concurrency" else 0
     if isinstance(limit, bool) or not isinstance(limit, kinds) or not least <= limit <= _MOST:
@@ -308,14 +302,12 @@ def _check(what: Limit, limit: object) -> None:
         )
 
 
-# ---- Who is asked before a wait: what limits the work around it, such as the budgets of an agent's turn.
-#
-# Code that retries a model's call can't see agents, and the kernel that counts their budgets can't see
-# models. Both can see this.
-
-
 class Meter(Protocol):
-    """Limits the work that runs under it, and counts further attempts."""
+    """Limits the work that runs under it, such as an agent's turn, and counts further attempts.
+
+    Code that retries a model's call can't see agents, and the runtime that counts their budgets can't see
+    models; both can see this.
+    """
 
     def check_wait(self, seconds: float) -> None:
         """Refuse a wait that would outlast what is left.
@@ -323,7 +315,6 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: time is over before the wait is.
         """
-        ...
 
     def check_attempt(self) -> None:
         """Refuse a further attempt if nothing is left for it.
@@ -331,7 +322,6 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: calls, tokens or cost are spent.
         """
-        ...
 
     def begin_attempt(self) -> None:
         """Count a further attempt.
@@ -339,33 +329,32 @@ class Meter(Protocol):
         Raises:
             BudgetExceededError: as `check_attempt`.
         """
-        ...
 
 
 class _Unlimited:
-    """Where nothing limits the work."""
+    """The meter of work that nothing limits."""
 
     def check_wait(self, seconds: float) -> None:
-        pass
+        """Allow any wait."""
 
     def check_attempt(self) -> None:
-        pass
+        """Allow any attempt."""
 
     def begin_attempt(self) -> None:
-        pass
+        """Count nothing."""
 
 
 _meter: ContextVar[Meter] = ContextVar("greenroom_meter", default=_Unlimited())  # noqa: B039 (it has no state)
 
 
 def current_meter() -> Meter:
-    """Return what is to be asked here; where nobody limits the work, it allows everything."""
+    """Return the meter of the work here; without one, everything is allowed."""
     return _meter.get()
 
 
 @contextmanager
 def use_meter(meter: Meter) -> Iterator[None]:
-    """Let waits and further attempts in the block be asked of this meter."""
+    """Check waits and further attempts in the block with this meter."""
     outer = _meter.get()
     _meter.set(meter)
     try:

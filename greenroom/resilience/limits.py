@@ -1,10 +1,9 @@
-"""Limits of rate and of concurrency; who waits is served in the order in which they came."""
+"""Limits of rate and of concurrency; waiting calls are served in their order."""
 
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -17,7 +16,7 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(frozen=True)
 class RateLimitStatistics:
-    """A look into one rate limit.
+    """A snapshot of one rate limit.
 
     Attributes:
         requests: requests that began within the last `seconds`.
@@ -35,13 +34,12 @@ class RateLimitStatistics:
 class RateLimit:
     """Lets at most `requests` calls, and `tokens` tokens, begin within any `seconds`.
 
-    Who has waited longest is next, also where a later call would fit: so a large request is not
-    starved by small ones. One object is shared by all agents that use one key. A cancelled wait leaves
-    the queue and takes nothing.
+    The call that has waited longest is next, even if a later call would fit, so that small requests do not
+    starve a large one. Share one object between all agents that use one key. A cancelled wait leaves the
+    queue and takes nothing.
 
-    What a call takes in tokens is known when it has ended: `acquire` reserves an estimate, and
-    `Reservation.settle` puts the true number in its place. More than the limit is never
-    waited for: such a call begins when nothing else counts.
+    The tokens of a call are known only after it: `acquire` reserves an estimate, and `Reservation.settle`
+    replaces it by the true number. A call of more tokens than the limit begins when no other call counts.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -75,15 +73,15 @@ class RateLimit:
         if not 0 < seconds < math.inf:
             raise ConfigurationError("RateLimit.seconds must be more than 0, and finite")
         self.counts_tokens = tokens is not None
-        """Whether tokens are limited, so that an estimate is worth its while."""
+        """Whether tokens are limited, so that an estimate is needed."""
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
         self._seconds = seconds
         # Oldest first. It is as long as the limits are, since each entry is of a request or a token.
         self._entries = deque[_Entry]()
-        self._used = _Entry(0.0, 0, 0)  # their sum
-        self._turn = trio.Lock()  # its holder is the next to begin, the others stand in its queue
-        self._queued = _Entry(0.0, 0, 0)  # the sum of what waits
+        self._counted = _Entry(0.0, 0, 0)  # their sum
+        self._turn = trio.Lock()  # its holder is the next to begin, the others wait in its queue
+        self._waiting = _Entry(0.0, 0, 0)  # the sum of what waits
         self._changed = trio.Event()
         self._admitted = 0
 
@@ -95,7 +93,7 @@ class RateLimit:
     async def acquire(self, tokens: int = 1) -> "Reservation":
         """Wait until a call of about so many tokens may begin, and count it."""
         size = self._size(tokens)
-        self._queued.add(1, size)
+        self._waiting.add(1, size)
         try:
             async with self._turn:
                 while (moment := self._moment(1, size)) > trio.current_time():
@@ -104,14 +102,14 @@ class RateLimit:
                         await self._changed.wait()
                 entry = self._count(1, size)
         finally:
-            self._queued.add(-1, -size)
+            self._waiting.add(-1, -size)
         self._admitted += 1
         return Reservation(self, entry)
 
     def wait_time(self, tokens: int = 1) -> float:
         """Estimate how many seconds a call would wait that asks now; 0 where it would not wait."""
         now = trio.current_time()
-        calls, size = self._queued.calls + 1, self._queued.tokens + self._size(tokens)
+        calls, size = self._waiting.calls + 1, self._waiting.tokens + self._size(tokens)
         # What is more than fits at once takes whole rounds.
         by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
         rounds = int(max(by_calls, by_tokens))
@@ -134,25 +132,18 @@ class RateLimit:
         """Wait until the block may begin; it counts as one token until that is settled."""
         return await self.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Do nothing: what has begun counts, however it ends."""
 
     def statistics(self) -> RateLimitStatistics:
-        """Return what counts now, and who waits."""
+        """Return how much counts now, and how many calls wait."""
         self._forget()
         return RateLimitStatistics(
-            requests=self._used.calls,
-            tokens=self._used.tokens,
-            waiting=self._queued.calls,
+            requests=self._counted.calls,
+            tokens=self._counted.tokens,
+            waiting=self._waiting.calls,
             admitted=self._admitted,
         )
-
-    # -- what counts ----------------------------------------------------------------------------
 
     def _size(self, tokens: int) -> int:
         return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
@@ -160,20 +151,20 @@ class RateLimit:
     def _count(self, calls: int, tokens: int) -> "_Entry":
         entry = _Entry(trio.current_time(), calls, tokens)
         self._entries.append(entry)
-        self._used.add(calls, tokens)
+        self._counted.add(calls, tokens)
         return entry
 
     def _forget(self) -> None:
         now = trio.current_time()
         while self._entries and self._entries[0].at + self._seconds <= now:
             old = self._entries.popleft()
-            self._used.add(-old.calls, -old.tokens)
+            self._counted.add(-old.calls, -old.tokens)
 
     def _moment(self, calls: int, tokens: int) -> float:
         """Return when there is room for so much, if nothing else begins before."""
         self._forget()
-        more_calls = self._used.calls + calls - self._requests
-        more_tokens = self._used.tokens + tokens - self._tokens
+        more_calls = self._counted.calls + calls - self._requests
+        more_tokens = self._counted.tokens + tokens - self._tokens
         moment = -math.inf
         for entry in self._entries:
             if more_calls <= 0 and more_tokens <= 0:
@@ -189,7 +180,7 @@ class RateLimit:
             self._count(0, more)  # they were used later than the call began
         elif entry.at + self._seconds > trio.current_time():
             entry.tokens += more
-            self._used.add(0, more)
+            self._counted.add(0, more)
             self._changed.set()
 
 
@@ -221,12 +212,9 @@ class _Entry:
         self.tokens += tokens
 
 
-# ---- Concurrency limit: so many calls at the same time, the others in the order in which they came.
-
-
 @dataclass(frozen=True)
 class ConcurrencyStatistics:
-    """A look into one concurrency limit.
+    """A snapshot of one concurrency limit.
 
     Attributes:
         limit: calls that may run at the same time.
@@ -240,7 +228,7 @@ class ConcurrencyStatistics:
 
 
 class ConcurrencyLimit:
-    """Lets `limit` calls run at the same time; who has waited longest is next.
+    """Lets `limit` calls run at the same time; the call that has waited longest is next.
 
     One object is shared by all that it limits together, such as the agents that use one server. A
     cancelled wait leaves the queue and takes nothing.
@@ -293,7 +281,7 @@ class ConcurrencyLimit:
         self._running += 1
 
     def release(self) -> None:
-        """Say that a call has ended; who has waited longest begins."""
+        """Record that a call has ended, and let the one that has waited longest begin."""
         self._running -= 1
         if self._running < self._limit and self._lot:
             self._lot.unpark()
@@ -312,12 +300,7 @@ class ConcurrencyLimit:
         """Wait until the block may begin."""
         await self.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_exit: object) -> None:
         """Let the next one begin."""
         self.release()
 

@@ -1,6 +1,6 @@
-"""Retry: what failed for a while is tried again, a bounded number of times and for a bounded time.
+"""Retry: call again what failed, a bounded number of times and for a bounded time.
 
-Back-off says how long to wait; a retry inside a retry makes one attempt.
+A `Backoff` decides how long to wait; a retry inside another one makes a single attempt.
 """
 
 import math
@@ -8,7 +8,6 @@ import random as _random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -16,18 +15,14 @@ import trio
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
 from greenroom.resilience.budget import current_meter
 
-# ---- The attempt that a piece of code is part of, so that a retry inside a retry makes one attempt.
-#
-# A context variable tells of the attempt, but tasks inherit it that are not part of it: what is started
-# in a nursery from outside of the attempt, such as a subagent in its parent's, lives on when the attempt
-# fails, and nobody repeats it. So the variable counts only in the task tree of the attempt, and only as
-# long as that lasts.
-
+# The attempt of the code that runs. Tasks outside of the attempt inherit it as well: a task started in a
+# nursery from outside, such as a subagent in its parent's, goes on when the attempt fails, and is not
+# repeated. So it counts only in the task tree of the attempt, and only while the attempt lasts.
 _current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
 
 
 class Attempt:
-    """One attempt of a call; it may be left and entered again, as a stream that is read does."""
+    """One attempt of a call; a stream enters and leaves it several times while it is read."""
 
     def __init__(self) -> None:
         """Begin outside of it."""
@@ -42,12 +37,7 @@ class Attempt:
         self._outer = _current.get()
         _current.set(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exit: object) -> None:
         self._task = None
         _current.set(self._outer)
 
@@ -74,9 +64,6 @@ def is_in_attempt() -> bool:
     """Whether the caller is part of an attempt that a retry around it will make again."""
     attempt = _current.get()
     return attempt is not None and attempt.holds_caller
-
-
-# ---- Back-off: how long to wait before the next try. Pure: it knows no clock and waits for nothing.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +131,7 @@ Ts = TypeVarTuple("Ts")
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether an error says of itself that the same call may succeed later.
+    """Whether an error says that the same call may succeed later.
 
     True for a `GreenroomError` with `retryable`, and for a group of such errors alone.
 
@@ -158,26 +145,26 @@ def is_retryable(error: BaseException) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """Calls again what failed, after a delay that grows.
+    """Calls a function again after it failed, with growing delays.
 
-    The delay is the back-off's; an error that says how long to wait (`retry_after`) is waited for that
-    long besides. A wait that makes no sense is not begun, and the error is raised at once: where it
-    would end after `seconds`, or after the deadline of a cancel scope around the call. In a model call
-    of an agent its budgets are asked first, and each further attempt counts as a model call.
+    The delay is that of the back-off, plus the time that the error asks to wait (`retry_after`). If the
+    wait would end after `seconds`, or after the deadline of a cancel scope around the call, the error is
+    raised at once. In a model call of an agent its budgets are checked first, and each further attempt
+    counts as a model call.
 
-    A retry inside an attempt of another one makes a single attempt and passes the error on, so nested
-    retries make the attempts of the outermost. That holds for all tasks of nurseries that were opened
-    in the attempt; a task that lives outside of it, such as a subagent, retries for itself.
+    A retry inside an attempt of another one makes a single attempt and passes the error on, so of nested
+    retries only the outermost retries. That holds for all tasks in nurseries that were opened in the
+    attempt; a task outside of it, such as a subagent, retries on its own.
 
     Only an `Exception` is retried; a cancel never is. It has no state, so one object serves any number
     of calls at the same time.
 
     Attributes:
         attempts: calls at the most, the first one included.
-        seconds: time after the first call began in which another may begin. What runs is not cut
+        seconds: how long after the start of the first call another may start. A running call is not cut
             off: use `trio.fail_after` inside of the call for that.
-        backoff: the delays; by default of up to half a second, then 1, 2 and so on, to 30.
-        retryable: whether an error is worth another attempt; by default what the error says of itself.
+        backoff: the delays; by default up to half a second, then 1, 2 and so on, to 30.
+        retryable: whether an error is worth another attempt; by default, whether the error says so.
 
     Raises:
         ConfigurationError: fewer than one attempt, or a time that is negative or no number.
@@ -219,7 +206,7 @@ class Retry:
         attempts = Attempts(self)
         while True:
             try:
-                with attempts.running():
+                with attempts.current:
                     return await fn(*args)
             except Exception as error:
                 seconds = attempts.plan(error)
@@ -232,8 +219,8 @@ class Retry:
 class Attempts:
     """The attempts of one call, for code that is more than one function, such as a stream.
 
-    Run each attempt in `running()` and pass what it raised to `plan`; if that returned seconds, call
-    `check`, and await `wait`. `Retry.call` is just that.
+    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`; if
+    that returns seconds, call `check`, and await `wait`. `Retry.call` does just that.
     """
 
     def __init__(self, retry: Retry) -> None:
@@ -242,18 +229,15 @@ class Attempts:
         self.number = 1
         """The attempt that runs, or is waited for, counted from 1."""
         self._began = trio.current_time()
-        self._attempt = Attempt()
+        self.current = Attempt()
+        """The block of the attempt that runs, by which a retry inside recognises it."""
         self._is_nested = is_in_attempt()
         self._error: BaseException | None = None
 
-    def running(self) -> Attempt:
-        """Open the block of an attempt, or of a part of it, so that a retry inside knows of it."""
-        return self._attempt
-
     def plan(self, error: Exception) -> float | None:
-        """Return how many seconds to wait before the next attempt; None where there is none.
+        """Return how many seconds to wait before the next attempt, or None if the error is final.
 
-        The error is told why it is final.
+        A final error gets a hint, or a note, that says why.
 
         Raises:
             BudgetExceededError: a budget refuses the wait; its cause is the error.
@@ -276,7 +260,7 @@ class Attempts:
         return self._admit(error, min(seconds, left))
 
     def _admit(self, error: Exception, seconds: float) -> float | None:
-        """Ask what limits the time of this call whether the wait makes sense."""
+        """Check the wait against the budgets and the deadline around this call."""
         try:
             current_meter().check_wait(seconds)
         except BudgetExceededError as refusal:
@@ -294,7 +278,7 @@ class Attempts:
         return seconds
 
     def renew(self, error: Exception) -> None:
-        """Begin anew after this error, with another target; then `check`, and `wait(0)`."""
+        """Start over with another target after this error; then `check`, and `wait(0)`."""
         self.number, self._began, self._error = 1, trio.current_time(), error
 
     def check(self) -> None:
@@ -309,9 +293,9 @@ class Attempts:
             raise refusal from self._error
 
     def _explain(self, error: Exception, why: str) -> None:
-        """Say in an error why there is no further attempt."""
-        told = f"{self.number} attempts failed" if self.number > 1 else ""
-        text = "; ".join(filter(None, (told, why)))
+        """Add to an error why it is final."""
+        attempts = f"{self.number} attempts failed" if self.number > 1 else ""
+        text = "; ".join(filter(None, (attempts, why)))
         if not text:
             return
         if isinstance(error, GreenroomError):
@@ -337,6 +321,6 @@ def _format_seconds(seconds: float) -> str:
 
 
 def retry_after(error: BaseException) -> float:
-    """Return how many seconds an error asks to wait: the longest of a group's; 0 where none does."""
+    """Return how many seconds an error, or the longest of a group of errors, asks to wait, or 0."""
     asked = (getattr(leaf, "retry_after", None) for leaf in leaves(error))
     return max((each for each in asked if isinstance(each, int | float) and each > 0), default=0.0)

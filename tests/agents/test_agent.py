@@ -246,7 +246,7 @@ async def test_instructions_that_return_no_text_are_a_bug():
 
 
 async def test_a_model_that_cannot_be_opened_is_an_error_of_the_run():
-    with pytest.raises(ConfigurationError, match="names no model"):
+    with pytest.raises(ConfigurationError, match="is not the name of a known model"):
         await Agent("antropic:claude").run("Hi")
 
 

@@ -98,7 +98,7 @@ def test_settings_that_can_not_be_used_end_a_run_before_it_begins(run, settings)
     variables = settings('{\n"model": "frob"}')
     done = run("-p", "hello", **variables)
     assert done.code == 2
-    assert "settings.json:2:10: model: 'frob' names no model" in done.err
+    assert "settings.json:2:10: model: 'frob' is not the name" in done.err
     found = {each["about"]: each for each in run("doctor", "--json", **variables).json}
     assert found["your settings"]["status"] == "problem"
 

@@ -65,7 +65,8 @@ def test_a_model_that_is_asked_for_goes_before_the_session_s_own(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("provider", "why"), [("anthropic", "ANTHROPIC_API_KEY"), ("scripted", "names no model")]
+    ("provider", "why"),
+    [("anthropic", "ANTHROPIC_API_KEY"), ("scripted", "is not the name of a known model")],
 )
 def test_where_its_own_model_can_not_be_used_another_answers_and_a_note_says_so(
     run, tmp_path, provider, why

@@ -30,7 +30,7 @@ from greenroom.llm import (
     UsageUpdate,
 )
 from greenroom.llm.anthropic.decode import AnthropicDecoder
-from greenroom.llm.exchange import reply_in
+from greenroom.llm.http_stream import read_reply
 from tests.llm.wire import (
     STOP,
     anthropic,
@@ -251,7 +251,7 @@ def test_what_is_nested_too_deeply_to_be_sent_back_breaks_the_stream(kind):
     with pytest.raises(ModelStreamError, match="nested"):
         AnthropicDecoder().feed(SSEEvent(event))
     with pytest.raises(ModelStreamError, match="nested"):
-        reply_in(f'{{"content": [{block}]}}'.encode(), Endpoint("acme", "https://a.b", {}))
+        read_reply(f'{{"content": [{block}]}}'.encode(), Endpoint("acme", "https://a.b", {}))
 
 
 def test_pieces_of_unknown_kinds_are_merged_and_noticed():

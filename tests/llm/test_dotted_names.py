@@ -144,7 +144,7 @@ def test_dots_stand_between_words_and_count_as_two(name):
 async def test_a_provider_refuses_tools_that_its_model_could_not_tell_apart():
     llm = AnthropicProvider("m", api_key="k", env={})
     asked = ModelRequest(messages=[], tools=[definition("fs.read"), definition("fs__read")])
-    with pytest.raises(ModelBadRequestError, match=r"fs\.read and fs__read are one name"):
+    with pytest.raises(ModelBadRequestError, match=r"fs\.read and fs__read have the same name"):
         await llm.generate(asked)
     await llm.aclose()
 

@@ -433,7 +433,7 @@ async def test_a_decoder_that_never_ends_does_not_hang_the_reader():
 
 
 async def test_a_plain_answer_has_a_limit(monkeypatch):
-    monkeypatch.setattr("greenroom.llm.exchange.EVENT_LIMIT", 1000)
+    monkeypatch.setattr("greenroom.llm.http_stream.EVENT_LIMIT", 1000)
     answer = Answer((b'{"a": "', b"x" * 500), end="endless")
     async with model_server(answer) as server, HttpClient() as client:
         with pytest.raises(ModelStreamError, match="larger than 1000 bytes") as caught:
@@ -442,7 +442,7 @@ async def test_a_plain_answer_has_a_limit(monkeypatch):
 
 
 async def test_a_compressed_reply_is_limited_by_what_it_expands_to(vendor, monkeypatch):
-    monkeypatch.setattr("greenroom.llm.exchange.REPLY_LIMIT", 100_000)
+    monkeypatch.setattr("greenroom.llm.http_stream.REPLY_LIMIT", 100_000)
     bomb = gzip.compress(vendor.reply[: border(vendor)] + b": x\n\n" * 400_000)
     answer = Answer((bomb,), headers=SSE | {"content-encoding": "gzip"})
     async with model_server(answer) as server, HttpClient() as client:

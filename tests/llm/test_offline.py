@@ -123,7 +123,7 @@ async def test_it_says_what_failed_and_why():
     call = await reply_to(asked)
     denied = result_of(call.tool_uses[0], "Denied by the user", is_error=True)
     reply = await reply_to(asked, call, denied)
-    assert "Bash did not do it" in reply.text
+    assert "Bash failed" in reply.text
     assert "Denied by the user" in reply.text
 
 

@@ -257,7 +257,9 @@ async def test_the_number_of_connections_can_be_chosen(vendor):
 def test_a_number_of_connections_that_can_not_be_used_is_refused(provider):
     with pytest.raises(ConfigurationError, match="at least 1, not 0"):
         provider("m", api_key=KEY, connections=0)
-    with pytest.raises(ConfigurationError, match="a client, which has its own limit") as caught:
+    with pytest.raises(
+        ConfigurationError, match="can't limit the connections of the client"
+    ) as caught:
         provider("m", api_key=KEY, connections=5, client=HttpClient())
     assert "HttpClient(connections=" in caught.value.hint
 
@@ -341,7 +343,7 @@ async def test_what_precedes_an_error_in_the_same_piece_is_still_given():
 
 
 async def test_an_event_without_end_is_refused(vendor, monkeypatch):
-    monkeypatch.setattr("greenroom.llm.exchange.REPLY_LIMIT", 1000)
+    monkeypatch.setattr("greenroom.llm.http_stream.REPLY_LIMIT", 1000)
     async with model_server(Answer.stream(*[b": comment\n"] * 200, end="hang")) as server:
         provider = vendor.open(server)
         with pytest.raises(ModelStreamError, match="larger than 1000 bytes"):

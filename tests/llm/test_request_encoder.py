@@ -179,7 +179,7 @@ async def test_requests_at_the_same_time_do_not_disturb_each_other():
 
 
 async def test_what_was_not_used_for_longest_goes_first(monkeypatch):
-    monkeypatch.setattr(request_encoder, "_KEPT", 2)
+    monkeypatch.setattr(request_encoder, "_MAX_TRANSCRIPTS", 2)
     dialect = Counting()
     encoder = RequestEncoder(dialect)
     first, second, third = (conversation(5, said) for said in "abc")
@@ -189,7 +189,7 @@ async def test_what_was_not_used_for_longest_goes_first(monkeypatch):
 
 
 async def test_what_is_too_large_is_not_kept(monkeypatch):
-    monkeypatch.setattr(request_encoder, "_KEPT_BYTES", 1000)
+    monkeypatch.setattr(request_encoder, "_MAX_BYTES", 1000)
     dialect = Counting()
     encoder = RequestEncoder(dialect)
     small, large = conversation(1), conversation(10, "x")

@@ -336,10 +336,10 @@ def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
         request = asked(Message.user(f"again {number}"))
         counter.count(request)
         counter.observe(request, Usage(input_tokens=5), model=str(number))
-    assert len(counter._weighed) == 10
-    monkeypatch.setattr(module, "_KEPT", 40.0)  # at 5 tokens for each
+    assert len(counter._weights) == 10
+    monkeypatch.setattr(module, "_MAX_TOKENS", 40.0)  # at 5 tokens for each
     counter.count([Message.user("once more"), Message.user([ImageBlock("image/png", "aaaa")])])
-    assert len(counter._weighed) == 8
+    assert len(counter._weights) == 8
     assert len(counter._models) == module._MODELS
 
 

@@ -18,14 +18,13 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm.calls import CallIds, cut_off, tool_use
-from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import (
+from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.json_fields import (
     event_of,
     integer,
     items,
     latest,
     mapping,
-    not_a_reply,
     text,
     without,
 )
@@ -42,8 +41,6 @@ from greenroom.llm.stream import (
     StreamStart,
     UsageUpdate,
 )
-
-# ---- One block of an Anthropic reply while it arrives.
 
 _Kind = Literal["text", "thinking", "tool_input"]
 _TEXTS: dict[str, tuple[str, _Kind]] = {
@@ -78,7 +75,7 @@ class OpenBlock:
             self._raw |= delta | {"type": self.kind}
         return Notice(name)
 
-    def begun(self) -> list[BlockDelta]:
+    def first_deltas(self) -> list[BlockDelta]:
         """Return the text that its start brought along, as a piece for readers."""
         return [
             BlockDelta(self.index, kind, said)
@@ -87,7 +84,7 @@ class OpenBlock:
         ]
 
     @property
-    def is_bare(self) -> bool:
+    def has_no_arguments(self) -> bool:
         """Whether no arguments of a call have come, neither in pieces nor with the start."""
         return not (self._text_of("partial_json") or self._raw.get("input"))
 
@@ -145,7 +142,7 @@ class AnthropicDecoder:
         self._blocks: dict[int, ContentBlock] = {}
         self._places: set[int] = set()  # the indexes that blocks have got
         self._next_place = 0  # behind all of them
-        self._bare: set[int] = set()  # the calls of which no argument text came
+        self._without_arguments: set[int] = set()  # the calls of which no argument text came
         self._ids = CallIds()
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
@@ -192,16 +189,12 @@ class AnthropicDecoder:
         return events_of(self._message())
 
     def close(self) -> Iterable[StreamEvent]:
-        """Take note that no more events come.
+        """End the reply: no more events come.
 
         Raises:
             ModelStreamError: always; a complete reply is not read any further.
         """
-        raise ModelStreamError(
-            f"{self._provider} ended the stream before the reply was complete",
-            provider=self._provider,
-            hint="try again",
-        )
+        raise incomplete_reply(self._provider)
 
     def _start(self, message: dict[str, object]) -> list[StreamEvent]:
         self._reply = message
@@ -210,10 +203,10 @@ class AnthropicDecoder:
 
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
         index = integer(data.get("index")) or 0
-        unended = [self._block_end(index)] if index in self._open else []
+        ends = [self._block_end(index)] if index in self._open else []
         block = OpenBlock(self._place(index), mapping(data.get("content_block")))
         self._open[index] = block
-        return [*unended, BlockStart(block.index, block.kind), *block.begun()]
+        return [*ends, BlockStart(block.index, block.kind), *block.first_deltas()]
 
     def _place(self, index: int) -> int:
         """Return the index, or the next free one: some servers begin every block under the same."""
@@ -240,8 +233,8 @@ class AnthropicDecoder:
         opened = self._open.pop(index)
         block = self._finish(opened)
         self._blocks[opened.index] = block
-        if opened.is_bare:
-            self._bare.add(opened.index)
+        if opened.has_no_arguments:
+            self._without_arguments.add(opened.index)
         return BlockEnd(opened.index, block)
 
     def _finish(self, block: OpenBlock) -> ContentBlock:
@@ -259,7 +252,7 @@ class AnthropicDecoder:
                 return RedactedThinkingBlock(text(raw.get("data")), without(raw, "type", "data"))
             case "tool_use":
                 return tool_use(
-                    self._ids.take(text(raw.get("id"))),
+                    self._ids.claim(text(raw.get("id"))),
                     text(raw.get("name")),
                     block.arguments(),
                     without(raw, "type", "id", "name", "input"),
@@ -279,8 +272,8 @@ class AnthropicDecoder:
         return [UsageUpdate(_usage(self._usage))]
 
     def _end(self) -> list[StreamEvent]:
-        unended = [self._block_end(index) for index in sorted(self._open)]
-        return [*unended, StreamEnd(self._message())]
+        ends = [self._block_end(index) for index in sorted(self._open)]
+        return [*ends, StreamEnd(self._message())]
 
     def _message(self) -> Message:
         native = text(self._reply.get("stop_reason"))
@@ -312,7 +305,7 @@ class AnthropicDecoder:
         blocks = [block for _, block in sorted(self._blocks.items())]
         last = blocks[-1] if blocks else None
         if is_cut and isinstance(last, ToolUseBlock):
-            is_partial = bool(last.invalid) or max(self._blocks) in self._bare
+            is_partial = bool(last.invalid) or max(self._blocks) in self._without_arguments
             blocks[-1] = cut_off(last) if is_partial else last
         return tuple(blocks)
 

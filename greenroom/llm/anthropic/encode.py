@@ -27,12 +27,10 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.conversation import MediaLimits, Turn, escape_speaker
-from greenroom.llm.fields import extend, items, mapping, text
+from greenroom.llm.json_fields import extend, items, mapping, text
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written, WrittenTurn
 
-# ---- Marks that tell Anthropic's cache which beginnings of a request it should keep.
-#
 # The cache serves the longest beginning that was marked before, in the order tools, system, messages.
 # So the marks stand where the next request will still say the same: behind the tools, behind the system
 # prompt, at the end of the user's last turn, and at the end of the one before, where the last request
@@ -50,30 +48,30 @@ _MARKABLE = frozenset({"text", "image", "document", "search_result", "tool_use",
 _TURNS = 2
 
 
-def leaves_marks_to_us(fields: Mapping[str, object]) -> bool:
+def has_no_marks(fields: Mapping[str, object]) -> bool:
     """Whether these fields of a request bring no mark of their own.
 
     Example:
-        >>> leaves_marks_to_us({"system": "Be brief."})
+        >>> has_no_marks({"system": "Be brief."})
         True
-        >>> leaves_marks_to_us({"cache_control": {"type": "ephemeral"}})
+        >>> has_no_marks({"cache_control": {"type": "ephemeral"}})
         False
     """
     blocks = [*items(fields.get("system")), *items(fields.get("tools"))]
     return not any(_FIELD in mapping(each) for each in (fields, *blocks))
 
 
-def marks_itself(part: object) -> bool:
+def has_mark(part: object) -> bool:
     """Whether a message or a block, as it is sent, brings a mark, at whatever depth.
 
     Example:
         >>> inner = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
-        >>> marks_itself({"role": "user", "content": [{"type": "tool_result", "content": [inner]}]})
+        >>> has_mark({"role": "user", "content": [{"type": "tool_result", "content": [inner]}]})
         True
     """
     fields = mapping(part)
     inner = (*items(fields.get("content")), *items(mapping(fields.get("source")).get("content")))
-    return _FIELD in fields or any(map(marks_itself, inner))
+    return _FIELD in fields or any(map(has_mark, inner))
 
 
 def mark_fields(fields: Mapping[str, object]) -> dict[str, object]:
@@ -193,7 +191,7 @@ class MessagesDialect:
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Whether written messages bring cache markers of their own."""
-        return any(map(marks_itself, messages))
+        return any(map(has_mark, messages))
 
     def body(
         self, request: ModelRequest, written: Written
@@ -218,7 +216,7 @@ class MessagesDialect:
         if self.version >= _WITHOUT_SAMPLING:
             self._check_sampling(fields)
         is_ours = fields["messages"] is MESSAGES and not written.is_marked
-        if not (request.cache and is_ours and leaves_marks_to_us(fields)):
+        if not (request.cache and is_ours and has_no_marks(fields)):
             return fields, written.pieces()
         return mark_fields(fields), [written.settled, *mark_turns(written.latest)]
 

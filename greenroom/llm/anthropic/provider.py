@@ -1,29 +1,28 @@
 """Anthropic's models, over the Messages API, which counts tokens as well."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.core import (
-    Message,
+    InvalidJSONError,
     ModelRequest,
     ModelStreamError,
     OutputSchema,
     Price,
-    Usage,
     serde,
 )
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.anthropic.encode import MessagesDialect
+from greenroom.llm.calls import dotted_names
 from greenroom.llm.conversation import MediaLimits
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, host_of, is_local, missing_key, setting
-from greenroom.llm.fields import integer, mapping
-from greenroom.llm.http_provider import HttpProvider
-from greenroom.llm.sse import SSEEvent
-from greenroom.llm.stream import StreamEnd, StreamEvent
+from greenroom.llm.http_provider import HttpProvider, invalid_request
+from greenroom.llm.http_stream import fetch, read_reply
+from greenroom.llm.json_fields import integer
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.transcript import RequestEncoder
 
@@ -31,61 +30,14 @@ if TYPE_CHECKING:
     from greenroom.net import HttpTransport
 
 
-# ---- The tokens of a request, counted by Anthropic itself.
-
 _COUNTED = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
     | {"cache_control", "context_management", "compaction", "mcp_servers", "speed"}
     | {"billing_policy", "user_profile_id", "workspace_id"}
 )
-"""The fields of a request that the endpoint takes; it refuses the others, such as `max_tokens`."""
+"""The fields that the endpoint for counting takes; it refuses others, such as `max_tokens`."""
 
-
-class TokenCount(HttpProvider):
-    """The endpoint that counts: its reply is a message that has a usage and nothing else."""
-
-    def __init__(
-        self,
-        model: str,
-        endpoint: Endpoint,
-        client: "HttpTransport",
-        timeouts: ModelTimeouts,
-        encode: Callable[[ModelRequest], Mapping[str, object]],
-    ) -> None:
-        """Count what is encoded like that, and would be posted to that endpoint."""
-        super().__init__(
-            model, replace(endpoint, url=f"{endpoint.url}/count_tokens"), client, timeouts
-        )
-        self._encode = encode
-
-    def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body: that of the request, without what is not counted."""
-        body = self._encode(request).items()
-        return {name: value for name, value in body if name in _COUNTED}
-
-    async def content(self, request: ModelRequest) -> bytes:
-        """Encode the whole request in a thread: nothing of it is kept."""
-        return serde.dumps(await trio.to_thread.run_sync(self.encode, request))
-
-    def decoder(self) -> "_CountDecoder":
-        """Make the reader of the answer."""
-        return _CountDecoder()
-
-
-class _CountDecoder:
-    """Reads the one answer, which is not a stream."""
-
-    def whole(self, value: dict[str, object]) -> Iterable[StreamEvent]:
-        count = integer(mapping(value).get("input_tokens"))
-        if count is None:
-            raise ModelStreamError("the answer holds no count of tokens")
-        return [StreamEnd(Message("assistant", usage=Usage(input_tokens=count)))]
-
-    def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
-        raise ModelStreamError("a stream came where a count was asked for")
-
-    def close(self) -> Iterable[StreamEvent]:
-        raise ModelStreamError("the answer holds no count of tokens")
+_COUNT_LIMIT = 64 * 1024  # bytes
 
 
 class AnthropicProvider(HttpProvider):
@@ -161,11 +113,20 @@ class AnthropicProvider(HttpProvider):
             ModelError: the request failed; the subclass says why. A server that only speaks the API
                 may have no such endpoint, which is a `ModelNotFoundError`.
         """
-        count = TokenCount(
-            self.model, self._endpoint, self._client, self._timeouts, self._requests.show
-        )
-        usage = (await count.generate(request)).usage
-        return (usage and usage.input_tokens) or 0
+        dotted_names(request.tools)  # raises for two tools of one name
+        try:
+            content = await trio.to_thread.run_sync(self._encode_count, request)
+        except InvalidJSONError as error:
+            raise invalid_request(error, self.name) from error
+        endpoint = replace(self._endpoint, url=f"{self._endpoint.url}/count_tokens")
+        body = await fetch(self._client, endpoint, content, self._timeouts, _COUNT_LIMIT)
+        count = integer(read_reply(body, endpoint).get("input_tokens"))
+        if count is None:
+            raise ModelStreamError("the answer holds no count of tokens", provider=self.name)
+        return count
+
+    def _encode_count(self, request: ModelRequest) -> bytes:
+        return serde.dumps({k: v for k, v in self.encode(request).items() if k in _COUNTED})
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether replies can be held to this schema; servers that only speak the API may not do so."""

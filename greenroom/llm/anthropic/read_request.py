@@ -3,29 +3,13 @@
 import base64
 from collections.abc import Mapping
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    ModelRequest,
-    NamedTool,
-    RedactedThinkingBlock,
-    Role,
-    TextBlock,
-    ThinkingBlock,
-    ToolChoice,
-    ToolDefinition,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-)
+from greenroom import core
 from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_tool
-from greenroom.llm.fields import integer, items, mapping, text
+from greenroom.llm.json_fields import integer, items, mapping, text
 from greenroom.llm.restore import number, restore_block, restore_message, restore_request
 
 
-def read_anthropic_request(body: Mapping[str, object]) -> ModelRequest:
+def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
     """Read the body of a request; what has no typed place stands in `extra` and `options`.
 
     Example:
@@ -35,7 +19,7 @@ def read_anthropic_request(body: Mapping[str, object]) -> ModelRequest:
         ('hi', 9, 5)
     """
     dialect = MessagesDialect(text(body.get("model")), 1)
-    request = ModelRequest(
+    request = core.ModelRequest(
         messages=_messages(dialect, body.get("messages")),
         system=_system(body.get("system")),
         tool_choice=_tool_choice(mapping(body.get("tool_choice"))),
@@ -49,73 +33,73 @@ def read_anthropic_request(body: Mapping[str, object]) -> ModelRequest:
     return restore_request(dialect, request, body, _tool)
 
 
-def _messages(dialect: MessagesDialect, said: object) -> list[Message]:
-    made: list[Message] = []
+def _messages(dialect: MessagesDialect, said: object) -> list[core.Message]:
+    made: list[core.Message] = []
     for raw in map(mapping, items(said)):
-        side: Role = "assistant" if raw.get("role") == "assistant" else "user"
-        message = Message(side, tuple(_blocks(raw.get("content"))))
+        side: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
+        message = core.Message(side, tuple(_blocks(raw.get("content"))))
         repeated = bool(made) and made[-1].role == side
         made.append(restore_message(dialect, message, raw, alone=repeated))
     return made
 
 
-def _system(system: object) -> str | list[TextBlock]:
+def _system(system: object) -> str | list[core.TextBlock]:
     if isinstance(system, str):
         return system
-    return [block for block in _blocks(system) if isinstance(block, TextBlock)]
+    return [block for block in _blocks(system) if isinstance(block, core.TextBlock)]
 
 
-def _tool(raw: dict[str, object]) -> ToolDefinition | None:
+def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     schema = raw.get("input_schema")
     if not isinstance(schema, dict) or raw.get("type") not in (None, "custom"):
         return None
-    tool = ToolDefinition(text(raw.get("name")), text(raw.get("description")), schema)
+    tool = core.ToolDefinition(text(raw.get("name")), text(raw.get("description")), schema)
     return restore_block(tool, write_tool, raw)
 
 
-def _tool_choice(choice: Mapping[str, object]) -> ToolChoice:
+def _tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
     match choice.get("type"):
         case "any" | "none" as kind:
             return kind
         case "tool":
-            return NamedTool(text(choice.get("name")))
+            return core.NamedTool(text(choice.get("name")))
         case _:
             return "auto"
 
 
-def _blocks(content: object) -> list[ContentBlock]:
+def _blocks(content: object) -> list[core.ContentBlock]:
     if isinstance(content, str):
-        return [TextBlock(content)] if content else []
+        return [core.TextBlock(content)] if content else []
     raws = map(mapping, items(content))
     return [restore_block(_block(raw), write_block, raw) for raw in raws]
 
 
-def _block(raw: dict[str, object]) -> ContentBlock:
+def _block(raw: dict[str, object]) -> core.ContentBlock:
     """Read what is typed of a block; what has to be there and is not makes it an unknown one."""
     match raw:
         case {"type": "text", "text": str(said)}:
-            return TextBlock(said)
+            return core.TextBlock(said)
         case {"type": "thinking", "thinking": str(thought), "signature": str(signature)}:
-            return ThinkingBlock(thought, signature)
+            return core.ThinkingBlock(thought, signature)
         case {"type": "redacted_thinking", "data": str(data)}:
-            return RedactedThinkingBlock(data)
+            return core.RedactedThinkingBlock(data)
         case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": dict(given)}:
-            return ToolUseBlock(call_id, name, given)
+            return core.ToolUseBlock(call_id, name, given)
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
             return _result(call_id, raw)
         case {"type": "image"}:
-            return ImageBlock(*_source(mapping(raw.get("source"))))
+            return core.ImageBlock(*_source(mapping(raw.get("source"))))
         case {"type": "document"}:
             source = _source(mapping(raw.get("source")))
-            return DocumentBlock(*source, title=text(raw.get("title")))
+            return core.DocumentBlock(*source, title=text(raw.get("title")))
         case _:
-            return UnknownBlock(raw)
+            return core.UnknownBlock(raw)
 
 
-def _result(call_id: str, raw: Mapping[str, object]) -> ContentBlock:
-    kinds = (TextBlock, ImageBlock, DocumentBlock, UnknownBlock)
+def _result(call_id: str, raw: Mapping[str, object]) -> core.ContentBlock:
+    kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
     parts = tuple(block for block in _blocks(raw.get("content")) if isinstance(block, kinds))
-    return ToolResultBlock(call_id, parts, raw.get("is_error") is True)
+    return core.ToolResultBlock(call_id, parts, raw.get("is_error") is True)
 
 
 def _source(source: Mapping[str, object]) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from greenroom.core import InvalidJSONError, ToolUseBlock, serde
 from greenroom.llm.calls import CallIds, cut_off, tool_use
-from greenroom.llm.fields import integer, mapping, text, without
+from greenroom.llm.json_fields import integer, mapping, text, without
 from greenroom.llm.stream import GrowingText
 
 CUSTOM: dict[str, object] = {"type": "custom"}
@@ -100,14 +100,14 @@ class Calls:
         self._calls.append(call)
         return call
 
-    def finished(self, *, is_cut: bool) -> Iterator[tuple[int, ToolUseBlock]]:
+    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, ToolUseBlock]]:
         """Return each call with its block's index, in the order in which they began.
 
         Where the reply was cut by its limit, the last one is invalid unless it is complete.
         """
         ids = CallIds()
         for call in self._calls:
-            block = call.block(ids.take(call.id))
+            block = call.block(ids.claim(call.id))
             is_partial = bool(block.invalid) or not call.arguments
             last = call is self._calls[-1]
             yield call.index, cut_off(block) if is_cut and last and is_partial else block

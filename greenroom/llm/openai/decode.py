@@ -11,21 +11,19 @@ from collections.abc import Iterable, Mapping
 from greenroom.core import (
     ContentBlock,
     Message,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
     Usage,
 )
-from greenroom.llm.failure import error_in_band
-from greenroom.llm.fields import (
+from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.json_fields import (
     event_of,
     integer,
     items,
     latest,
     mapping,
-    not_a_reply,
     text,
     without,
 )
@@ -44,8 +42,6 @@ from greenroom.llm.stream import (
     StreamStart,
     UsageUpdate,
 )
-
-# ---- The reply of a Chat Completions stream while it arrives: text, reasoning and calls, in order.
 
 
 class _Passage:
@@ -95,13 +91,13 @@ class Reply:
             events += self._say(text(delta["refusal"]), {"refusal": True})
         for fragment in map(mapping, items(delta.get("tool_calls"))):
             events += self._call(fragment)
-        self._keep(delta)
+        self._add_extra(delta)
         return events
 
     def finish(self, *, is_cut: bool) -> list[StreamEvent]:
         """End every open block, of a reply that was cut by its limit or not."""
         events = self._close()
-        for index, call in self._calls.finished(is_cut=is_cut):
+        for index, call in self._calls.finish(is_cut=is_cut):
             self._blocks[index] = call
             events.append(BlockEnd(index, call))
         return events
@@ -180,7 +176,7 @@ class Reply:
         self._next += 1
         return self._next - 1
 
-    def _keep(self, delta: dict[str, object]) -> None:
+    def _add_extra(self, delta: dict[str, object]) -> None:
         known = ("role", "content", "refusal", "tool_calls", "reasoning_details")
         grow(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
 
@@ -221,7 +217,7 @@ class OpenAIDecoder:
         self._start: StreamStart | None = None
         self._reply = Reply()
         self._finish: str | None = None
-        self._is_counted = False  # whether token counts were the last that came
+        self._ends_with_usage = False  # whether token counts were the last that came
         self._usage: dict[str, object] = {}
         self._logprobs: dict[str, object] = {}
         self._extra: dict[str, object] = {}
@@ -233,8 +229,8 @@ class OpenAIDecoder:
             ModelError: the provider reports an error, or the event can't be read.
         """
         if event.data.strip() == _DONE:
-            if self._finish is None and not self._is_counted:
-                raise self._broken_off()
+            if self._finish is None and not self._ends_with_usage:
+                raise incomplete_reply(self._provider)
             return self._end()
         data = event_of(event.data, self._provider)
         if data.get("error") or event.name == "error" or data.get("object") == "error":
@@ -260,34 +256,27 @@ class OpenAIDecoder:
         return events_of(self._message())
 
     def close(self) -> Iterable[StreamEvent]:
-        """Take note that no more events come.
+        """End the reply: no more events come.
 
         Raises:
             ModelStreamError: the stream ended before the reply was complete.
         """
         if self._finish:
             return self._end()
-        raise self._broken_off()
-
-    def _broken_off(self) -> ModelStreamError:
-        return ModelStreamError(
-            f"{self._provider} ended the stream before the reply was complete",
-            provider=self._provider,
-            hint="try again",
-        )
+        raise incomplete_reply(self._provider)
 
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
         known = ("id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation")
         self._extra |= without(data, *known)
         events = self._begin(data)
-        said = len(events)
+        count = len(events)
         for choice in map(mapping, items(data.get("choices"))):
             if integer(choice.get("index")):
                 events.append(Notice("choice", "only the first choice of a reply is read"))
             else:
                 events.extend(self._choice(choice))
         counts = self._update_usage(data)
-        self._is_counted = bool(counts) or (self._is_counted and len(events) == said)
+        self._ends_with_usage = bool(counts) or (self._ends_with_usage and len(events) == count)
         return [*events, *counts]
 
     def _choice(self, choice: dict[str, object]) -> list[StreamEvent]:

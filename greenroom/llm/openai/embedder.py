@@ -9,19 +9,15 @@ import msgspec
 from greenroom.core import (
     ConfigurationError,
     InvalidJSONError,
-    ModelConnectionError,
     ModelStreamError,
-    ModelTimeoutError,
-    NetworkError,
-    NetworkTimeoutError,
     serde,
     valid_unicode,
 )
-from greenroom.llm.endpoint import check_call
-from greenroom.llm.exchange import refusal
+from greenroom.llm.endpoint import ModelTimeouts
 from greenroom.llm.http_provider import open_client
-from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
-from greenroom.llm.openai.provider import server_endpoint
+from greenroom.llm.http_stream import fetch
+from greenroom.llm.openai.hosts import HostProfile
+from greenroom.llm.openai.provider import find_server
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
@@ -73,14 +69,10 @@ class OpenAIEmbedder:
         """Read the configuration; nothing is sent yet."""
         if dimensions is not None and dimensions < 1:
             raise ConfigurationError(f"dimensions is {dimensions}: a vector has at least one")
-        base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
-        server = host or host_profile(base)
-        self._endpoint = server_endpoint(
-            server, base.rstrip("/"), "embeddings", api_key, headers or {}, env
-        )
+        _, self._endpoint = find_server(host, base_url, "embeddings", api_key, headers or {}, env)
         self.model = model
         self._dimensions = dimensions
-        self._timeout = timeout
+        self._timeouts = ModelTimeouts(min(_CONNECT, timeout), timeout, timeout, timeout)
         self._client = client or open_client(None)
         self._owns_client = client is None
 
@@ -116,29 +108,9 @@ class OpenAIEmbedder:
         body: dict[str, object] = {"model": self.model, "input": sent, "encoding_format": "float"}
         if self._dimensions is not None:
             body["dimensions"] = self._dimensions
-        provider = self._endpoint.provider
-        try:
-            reply = await self._post(serde.encode(body))
-        except NetworkTimeoutError as error:
-            text = f"{provider} did not answer in time: {error.message}"
-            raise ModelTimeoutError(text, provider=provider, hint=error.hint) from error
-        except NetworkError as error:
-            text = f"the connection to {provider} failed: {error.message}"
-            raise ModelConnectionError(text, provider=provider, hint=error.hint) from error
+        content = serde.encode(body)
+        reply = await fetch(self._client, self._endpoint, content, self._timeouts, _REPLY_LIMIT)
         return self._vectors(reply, len(texts))
-
-    async def _post(self, content: bytes) -> bytes:
-        from greenroom.net import Timeouts
-
-        endpoint, wait = self._endpoint, self._timeout
-        check_call(endpoint, self._client)
-        times = Timeouts(connect=min(_CONNECT, wait), response=wait, read=wait, total=wait)
-        async with self._client.stream(
-            "POST", endpoint.url, headers=endpoint.headers, content=content, timeout=times
-        ) as response:
-            if response.status != 200:
-                raise await refusal(endpoint, response)
-            return await response.read(_REPLY_LIMIT)
 
     def _vectors(self, reply: bytes, count: int) -> list[list[float]]:
         """Read the vectors out of a reply, put in the order of the texts.

@@ -23,14 +23,12 @@ from greenroom.core import (
 )
 from greenroom.llm.calls import CallRules, merge_tools
 from greenroom.llm.conversation import MediaLimits, Turn
-from greenroom.llm.fields import extend, items, text
+from greenroom.llm.json_fields import extend, items, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, returned
+from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, reasoning_for_server
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written
-
-# ---- Turns of a conversation as messages of Chat Completions.
 
 
 def messages_of_user(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
@@ -217,8 +215,8 @@ class ChatDialect:
         """Leave out the reasoning of the server's own replies that it does not take back."""
         if provider != self.provider:
             return blocks
-        kept = (returned(block, self.host.returns) for block in blocks)
-        return [block for block in kept if block is not None]
+        accepted = (reasoning_for_server(block, self.host.returns) for block in blocks)
+        return [block for block in accepted if block is not None]
 
     def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
         """Write a user's turn as one message for each tool result and one for the rest."""

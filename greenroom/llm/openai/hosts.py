@@ -1,7 +1,7 @@
-"""Servers that speak Chat Completions: their names and addresses, and where they differ.
+"""Servers with the Chat Completions API: their names, their addresses and their differences.
 
-One API has many dialects. What one server sends, another refuses, so each has a name of its own, under
-which its replies are stored: what only it understands goes back to it and to no other.
+Some fields that one server sends, another refuses. So each server has a name, under which its replies are
+stored, and what only one server understands is sent back to that server alone.
 """
 
 import re
@@ -14,7 +14,7 @@ from greenroom.llm.conversation import MediaLimits
 from greenroom.llm.endpoint import host_of, is_local, setting
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
-"""The names that servers have for the most that a reply may take."""
+"""The names of the field that limits the length of a reply."""
 
 _ANY = re.compile("")
 _REASONING = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
@@ -26,23 +26,23 @@ _OPENAI_LIMITS = MediaLimits(document=50 * _MIB * 4 // 3, request=512 * _MIB)
 
 @dataclass(frozen=True, kw_only=True)
 class HostProfile:
-    """What is particular to one server; the defaults suit a server of which nothing is known.
+    """The peculiarities of one server; the defaults suit an unknown server.
 
     Attributes:
-        name: what `Message.provider` says of its replies.
+        name: the `Message.provider` of its replies.
         addresses: how it is recognised: its host, a domain above it, or a `:port`.
         base_url: where requests go, with the path that precedes `/chat/completions`; that path alone
             where each user has an address of its own.
         key_variables: the environment variables for the key, the vendor's own first.
         base_variables: the environment variables for the base URL.
-        limit_field: what it calls the most that a reply may take.
+        limit_field: the field that limits the length of a reply.
         returns: which fields of its own replies' messages it takes back, besides content, refusal and
             calls.
         longest_call_id: the most characters that the id of a tool call may have; None: no limit.
         call_id_length: how many letters and digits every such id must have; None: any number.
         prompt_cache_key: the models that take that field, which brings requests to the same cache.
         json_schema: whether it takes a schema as `response_format`; None: not known.
-        counts_cache_apart: the models of whose `prompt_tokens` cached tokens are not a part.
+        counts_cache_apart: the models whose `prompt_tokens` do not include cached tokens.
         limits: how large images, documents and requests may be.
     """
 
@@ -61,9 +61,9 @@ class HostProfile:
     limits: MediaLimits = _NO_LIMITS
 
     def base(self, env: Mapping[str, str]) -> str:
-        """Return the base URL: what the environment says, else the vendor's own.
+        """Return the base URL from the environment, else the vendor's own.
 
-        Vendors' variables often hold no more than a host, so what is missing is added.
+        Vendors' variables often have just a host, so missing parts are added.
 
         Example:
             >>> HOSTS["groq"].base({})
@@ -83,12 +83,12 @@ class HostProfile:
         return whole.rstrip("/") + path
 
     def _scheme(self, address: str) -> str:
-        """Return what an address without a scheme begins with: a key goes out in the open to none else."""
+        """Return the scheme of an address without one: http only for local servers, to protect the key."""
         is_plain = self.base_url.startswith("http://") or is_local(f"http://{address}")
         return "http" if is_plain else "https"
 
     def key(self, env: Mapping[str, str]) -> str:
-        """Return the key that the environment holds for this server, or an empty text."""
+        """Return the key for this server in the environment, or an empty text."""
         return next(filter(None, (setting(None, env, name) for name in self.key_variables)), "")
 
 
@@ -256,11 +256,11 @@ _PROFILES = (
 )
 
 HOSTS: Mapping[str, HostProfile] = {profile.name: profile for profile in _PROFILES}
-"""The servers that are known, by name."""
+"""The known servers, by name."""
 
 
 def host_profile(url: str) -> HostProfile:
-    """Find the profile of the server at this address; one that is not known is named by its host.
+    """Find the profile of the server at this address; an unknown server is named after its host.
 
     Example:
         >>> host_profile("https://openrouter.ai/api/v1").name
@@ -269,19 +269,19 @@ def host_profile(url: str) -> HostProfile:
         'llm.example.com'
     """
     host = host_of(url)
-    known = (profile for profile in _PROFILES if any(_lies_at(url, at) for at in profile.addresses))
+    known = (profile for profile in _PROFILES if any(_is_at(url, at) for at in profile.addresses))
     return next(known, None) or HostProfile(name=host or "openai")
 
 
 def _with_port(url: str, usual: str) -> str:
-    """Add the usual port where none is named, as vendors' own programs do."""
+    """Add the usual port to a URL without one, as vendors' own programs do."""
     parts, port = urlsplit(url), urlsplit(usual).port
     if port is None or parts.port is not None:
         return url
     return parts._replace(netloc=f"{parts.netloc}:{port}").geturl()
 
 
-def _lies_at(url: str, address: str) -> bool:
+def _is_at(url: str, address: str) -> bool:
     if address.startswith(":"):
         try:
             return urlsplit(url).port == int(address[1:])

@@ -61,10 +61,8 @@ class OpenAIProvider(HttpProvider):
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
-        self.host = host or host_profile(base)
-        endpoint = server_endpoint(
-            self.host, base.rstrip("/"), "chat/completions", api_key, headers or {}, env
+        self.host, endpoint = find_server(
+            host, base_url, "chat/completions", api_key, headers or {}, env
         )
         super().__init__(model, endpoint, client, timeouts, price, connections)
         self._requests = RequestEncoder(ChatDialect(model, max_tokens, self.host))
@@ -88,28 +86,32 @@ class OpenAIProvider(HttpProvider):
         return OpenAIDecoder(self.name, counts_cache_apart=is_apart)
 
 
-def server_endpoint(
-    host: HostProfile,
-    base: str,
+def find_server(
+    host: HostProfile | None,
+    base_url: str | None,
     path: str,
     api_key: str | None,
     headers: Mapping[str, str],
     env: Mapping[str, str],
-) -> Endpoint:
-    """Say where a server's API is reached, and with which key.
+) -> tuple[HostProfile, Endpoint]:
+    """Find the profile of a server, and the address and the key for one of its APIs.
 
     Raises:
-        ConfigurationError: there is no key, or the key or the base URL can't be used.
+        ConfigurationError: the key is missing, or the key or the base URL can't be used.
     """
+    base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
+    host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
     key = setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
     if not (key or is_local(base)):
         raise missing_key(host.name, variable)
     optional = {"authorization": f"Bearer {key}" if key else ""}
-    # A server that is not known may be a proxy, which passes them on.
+    # An unknown server may be a proxy that passes them on.
     if host is HOSTS["openai"] or host.name not in HOSTS:
         optional["openai-organization"] = setting(None, env, "OPENAI_ORG_ID")
         optional["openai-project"] = setting(None, env, "OPENAI_PROJECT_ID")
     sent = {"content-type": "application/json"} | {k: v for k, v in optional.items() if v}
-    url = f"{base}/{path}"
-    return Endpoint(host.name, url, sent | dict(headers), (key,), f"check {variable}")
+    endpoint = Endpoint(
+        host.name, f"{base}/{path}", sent | dict(headers), (key,), f"check {variable}"
+    )
+    return host, endpoint

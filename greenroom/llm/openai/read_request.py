@@ -3,24 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    InvalidJSONError,
-    Message,
-    ModelRequest,
-    NamedTool,
-    TextBlock,
-    ThinkingBlock,
-    ToolChoice,
-    ToolDefinition,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    serde,
-)
-from greenroom.llm.fields import items, mapping, text
+from greenroom import core
+from greenroom.core import serde
+from greenroom.llm.json_fields import items, mapping, text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
@@ -30,7 +15,7 @@ from greenroom.llm.restore import number, restore_block, restore_message, restor
 _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
-def read_chat_request(body: Mapping[str, object]) -> ModelRequest:
+def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
     """Read the body of a request; what has no typed place stands in `extra` and `options`.
 
     The most that a reply may take is an option, since servers have two names for it.
@@ -44,7 +29,7 @@ def read_chat_request(body: Mapping[str, object]) -> ModelRequest:
     dialect = ChatDialect(text(body.get("model")), host=HostProfile(name="any"))
     said = list(map(mapping, items(body.get("messages"))))
     system = _system(said[0]) if len(said) > 1 else ""
-    request = ModelRequest(
+    request = core.ModelRequest(
         messages=_messages(dialect, said[1:] if system else said),
         system=system,
         tool_choice=_tool_choice(body.get("tool_choice")),
@@ -56,18 +41,18 @@ def read_chat_request(body: Mapping[str, object]) -> ModelRequest:
     return restore_request(dialect, request, body, _tool)
 
 
-def _system(first: Mapping[str, object]) -> str | list[TextBlock]:
+def _system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
     """Read the first message, if it is a system prompt and nothing else."""
     content = first.get("content")
     if first != {"role": "system", "content": content} or isinstance(content, str):
         return text(content) if first.get("role") == "system" and len(first) == 2 else ""
     blocks = _parts(content)
-    texts = [block for block in blocks if isinstance(block, TextBlock)]
+    texts = [block for block in blocks if isinstance(block, core.TextBlock)]
     return texts if len(texts) == len(blocks) else ""
 
 
-def _messages(dialect: ChatDialect, said: Sequence[dict[str, object]]) -> list[Message]:
-    made: list[Message] = []
+def _messages(dialect: ChatDialect, said: Sequence[dict[str, object]]) -> list[core.Message]:
+    made: list[core.Message] = []
     before = ""
     for raw in said:
         role = text(raw.get("role"))
@@ -77,71 +62,71 @@ def _messages(dialect: ChatDialect, said: Sequence[dict[str, object]]) -> list[M
     return made
 
 
-def _message(role: str, raw: dict[str, object]) -> Message:
+def _message(role: str, raw: dict[str, object]) -> core.Message:
     match role:
         case "assistant":
-            return Message("assistant", tuple(_reply(raw)))
+            return core.Message("assistant", tuple(_reply(raw)))
         case "tool":
             result = _result(raw)
-            return Message("user", (restore_block(result, write_block, raw),))
+            return core.Message("user", (restore_block(result, write_block, raw),))
         case _:
-            return Message("user", tuple(_parts(raw.get("content"))))
+            return core.Message("user", tuple(_parts(raw.get("content"))))
 
 
-def _result(raw: Mapping[str, object]) -> ToolResultBlock:
-    kinds = (TextBlock, ImageBlock, DocumentBlock, UnknownBlock)
+def _result(raw: Mapping[str, object]) -> core.ToolResultBlock:
+    kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
     parts = tuple(block for block in _parts(raw.get("content")) if isinstance(block, kinds))
-    return ToolResultBlock(text(raw.get("tool_call_id")), parts)
+    return core.ToolResultBlock(text(raw.get("tool_call_id")), parts)
 
 
-def _reply(raw: dict[str, object]) -> list[ContentBlock]:
+def _reply(raw: dict[str, object]) -> list[core.ContentBlock]:
     field, thought = find_reasoning(raw)
     details = items(raw.get("reasoning_details"))
     extra: dict[str, object] = {"field": field} if field else {}
     extra |= {"reasoning_details": details} if details else {}
-    made: list[ContentBlock] = [ThinkingBlock(thought, extra=extra)] if extra else []
+    made: list[core.ContentBlock] = [core.ThinkingBlock(thought, extra=extra)] if extra else []
     made += _parts(raw.get("content"))
     if text(raw.get("refusal")):
-        made.append(TextBlock(text(raw["refusal"]), {"refusal": True}))
+        made.append(core.TextBlock(text(raw["refusal"]), {"refusal": True}))
     calls = map(mapping, items(raw.get("tool_calls")))
     return [*made, *(restore_block(_call(call), write_block, call) for call in calls)]
 
 
-def _call(raw: Mapping[str, object]) -> ContentBlock:
+def _call(raw: Mapping[str, object]) -> core.ContentBlock:
     call_id = text(raw.get("id"))
     if raw.get("type") == "custom":
         custom = mapping(raw.get("custom"))
         given: dict[str, object] = {"input": text(custom.get("input"))}
-        return ToolUseBlock(call_id, text(custom.get("name")), given, extra=CUSTOM)
+        return core.ToolUseBlock(call_id, text(custom.get("name")), given, extra=CUSTOM)
     function = mapping(raw.get("function"))
     try:
         given = serde.loads_object(text(function.get("arguments")))
-    except InvalidJSONError:
+    except core.InvalidJSONError:
         given = {}
-    return ToolUseBlock(call_id, text(function.get("name")), given)
+    return core.ToolUseBlock(call_id, text(function.get("name")), given)
 
 
-def _parts(content: object) -> list[ContentBlock]:
+def _parts(content: object) -> list[core.ContentBlock]:
     if isinstance(content, str):
-        return [TextBlock(content)] if content else []
+        return [core.TextBlock(content)] if content else []
     raws = map(mapping, items(content))
     return [restore_block(_part(raw), write_block, raw) for raw in raws]
 
 
-def _part(raw: dict[str, object]) -> ContentBlock:
+def _part(raw: dict[str, object]) -> core.ContentBlock:
     match raw:
         case {"type": "text", "text": str(said)}:
-            return TextBlock(said)
+            return core.TextBlock(said)
         case {"type": "thinking", "thinking": [{"type": "text", "text": str(thought)}]}:
-            return ThinkingBlock(thought, extra={"field": CONTENT_FIELD})
+            return core.ThinkingBlock(thought, extra={"field": CONTENT_FIELD})
         case {"type": "image_url", "image_url": {"url": str(url)}}:
-            return ImageBlock(*_locate(url))
+            return core.ImageBlock(*_locate(url))
         case {"type": "file", "file": {"file_data": str(data), "filename": str(name)}}:
-            return DocumentBlock(*_locate(data), title=name)
+            return core.DocumentBlock(*_locate(data), title=name)
         case {"type": "file", "file": {"file_id": str()}}:
-            return DocumentBlock()
+            return core.DocumentBlock()
         case _:
-            return UnknownBlock(raw)
+            return core.UnknownBlock(raw)
 
 
 def _locate(url: str) -> tuple[str, str, str]:
@@ -150,22 +135,24 @@ def _locate(url: str) -> tuple[str, str, str]:
     return (found[1], found[2], "") if found else ("", "", url)
 
 
-def _tool(raw: dict[str, object]) -> ToolDefinition | None:
+def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     function = mapping(raw.get("function"))
     schema = function.get("parameters")
     if not isinstance(schema, dict):
         return None
-    tool = ToolDefinition(text(function.get("name")), text(function.get("description")), schema)
+    tool = core.ToolDefinition(
+        text(function.get("name")), text(function.get("description")), schema
+    )
     return restore_block(tool, write_tool, raw)
 
 
-def _tool_choice(choice: object) -> ToolChoice:
+def _tool_choice(choice: object) -> core.ToolChoice:
     match choice:
         case "required":
             return "any"
         case "none":
             return "none"
         case {"type": "function", "function": {"name": str(name)}}:
-            return NamedTool(name)
+            return core.NamedTool(name)
         case _:
             return "auto"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from greenroom.core import ContentBlock, ThinkingBlock
-from greenroom.llm.fields import integer, mapping, text
+from greenroom.llm.json_fields import integer, mapping, text
 from greenroom.llm.stream import GrowingText
 
 CONTENT_FIELD = "content"
@@ -29,7 +29,7 @@ def find_reasoning(delta: dict[str, object]) -> tuple[str, str]:
     return next(((name, text(delta[name])) for name in _FIELDS if text(delta.get(name))), ("", ""))
 
 
-def returned(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
+def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
     """Return a block as it goes back to a server that takes these fields; None for none of it.
 
     Reasoning that was a part of the content goes back wherever it came from.
@@ -37,12 +37,12 @@ def returned(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
     if not isinstance(block, ThinkingBlock):
         return block
     field = block.extra.get("field")
-    kept = {k: v for k, v in block.extra.items() if k in names}
+    extra = {k: v for k, v in block.extra.items() if k in names}
     if field == CONTENT_FIELD or field in names:
-        kept["field"] = field
-    if not kept:
+        extra["field"] = field
+    if not extra:
         return None
-    return block if kept == block.extra else replace(block, extra=kept)
+    return block if extra == block.extra else replace(block, extra=extra)
 
 
 def merge_details(pieces: Iterable[object]) -> list[object]:

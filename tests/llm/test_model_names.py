@@ -143,7 +143,7 @@ def test_the_variable_comes_first_then_the_settings_then_keys():
 
 
 def test_a_variable_that_names_no_model_is_named_in_the_error():
-    with pytest.raises(ConfigurationError, match="GREENROOM_MODEL: 'frob' names no model"):
+    with pytest.raises(ConfigurationError, match="GREENROOM_MODEL: 'frob' is not the name"):
         open_model(None, {"GREENROOM_MODEL": "frob"})
 
 

@@ -1,4 +1,4 @@
-"""Models by name: `provider:model`, and which one it is where nobody names one."""
+"""Models by name, as `provider:model`, and the choice of the default model."""
 
 import os
 import re
@@ -10,29 +10,29 @@ from typing import TypeAlias
 
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
-from greenroom.llm.catalog import near_models
-from greenroom.llm.endpoint import is_local
+from greenroom.llm.catalog import similar_models
+from greenroom.llm.endpoint import is_local, missing_key
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
-"""The model of each provider where a name leaves it open, such as `openai:`."""
+"""The default model of each provider, for names such as `openai:`."""
 
 MODEL_VARIABLE = "GREENROOM_MODEL"
-"""The environment variable that names the model to use where nothing else does."""
+"""The environment variable for the model to use by default."""
 
 Opener: TypeAlias = Callable[[str, Mapping[str, str], Price | None], LLMProvider]
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """Whose models go by `name:model`.
+    """A vendor of models, which are named `name:model`.
 
     Attributes:
-        name: what stands before the colon.
-        keys: the environment variables for its key, in the order in which they are looked at.
-        open: makes the provider of a model.
+        name: the part before the colon.
+        keys: the environment variables for its key, the first one that is set counts.
+        open: opens the provider of a model.
         needs_key: whether it needs a key in this environment.
     """
 
@@ -43,21 +43,21 @@ class Vendor:
 
     @property
     def default(self) -> str:
-        """The model that `name:` stands for, or empty where it has to be named."""
+        """The model that `name:` means, or an empty text if it has no default."""
         return DEFAULT_MODELS.get(self.name, "")
 
     def key_in(self, env: Mapping[str, str]) -> str:
-        """Return the variable that holds its key, never the key; or empty."""
+        """Return the name of the variable that holds its key, or an empty text."""
         return next((each for each in self.keys if env.get(each, "").strip()), "")
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The model that is used where none is named, and why it is that one.
+    """The default model, and why it was chosen.
 
     Attributes:
         name: `provider:model`.
-        reason: why, to be said after the name, such as "since OPENAI_API_KEY is set".
+        reason: why, to be shown after the name, such as "since OPENAI_API_KEY is set".
     """
 
     name: str
@@ -78,11 +78,11 @@ def open_model(
             `default_model(env)`. The model need not be in the catalogue.
         env: where to look for keys and base URLs.
         price: what the provider charges for this model, for the cost in `Usage` and in budgets;
-            none is known of itself, since prices change. The offline model is free.
+            no prices are built in, since they change. The offline model is free.
 
     Raises:
-        ConfigurationError: no such provider, its key is missing, or the name leaves the model open
-            where the provider has no default.
+        ConfigurationError: the provider is unknown, its key is missing, or the name has no model and the
+            provider no default.
 
     Example:
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
@@ -93,10 +93,10 @@ def open_model(
 
 
 def default_model(env: Mapping[str, str] = os.environ) -> str:
-    """Name the model that is used where none is named; `choose_model` says why as well.
+    """Return the name of the default model; `choose_model` returns the reason as well.
 
     Raises:
-        ConfigurationError: `GREENROOM_MODEL` names no model.
+        ConfigurationError: `GREENROOM_MODEL` is not the name of a model.
 
     Example:
         >>> default_model({})
@@ -108,18 +108,17 @@ def default_model(env: Mapping[str, str] = os.environ) -> str:
 
 
 def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = None) -> ModelChoice:
-    """Choose the model that is used where none is named.
+    """Choose the default model.
 
-    It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first
-    vendor whose key is set: `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`. Without any of
-    them it is the offline model.
+    It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first vendor whose
+    key is set (`ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`), else the offline model.
 
     Args:
         env: where to look.
-        preferred: what the user's settings say.
+        preferred: the model in the user's settings.
 
     Raises:
-        ConfigurationError: a name that can't be used; it says where the name was found.
+        ConfigurationError: a name can't be used; the message says where it was found.
     """
     if named := env.get(MODEL_VARIABLE, "").strip():
         return ModelChoice(_find_in_variable(named, env), f"since {MODEL_VARIABLE} says so")
@@ -132,10 +131,10 @@ def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = No
 
 
 def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
-    """Return a model's name as `provider:model`, with the provider's default where it is left open.
+    """Return a model's name as `provider:model`, with the provider's default if it has no model.
 
     Raises:
-        ConfigurationError: no such provider, or no model of one that has no default.
+        ConfigurationError: the provider is unknown, or the name has no model and the provider no default.
 
     Example:
         >>> full_name("gpt-5.4"), full_name("anthropic:")
@@ -148,24 +147,24 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
         if model:
             return f"{provider}:{model}"
         raise ConfigurationError(
-            f"{name!r} leaves the model open, and {provider} has no default",
+            f"{name!r} names no model, and {provider} has no default",
             hint=f"write {provider}:MODEL",
         )
     for known, pattern in _BARE_NAMES:
         if pattern.match(name):
             return f"{known}:{DEFAULT_MODELS[known] if known == 'offline' else name}"
-    raise _unknown(name)
+    raise _unknown_model_error(name)
 
 
-def _unknown(name: str) -> ConfigurationError:
+def _unknown_model_error(name: str) -> ConfigurationError:
     provider, colon, model = name.partition(":")
     # A provider without a model has to be spelled right: much is near to so short a word.
     near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)
     model = model if colon or provider.lower() in DEFAULT_MODELS else "MODEL"
-    meant = [*(f"{each}:{model}" for each in near), *near_models(name)][:1]
+    meant = [*(f"{each}:{model}" for each in near), *similar_models(name)][:1]
     hint = f"write provider:model, where the provider is one of {', '.join(sorted(VENDORS))}"
     hint = f"did you mean {meant[0]}? If not, {hint}" if meant else hint
-    return ConfigurationError(f"{name!r} names no model that I know", hint=hint)
+    return ConfigurationError(f"{name!r} is not the name of a known model", hint=hint)
 
 
 def _find_in_variable(name: str, env: Mapping[str, str]) -> str:
@@ -176,7 +175,7 @@ def _find_in_variable(name: str, env: Mapping[str, str]) -> str:
 
 
 def _vendor(provider: str, env: Mapping[str, str]) -> Vendor:
-    """Find a vendor. A server behind `OPENAI_BASE_URL` goes by its own name, with OpenAI's key."""
+    """Find a vendor; the name of the server at `OPENAI_BASE_URL` opens it with OpenAI's key."""
     vendor = VENDORS.get(provider)
     if vendor is None or (provider == _own_server(env) and not _is_set_up(vendor, env)):
         return VENDORS["openai"]
@@ -184,13 +183,13 @@ def _vendor(provider: str, env: Mapping[str, str]) -> Vendor:
 
 
 def _is_set_up(vendor: Vendor, env: Mapping[str, str]) -> bool:
-    """Whether the environment says anything about this vendor under its own names."""
+    """Whether the environment has a variable of this vendor."""
     bases = HOSTS[vendor.name].base_variables if vendor.name in HOSTS else ()
     return bool(vendor.key_in(env)) or any(env.get(each, "").strip() for each in bases)
 
 
 def _own_server(env: Mapping[str, str]) -> str | None:
-    """Return the name of the server that `OPENAI_BASE_URL` leads to."""
+    """Return the name of the server at `OPENAI_BASE_URL`, if that is set."""
     base = env.get("OPENAI_BASE_URL", "").strip()
     return host_profile(base).name if base else None
 
@@ -212,10 +211,7 @@ def _open_host(
             f"{host.name} needs the address of your own server", hint=f"set {variables}"
         )
     if not key and not is_local(base):
-        raise ConfigurationError(
-            f"no key for {host.name}",
-            hint=f"set {host.key_variables[0]}, or choose the model offline: which needs none",
-        )
+        raise missing_key(host.name, host.key_variables[0])
     return OpenAIProvider(model, host=host, api_key=key, base_url=base, price=price, env={})
 
 
@@ -246,7 +242,7 @@ _VENDORS = (
 )
 
 VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}
-"""Whose models can be opened by name, in the order in which their keys decide."""
+"""The vendors whose models can be opened by name, in the order in which their keys are looked for."""
 
 _BARE_NAMES = (
     ("anthropic", re.compile(r"claude-")),

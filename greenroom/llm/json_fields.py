@@ -1,4 +1,4 @@
-"""Reading the fields of JSON that others wrote, where anything may stand anywhere."""
+"""Reading JSON from others, where any field may hold anything."""
 
 import re
 from collections.abc import Mapping
@@ -8,23 +8,23 @@ from msgspec import UNSET
 from greenroom.core import InvalidJSONError, ModelStreamError, serde
 
 DEPTH = 200
-"""The most levels that a piece of a reply may have: a writer takes 254, those around it included."""
+"""The most levels of nesting in a piece of a reply; our JSON encoder takes 254 for a whole request."""
 
 _ESCAPED_SURROGATE = r"\ud"
 _PAIR = re.compile(
-    r"(?P<kept>\\[^u]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}",
+    r"(?P<valid>\\[^u]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}",
     re.IGNORECASE,
 )
 
 
-def _whole(found: re.Match[str]) -> str:
-    return found["kept"] or r"\ufffd"
+def _replace_half(found: re.Match[str]) -> str:
+    return found["valid"] or r"\ufffd"
 
 
 def event_of(data: str, provider: str) -> dict[str, object]:
-    r"""Decode the JSON object of one event; what is not an object counts as an empty one.
+    r"""Decode the JSON object of one event; return an empty one if it is something else.
 
-    Half of a surrogate pair, which no UTF-8 can carry, becomes U+FFFD.
+    Half of a surrogate pair, which UTF-8 can't express, becomes U+FFFD.
 
     Raises:
         ModelStreamError: the event is not JSON, or is nested so deeply that it could not be sent back.
@@ -34,7 +34,9 @@ def event_of(data: str, provider: str) -> dict[str, object]:
         {'text': '😀 � \\ud83d'}
     """
     try:
-        value = serde.loads(_PAIR.sub(_whole, data) if _ESCAPED_SURROGATE in data.lower() else data)
+        value = serde.loads(
+            _PAIR.sub(_replace_half, data) if _ESCAPED_SURROGATE in data.lower() else data
+        )
     except InvalidJSONError as error:
         raise ModelStreamError(
             f"{provider} sent an event that is not JSON: {error.message}",
@@ -91,33 +93,22 @@ def latest(older: Mapping[str, object], newer: Mapping[str, object]) -> dict[str
 
 
 def without(value: Mapping[str, object], *names: str) -> dict[str, object]:
-    """Return what an object holds besides these fields and besides nulls."""
+    """Return an object without these fields and without nulls."""
     return {key: item for key, item in value.items() if key not in names and item is not None}
 
 
-def not_a_reply(provider: str) -> ModelStreamError:
-    """Make the error of an answer in JSON that is neither a reply nor an error."""
-    error = ModelStreamError(
-        f"{provider} answered with JSON that is not a reply",
-        provider=provider,
-        hint="check the base URL",
-    )
-    error.retryable = False
-    return error
-
-
-def extend(made: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
+def extend(fields: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
     """Add fields to an object, and to the objects in it; `msgspec.UNSET` removes one.
 
-    An object that says its own `type` replaces what was there.
+    An object with its own `type` replaces the one before.
 
     Example:
         >>> extend({"type": "file", "file": {"name": "a"}}, {"file": {"id": 1}, "type": UNSET})
         {'file': {'name': 'a', 'id': 1}}
     """
-    whole = {**made, **extra}
+    whole = {**fields, **extra}
     for name, value in extra.items():
-        older = made.get(name)
+        older = fields.get(name)
         if value is UNSET:
             del whole[name]
         elif isinstance(older, dict) and isinstance(value, dict) and "type" not in value:
