@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
+from greenroom import core
 from greenroom.cli.recap import quantity
 from greenroom.cli.run_rules import ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
 from greenroom.cli.streams import OutputWriter
-from greenroom.core import (
-    ConfigurationError,
-    ConfigurationFileError,
-    RuleFileError,
-    SandboxReport,
-    serde,
-)
+from greenroom.core import serde
 from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
@@ -111,7 +106,7 @@ async def examine_commands(options: "Options") -> Finding:
     return Finding("sandbox", "note", detail, fix)
 
 
-def _missing(report: SandboxReport) -> str:
+def _missing(report: core.SandboxReport) -> str:
     """Name what is not confined, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(
@@ -130,7 +125,7 @@ def _settings() -> tuple[Settings, Finding]:
     path, about = user_settings_path(), "your settings"
     try:
         settings = read_settings(path)
-    except ConfigurationFileError as error:
+    except core.ConfigurationFileError as error:
         detail = f"{error.message}; until that is fixed, no run begins"
         return Settings(), Finding(about, "problem", detail, error.hint)
     if not path.exists():
@@ -144,7 +139,7 @@ def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Find
     try:
         provider = settings.open(name, env)
         reason = "named with --model" if name is not None else settings.choose(env).reason
-    except ConfigurationError as error:
+    except core.ConfigurationError as error:
         return Finding("model", "problem", error.message, error.hint)
     detail = f"{provider.name}:{provider.model}, {reason}"
     if provider.name == "offline" and reason.startswith(("since no key", "since your keys")):
@@ -177,7 +172,7 @@ def _rules(about: str, path: Path) -> Finding:
         return Finding(about, "ok", f"none ({path})")
     try:
         count = len(read_rules(path))
-    except RuleFileError as error:
+    except core.RuleFileError as error:
         detail = f"{error.message}; until that is fixed, every call is asked about, or denied"
         return Finding(about, "problem", detail, error.hint)
     return Finding(about, "ok", f"{count} in {path}")
@@ -189,7 +184,7 @@ def _project_rules(path: Path) -> Finding:
         return found
     try:
         ignored = ignored_rules(path)
-    except RuleFileError as error:
+    except core.RuleFileError as error:
         return Finding(found.about, "problem", error.message, error.hint)
     if not ignored:
         return found

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom import llm
 from greenroom.cli.recap import one_line, shorten_home
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import serde
-from greenroom.llm import (
-    MODELS,
-    VENDORS,
-    ModelProfile,
-    Vendor,
-    full_name,
-    model_profile,
-    near_models,
-)
+from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import ModelsOptions
@@ -56,15 +49,17 @@ async def list_models(options: "ModelsOptions", env: Mapping[str, str] = os.envi
 
 
 def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Shown:
-    known = {each.name: each for each in (*MODELS.values(), *map(model_profile, settings.prices))}
+    known = {
+        each.name: each for each in (*MODELS.values(), *map(llm.model_profile, settings.prices))
+    }
     if name is None:
         return _Shown(list(VENDORS.values()), list(known.values()))
     if vendor := VENDORS.get(name.strip().removesuffix(":")):
         models = [each for each in known.values() if each.name.startswith(f"{vendor.name}:")]
         return _Shown([vendor], models)
-    full = full_name(name, env)
-    profile = model_profile(full)
-    if profile.looked_up is None and (near := near_models(full)):
+    full = llm.full_name(name, env)
+    profile = llm.model_profile(full)
+    if profile.looked_up is None and (near := llm.near_models(full)):
         tell(f"{full} is not in the catalogue, though it may exist; did you mean {near[0]}?")
     vendor = VENDORS.get(full.partition(":")[0])
     return _Shown([vendor] if vendor else [], [profile], one=True)

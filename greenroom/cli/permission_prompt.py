@@ -10,20 +10,11 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from greenroom import core
 from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
 from greenroom.cli.recap import shorten_home
 from greenroom.cli.terminal import Line, Question
-from greenroom.core import (
-    PermissionPart,
-    PermissionRequest,
-    Remember,
-    RuleDecision,
-    SandboxReport,
-    clip,
-    disguises,
-    exact,
-    texts_in,
-)
+from greenroom.core import PermissionRequest, RuleDecision, exact
 from greenroom.permissions import user_rules_path
 
 # -- the answers, and how a line names them -------------------------------------------------------
@@ -47,7 +38,7 @@ class Choice:
     words: tuple[str, ...]
     label: str
     decision: RuleDecision
-    remember: Remember | None = None
+    remember: core.Remember | None = None
     asks_why: bool = False
     asks_what: bool = False
     asks_value: bool = False
@@ -133,7 +124,7 @@ class Decision:
 
     request_id: str
     decision: RuleDecision
-    remember: Remember | None = None
+    remember: core.Remember | None = None
     message: str = ""
     input: dict[str, object] | None = None
     value: str = field(default="", repr=False)
@@ -258,7 +249,7 @@ class QuestionQueue:
         return Decision(request.request_id, RuleDecision.ALLOW, value=value)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
-        words = clip(exact(" ".join(text.split())), _QUOTED)
+        words = core.clip(exact(" ".join(text.split())), _QUOTED)
         choices = describe_choices(request, can_hide=self._can_hide)
         if request.credential:  # it may be the value
             return f"that is not a choice, and was not sent: {choices}"
@@ -286,7 +277,7 @@ def _why_not(request: PermissionRequest, choice: Choice) -> str:
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
-def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
+def render_part(part: core.PermissionPart, scheme: ColorScheme) -> RenderableType:
     """Show a part of a call, what the rules say to it and why; no line of it looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
     head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
@@ -362,7 +353,9 @@ def _warnings(request: PermissionRequest) -> tuple[str, ...]:
     """Return what may mislead; searched for here where the request does not come from a runtime."""
     if request.warnings or request.session_id:
         return request.warnings
-    return disguises(request.action, request.details, request.diff, *texts_in(request.input))
+    return core.disguises(
+        request.action, request.details, request.diff, *core.texts_in(request.input)
+    )
 
 
 def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
@@ -371,7 +364,7 @@ def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
     return head.append(f"{who} {verb}: {exact(request.action)} ({exact(request.tool_name)})")
 
 
-def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
+def _sandbox(report: core.SandboxReport, scheme: ColorScheme) -> RenderableType:
     """Say what confines the call; a gap stands out."""
     warns = report.lacking or report.as_root
     return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
@@ -416,5 +409,5 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
     """Show what the model says about the call, in quotes, so that it can't pass for a line of ours."""
-    words = clip(exact(" ".join(claim.split())), _CLAIM)
+    words = core.clip(exact(" ".join(claim.split())), _CLAIM)
     return _line(f"agent says: “{words}”", scheme.note)

@@ -16,20 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from greenroom import core
 from greenroom.cli.arguments import DONE, FAILED
 from greenroom.cli.recap import one_line, quantity
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.streams import OutputWriter, tell
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    InvalidJSONError,
-    RuleDecision,
-    RuleFileError,
-    Workspace,
-    serde,
-)
+from greenroom.core import RuleDecision, serde
 from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
 
 if TYPE_CHECKING:
@@ -132,7 +125,7 @@ def _read(name: str) -> str:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(name).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{name} is not UTF-8 text: {error}") from error
+        raise core.ConfigurationError(f"{name} is not UTF-8 text: {error}") from error
 
 
 def _is_rule_file(text: str) -> bool:
@@ -140,7 +133,7 @@ def _is_rule_file(text: str) -> bool:
     first = text.lstrip().partition("\n")[0]
     try:
         return "version" in serde.loads_object(first)
-    except InvalidJSONError:
+    except core.InvalidJSONError:
         return True  # an object of several lines; of damage, the errors of a rule file say most
 
 
@@ -148,7 +141,7 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWrit
     """Read a rule file, which tries the examples of each rule."""
     try:
         rules = await trio.to_thread.run_sync(parse_rules, text, options.file)
-    except RuleFileError as error:
+    except core.RuleFileError as error:
         if options.json:
             found = {"error": error.message, "line": error.line, "column": error.column}
             await page.line(serde.dumps({"rules": 0, "examples": 0, "failed": [found]}))
@@ -191,8 +184,8 @@ def _read_cases(text: str, name: str) -> Iterator[tuple[int, Case]]:
         if line.strip():
             try:
                 yield number, serde.decode(line, Case)
-            except InvalidJSONError as error:
-                raise ConfigurationError(
+            except core.InvalidJSONError as error:
+                raise core.ConfigurationError(
                     f"{name}:{number}: {error.message}",
                     hint='write a case as {"input": {"command": "git push"}, "expect": "deny"}',
                 ) from error
@@ -205,12 +198,12 @@ def _judge(line: int, case: Case, usual: PermissionManager, folder: str) -> _Res
         manager, left_out = (usual, ()) if case.rules is None else _make_manager(case.rules)
         try:
             data = case.input if case.input_raw is None else serde.loads_object(case.input_raw)
-        except InvalidJSONError as error:
+        except core.InvalidJSONError as error:
             return _Result(line, case, RuleDecision.ASK, error.message, left_out)
-        context = AgentContext(
+        context = core.AgentContext(
             session_id=case.context.get("session", "tested"),
             agent_type=case.context.get("agent", "coder"),
-            workspace=Workspace(root),
+            workspace=core.Workspace(root),
         )
         category = case.meta.get("category")
         tool = case.tool if category is None else _Tool(case.tool, category)
@@ -231,7 +224,7 @@ def _make_folder(setup: Setup) -> Iterator[str]:
             for each, target in setup.symlinks.items():
                 _place(root, each).symlink_to(target)
         except OSError as error:
-            raise ConfigurationError(f"setup: {error.filename}: {error.strerror}") from error
+            raise core.ConfigurationError(f"setup: {error.filename}: {error.strerror}") from error
         yield str(root)
 
 
@@ -239,7 +232,7 @@ def _place(root: Path, name: str) -> Path:
     """Return where this belongs; a file of cases may come from anyone, so it stays in the folder."""
     path = root / name
     if not path.parent.resolve().is_relative_to(root) or ".." in Path(name).parts:
-        raise ConfigurationError(f"setup: {name!r} is outside of the temporary folder")
+        raise core.ConfigurationError(f"setup: {name!r} is outside of the temporary folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -252,7 +245,7 @@ def _make_manager(
         try:
             text = serde.dumps({"version": 1, "rules": [rule]}).decode()
             found += parse_rules(text, f"rules[{number}]")
-        except RuleFileError as error:
+        except core.RuleFileError as error:
             left_out.append(error.message)
     return PermissionManager(found), tuple(left_out)
 

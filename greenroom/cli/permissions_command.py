@@ -12,21 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from greenroom import core
 from greenroom.cli.recap import one_line, quantity, shorten_home
 from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, confirm, tell
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    InvalidJSONError,
-    PermissionRecord,
-    SessionError,
-    Workspace,
-    exact,
-    serde,
-    visible,
-)
+from greenroom.core import serde, visible
 from greenroom.permissions import (
     Explanation,
     PermissionRule,
@@ -65,8 +56,8 @@ async def explain_call(options: "PermissionsOptions") -> int:
     )
     tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
-    context = AgentContext(
-        session_id="explained", agent_type=_AGENT, workspace=Workspace(workspace)
+    context = core.AgentContext(
+        session_id="explained", agent_type=_AGENT, workspace=core.Workspace(workspace)
     )
     found = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
     page = OutputWriter()
@@ -81,15 +72,17 @@ async def explain_call(options: "PermissionsOptions") -> int:
 def _input(options: "PermissionsOptions") -> dict[str, object]:
     if options.text is not None:
         if options.tool != "Bash":
-            raise ConfigurationError(
+            raise core.ConfigurationError(
                 f"a command is for Bash, not for {options.tool}",
                 hint='write --input, such as \'{"file_path": "a.py"}\'',
             )
         return {"command": options.text}
     try:
         return serde.loads_object(options.input or "")
-    except InvalidJSONError as error:
-        raise ConfigurationError(f"--input: {error.message}", hint="one JSON object") from error
+    except core.InvalidJSONError as error:
+        raise core.ConfigurationError(
+            f"--input: {error.message}", hint="one JSON object"
+        ) from error
 
 
 def _explanation_as_json(found: Explanation) -> dict[str, object]:
@@ -218,7 +211,7 @@ class _Decision:
     """A decision, and the session that it was made in."""
 
     session: AgentSession
-    record: PermissionRecord
+    record: core.PermissionRecord
 
 
 async def show_decisions(options: "PermissionsOptions") -> int:
@@ -254,7 +247,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
                 seen.add(id_)
                 try:
                     waiting.append(await AgentSession.load(id_, store=root.store))
-                except SessionError as error:
+                except core.SessionError as error:
                     missing.append(error.message)
     return sorted(rows, key=lambda row: row.record.at), missing
 
@@ -279,7 +272,7 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         await page.show(head, *parts, *remarks)
 
 
-def _describe(record: PermissionRecord) -> list[str]:
+def _describe(record: core.PermissionRecord) -> list[str]:
     lines = [f"{record.left_out} more parts"] if record.left_out else []
     lines += ["the input was changed by the person"] if record.edited else []
     lines += [f"said: {one_line(record.message)}"] if record.message else []
@@ -321,7 +314,9 @@ async def trust_project(options: "PermissionsOptions") -> int:
 
     texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
     if digest is None and not texts:
-        raise ConfigurationError(f"{path} can't be read", hint="there is nothing to trust here")
+        raise core.ConfigurationError(
+            f"{path} can't be read", hint="there is nothing to trust here"
+        )
     agreed, about_rules = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
@@ -358,4 +353,4 @@ def _describe_rules(path: Path, allowed: list[PermissionRule]) -> Iterable[str]:
 
 def _describe_text(text: "ProjectText") -> Iterable[str]:
     yield f"{text.path} would count as what you tell the model:"
-    yield from (f"  │ {line}" for line in exact(text.text.replace("\r\n", "\n")).split("\n"))
+    yield from (f"  │ {line}" for line in core.exact(text.text.replace("\r\n", "\n")).split("\n"))

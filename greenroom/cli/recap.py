@@ -9,17 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from greenroom.core import (
-    ContentBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    clip,
-    clock,
-    serde,
-    visible,
-)
+from greenroom import core
+from greenroom.core import Message, clock, visible
 from greenroom.session import SessionMetadata
 
 _LONGEST = 200  # letters of a title or a folder
@@ -109,8 +100,8 @@ def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word tha
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)
-    text = serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
-    return visible(clip(text, _LONGEST_CALL))
+    text = core.serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
+    return visible(core.clip(text, _LONGEST_CALL))
 
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
@@ -177,19 +168,19 @@ def _is_said(message: Message) -> bool:
 
 
 def _line(
-    message: Message, block: ContentBlock, results: Sequence[ToolResultBlock]
+    message: Message, block: core.ContentBlock, results: Sequence[core.ToolResultBlock]
 ) -> RecapLine | None:
     match block:
-        case TextBlock() if block.text.strip():
+        case core.TextBlock() if block.text.strip():
             kind: RecapKind = "user" if message.role == "user" else "reply"
             return RecapLine(kind, visible(block.text.strip()), sender=message.sender)
-        case ToolUseBlock():
+        case core.ToolUseBlock():
             return _call(block, results)
         case _:
             return None
 
 
-def _call(call: ToolUseBlock, results: Sequence[ToolResultBlock]) -> RecapLine:
+def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> RecapLine:
     head = f"{visible(call.name)}  {call_words(call.input)}"
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 from rich.console import RenderableType
 
+from greenroom import core
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.permission_prompt import TOO_LATE, Decision
 from greenroom.cli.render_chunk import render_user
@@ -25,18 +26,7 @@ from greenroom.cli.terminal import (
     TerminalOpener,
     open_plain_terminal,
 )
-from greenroom.core import (
-    AgentNotRunningError,
-    Done,
-    Lagged,
-    MailboxFullError,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    RuleDecision,
-    StateKind,
-    TurnStart,
-)
+from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
@@ -80,13 +70,15 @@ class Person:
 
     async def note(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
-        if isinstance(innermost(chunk), PermissionRequest | PermissionResponse | Lagged | Done):
+        if isinstance(
+            innermost(chunk), PermissionRequest | core.PermissionResponse | core.Lagged | core.Done
+        ):
             await self._follow_requests()
         match chunk:
-            case TurnStart() if chunk.input_id in self._queued:
+            case core.TurnStart() if chunk.input_id in self._queued:
                 self._echo(self._queued.pop(chunk.input_id))
                 self._screen.queued = tuple(self._queued.values())
-            case Done():
+            case core.Done():
                 self._unanswered.discard(chunk.input_id)
                 self._steered.clear()
                 self._screen.hint = ""
@@ -172,7 +164,7 @@ class Person:
     def _send(self, text: str) -> None:
         try:
             receipt = self._handle.send_input_nowait(text)
-        except (MailboxFullError, AgentNotRunningError) as error:
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not sent: {text}\n{error}")
             return
         if receipt.status == "queued":
@@ -206,7 +198,7 @@ class Person:
     def _compact(self) -> None:
         try:
             receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
-        except (MailboxFullError, AgentNotRunningError) as error:
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not done: {error}")
         else:
             self._unanswered.add(receipt.input_id)
@@ -261,7 +253,7 @@ class Person:
 
     @property
     def _is_idle(self) -> bool:
-        return self._handle.state.kind is StateKind.IDLE and not self._unanswered
+        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered
 
     # -- interrupting and leaving ---------------------------------------------------------------
 

@@ -23,14 +23,7 @@ from greenroom.cli.render_chunk import (
     render_thinking,
 )
 from greenroom.cli.terminal import Frame, Question, Terminal
-from greenroom.core import (
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    StateKind,
-    SubAgentOutput,
-    visible,
-)
+from greenroom.core import OutputChunk, PermissionRequest, visible
 from greenroom.llm import model_profile
 from greenroom.planning import PLAN_STEP
 
@@ -271,7 +264,7 @@ _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
 
 def innermost(chunk: OutputChunk) -> OutputChunk:
     """Return what a descendant has said, where a chunk is about that."""
-    while isinstance(chunk, SubAgentOutput):
+    while isinstance(chunk, core.SubAgentOutput):
         chunk = chunk.chunk
     return chunk
 
@@ -310,7 +303,7 @@ class Screen:
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
         match innermost(chunk):
-            case PermissionResponse(request_id=id_) if (
+            case core.PermissionResponse(request_id=id_) if (
                 self._asked and id_ == self._asked.request_id
             ):
                 self._close_question()
@@ -418,4 +411,4 @@ class Screen:
         return f"waiting for permission: {asked.tool_name}" if asked else str(self._view.state)
 
     def _usual_hint(self) -> str:
-        return "/help" if self._view.state.kind is StateKind.IDLE else "Esc interrupts"
+        return "/help" if self._view.state.kind is core.StateKind.IDLE else "Esc interrupts"

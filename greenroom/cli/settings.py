@@ -5,15 +5,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from greenroom.core import (
-    ConfigurationError,
-    ConfigurationFileError,
-    InvalidJSONError,
-    Price,
-    error_at,
-    error_of_json,
-    serde,
-)
+from greenroom import core
+from greenroom.core import ConfigurationFileError, Price, error_at, serde
 from greenroom.llm import (
     LLMProvider,
     ModelChoice,
@@ -126,8 +119,8 @@ def _parse(text: str, path: str) -> Settings:
     kind = ConfigurationFileError
     try:
         model = SettingsModel.model_validate(serde.loads_object(text))
-    except InvalidJSONError as error:
-        raise error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
+    except core.InvalidJSONError as error:
+        raise core.error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
     except ValidationError as error:
         first = error.errors()[0]
         said = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
@@ -151,6 +144,6 @@ def _parse(text: str, path: str) -> Settings:
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:
     try:
         return full_name(name)
-    except ConfigurationError as error:
+    except core.ConfigurationError as error:
         kind = ConfigurationFileError
         raise error_at(kind, text, path, steps, error.message, error.hint) from error

@@ -12,20 +12,8 @@ from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 import trio
 from trio.testing import MockClock
 
-from greenroom.core import (
-    AgentNotRunningError,
-    Answer,
-    ConfigurationError,
-    ContentBlock,
-    Lagged,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    RuleDecision,
-    SubAgentOutput,
-    TurnError,
-    TurnStatus,
-)
+from greenroom import core
+from greenroom.core import Answer, Message, OutputChunk, PermissionRequest, RuleDecision
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -76,7 +64,7 @@ class ScriptedApprover:
         """
         for answer in answers:
             if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
-                raise ConfigurationError(
+                raise core.ConfigurationError(
                     f"{answer!r} is not an answer",
                     hint="write 'allow', 'deny', an Answer, or a function of the request",
                 )
@@ -108,7 +96,7 @@ class ScriptedApprover:
             task_status.started()
             await self._answer_all(handle)
             async for chunk in chunks:
-                if isinstance(_unwrap(chunk), (PermissionRequest, Lagged)):
+                if isinstance(_unwrap(chunk), (PermissionRequest, core.Lagged)):
                     await self._answer_all(handle)
 
     def check(self) -> None:
@@ -157,7 +145,7 @@ class ScriptedApprover:
 
 
 def _unwrap(chunk: OutputChunk) -> OutputChunk:
-    while isinstance(chunk, SubAgentOutput):
+    while isinstance(chunk, core.SubAgentOutput):
         chunk = chunk.chunk
     return chunk
 
@@ -167,7 +155,7 @@ Chunk = TypeVar("Chunk")
 
 # -- the run ----------------------------------------------------------------------------------------
 
-Content: TypeAlias = str | Iterable[ContentBlock]
+Content: TypeAlias = str | Iterable[core.ContentBlock]
 """What an agent can be told: a text, or content blocks."""
 
 _A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
@@ -338,7 +326,7 @@ class _Conversation:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(person.attend, self._handle)
-                with suppress(AgentNotRunningError):  # then the outcome says why
+                with suppress(core.AgentNotRunningError):  # then the outcome says why
                     await self._tell()
                 if self._told:
                     await self._handle.shutdown(grace=float("inf"))
@@ -349,7 +337,7 @@ class _Conversation:
 
     async def _tell(self) -> None:
         for content in self._told:
-            with suppress(TurnError):  # it opened no turn for this one
+            with suppress(core.TurnError):  # it opened no turn for this one
                 self._results.append(await self._handle.ask(content))
             self._heard += 1
 
@@ -379,7 +367,7 @@ class _Conversation:
             text = f"the agent crashed: {type(crash).__name__}: {crash}"
             raise AgentRunError(text, run) from crash
         for number, result in enumerate(run.results, 1):
-            if result.status is TurnStatus.FAILED:
+            if result.status is core.TurnStatus.FAILED:
                 raise AgentRunError(f"turn {number} failed: {result.error}", run)
         if self._heard < len(self._told):
             text = f"the agent ended before input {self._heard + 1} of {len(self._told)}"

@@ -17,15 +17,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import trio
 
-from greenroom.core import (
-    CassetteError,
-    ConfigurationError,
-    InvalidJSONError,
-    ModelRequest,
-    NetworkError,
-    new_id,
-    serde,
-)
+from greenroom import core
+from greenroom.core import CassetteError, serde
 from greenroom.fs import durable
 from greenroom.llm import FORBID_VARIABLE, forbids_calls, read_anthropic_request, read_chat_request
 from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
@@ -102,7 +95,7 @@ def read(path: Path) -> list[Exchange]:
         if path.stat().st_size > MAX_SIZE:
             raise CassetteError(f"{path}: larger than {MAX_SIZE >> 20} MiB", hint=_AGAIN)
         return serde.decode(path.read_bytes(), Recording).exchanges
-    except (OSError, InvalidJSONError) as error:
+    except (OSError, core.InvalidJSONError) as error:
         raise CassetteError(f"{path} can't be read: {error}", hint=_AGAIN) from error
 
 
@@ -118,7 +111,7 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
         raise CassetteError(f"{path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{new_id('cassette')}")
+        beside = path.with_name(f".{path.name}.{core.new_id('cassette')}")
         durable.replace(str(path), data, beside=str(beside))
     except OSError as error:
         raise CassetteError(f"{path} can't be written: {error}") from error
@@ -179,7 +172,9 @@ async def cassette(
     path = Path(path)
     if mode not in get_args(CassetteMode):
         modes = ", ".join(get_args(CassetteMode))
-        raise ConfigurationError(f"{mode!r} is not a mode of a cassette", hint=f"one of {modes}")
+        raise core.ConfigurationError(
+            f"{mode!r} is not a mode of a cassette", hint=f"one of {modes}"
+        )
     if (exchanges := _read_recorded(path, mode)) is not None:
         yield _Replay(path, exchanges, Concealment(secrets), ignore)
         return
@@ -326,7 +321,7 @@ class _Pieces:
             return piece
         if self._complete:
             raise StopAsyncIteration
-        raise NetworkError(
+        raise core.NetworkError(
             "the recording ends here, since its reader had left", hint="record it anew"
         )
 
@@ -448,7 +443,7 @@ def _describe(method: str, url: str, content: bytes | None, concealment: Conceal
     (body,) = concealment.conceal([content or b""])
     try:
         return Request(method, place, json=msgspec.Raw(serde.dumps(serde.loads(body))))
-    except InvalidJSONError:
+    except core.InvalidJSONError:
         return Request(method, place, content=pieces_of(body))
 
 
@@ -462,7 +457,7 @@ WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
 """Whose words a request is in."""
 
 
-def request_from_wire(body: Mapping[str, object], api: WireAPI) -> ModelRequest:
+def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelRequest:
     """Read the body of a recorded request; a provider of this API writes the same body of it.
 
     What has no typed place stands in the `extra` of messages, blocks and tools, and in `options`, where

@@ -13,18 +13,8 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import (
-    InvalidSessionIdError,
-    Message,
-    SessionCorruptError,
-    SessionNotFoundError,
-    SessionStorageError,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    clock,
-    new_id,
-)
+from greenroom import core
+from greenroom.core import Message, clock, new_id
 from greenroom.session import START, AgentSession, Position, SessionStore, encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
@@ -102,8 +92,10 @@ def expecting(kind: type[E], *, message: str = "") -> Iterator[list[E]]:
 
 _CONVERSATION = (
     Message.user("read a.txt\u2028please"),
-    Message.assistant([TextBlock("Gladly."), ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]),
-    Message.user([ToolResultBlock("t1", (TextBlock("hällo\n"),))]),
+    Message.assistant(
+        [core.TextBlock("Gladly."), core.ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]
+    ),
+    Message.user([core.ToolResultBlock("t1", (core.TextBlock("hällo\n"),))]),
     Message.assistant("It says hällo."),
 )
 _HOSTILE = (
@@ -172,7 +164,7 @@ async def any_json_survives(case: StoreUnderTest) -> None:
         "": "",
         "long": "ß" * 600_000,
     }
-    session = await saved(store, Message.assistant([ToolUseBlock("t", "X", wild)]))
+    session = await saved(store, Message.assistant([core.ToolUseBlock("t", "X", wild)]))
     loaded = await AgentSession.load(session.session_id, store=store)
     same(loaded.history[0].tool_uses[0].input, wild)
 
@@ -243,7 +235,7 @@ async def an_unknown_session_is_not_found(case: StoreUnderTest) -> None:
     store = await case.open()
     session_id = new_id("s")
     for _ in range(2):
-        with expecting(SessionNotFoundError) as caught:
+        with expecting(core.SessionNotFoundError) as caught:
             await AgentSession.load(session_id, store=store)
         same(caught[0].session_id, session_id)
         same(await store.exists(session_id), False)
@@ -257,7 +249,7 @@ async def a_removed_session_is_not_brought_back(case: StoreUnderTest) -> None:
     loaded = await AgentSession.load(session.session_id, store=store)
     loaded.add_message(Message.user("more"))
     await case.remove(session.session_id)
-    with expecting(SessionNotFoundError):
+    with expecting(core.SessionNotFoundError):
         await loaded.save()
     same(await store.exists(session.session_id), False)
 
@@ -282,9 +274,9 @@ async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:
     store = await case.open()
     for session_id in _HOSTILE:
         for ask in (store.exists, store.read, store.acquire):
-            with expecting(InvalidSessionIdError):
+            with expecting(core.InvalidSessionIdError):
                 await ask(session_id)
-        with expecting(InvalidSessionIdError):
+        with expecting(core.InvalidSessionIdError):
             store.folder(session_id)
 
 
@@ -336,11 +328,11 @@ async def a_line_is_added_at_the_end_only(case: StoreUnderTest) -> None:
     line = encode_line([b'{"kind":"rewind","to":0}'], end)
     writer = await store.acquire(session.session_id)
     for place in (START, Position(end.lines + 1, end.size + 1, end.last)):
-        with expecting(SessionStorageError):
+        with expecting(core.SessionStorageError):
             await writer.append(line, place)
     same(writer.is_broken, False)
     await writer.append(line, end)
-    with expecting(SessionStorageError):
+    with expecting(core.SessionStorageError):
         await writer.append(line, end)
     await writer.release()
     same((await store.read(session.session_id)).history.end, end.after(line))
@@ -369,7 +361,7 @@ async def another_past_is_refused(case: StoreUnderTest) -> None:
     session = await saved(store, "one")
     end = (await store.read(session.session_id)).history.end
     writer = await store.acquire(session.session_id)
-    with expecting(SessionCorruptError):
+    with expecting(core.SessionCorruptError):
         await writer.read(Position(end.lines, end.size, end.last.replace(b"one", b"two")))
     await writer.release()
 
@@ -468,12 +460,12 @@ async def damage_in_the_middle_is_refused_and_changes_nothing(case: StoreUnderTe
         await session.save()
     await case.damage(session.session_id, 1)
     for _ in range(2):
-        with expecting(SessionCorruptError) as caught:
+        with expecting(core.SessionCorruptError) as caught:
             await AgentSession.load(session.session_id, store=await case.open())
         same((caught[0].session_id, caught[0].line), (session.session_id, 2))
         assert caught[0].path, "it names the place"
         writer = await store.acquire(session.session_id)
-        with expecting(SessionCorruptError):
+        with expecting(core.SessionCorruptError):
             await writer.read(START)
         await writer.release()
 
@@ -514,7 +506,7 @@ async def damage_is_noticed_in_the_last_page_and_not_before_it(case: StoreUnderT
     store = await case.open()
     page = await read_last(session.session_id, 2, store=store)
     same(page.messages, session.history[-2:])
-    with expecting(SessionCorruptError) as caught:
+    with expecting(core.SessionCorruptError) as caught:
         await read_last(session.session_id, 30, store=store)
     same((caught[0].session_id, caught[0].line), (session.session_id, 4))
 
@@ -534,7 +526,7 @@ async def the_last_page_leaves_a_torn_end_out(case: StoreUnderTest) -> None:
 async def the_last_page_of_nothing_is_an_error(case: StoreUnderTest) -> None:
     """There is no page of a session that is not there, none without a message, and else there is one."""
     store = await case.open()
-    with expecting(SessionNotFoundError):
+    with expecting(core.SessionNotFoundError):
         await read_last(new_id("s"), 1, store=store)
     session = AgentSession.new("checked", session_id=new_id("s"), store=store)
     session.set_metadata("title", "nothing was said")

@@ -15,15 +15,8 @@ from typing import TypeVar, cast
 
 import trio
 
-from greenroom.core import (
-    Message,
-    SessionError,
-    SessionExistsError,
-    SessionFencedError,
-    SessionLockedError,
-    SessionNotFoundError,
-    new_id,
-)
+from greenroom import core
+from greenroom.core import Message, new_id
 from greenroom.session import (
     START,
     AgentSession,
@@ -169,7 +162,7 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
         second = await AgentSession.load(first.session_id, store=other)
         second.add_message(Message.user("two"))
         for attempt in (second.save, second.open):
-            with expecting(SessionLockedError) as caught:
+            with expecting(core.SessionLockedError) as caught:
                 await attempt()
             same(caught[0].session_id, first.session_id)
             assert caught[0].pid in (os.getpid(), None), "it names the process, if it knows it"
@@ -185,7 +178,7 @@ async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
     first = AgentSession.new("checked", session_id=session_id, store=store)
     second = AgentSession.new("checked", session_id=session_id, store=await case.open())
     await first.open()
-    with expecting(SessionLockedError):
+    with expecting(core.SessionLockedError):
         await second.open()
     await first.close()
     await second.open()
@@ -199,10 +192,10 @@ async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> 
     second = AgentSession.new("checked", session_id=first.session_id, store=store)
     second.add_message(Message.user("other"))
     for attempt in (second.save, second.open):
-        with expecting(SessionExistsError):
+        with expecting(core.SessionExistsError):
             await attempt()
     await first.open()
-    with expecting(SessionExistsError):
+    with expecting(core.SessionExistsError):
         await second.open()
     await first.close()
     same(await texts(store, first), ["one"])
@@ -231,7 +224,7 @@ async def a_change_on_both_sides_is_refused(case: StoreUnderTest) -> None:
     await first.save()
     second.add_message(Message.user("also two"))
     for attempt in (second.save, second.open):
-        with expecting(SessionError, message="another writer"):
+        with expecting(core.SessionError, message="another writer"):
             await attempt()
     first.add_message(Message.user("three"))
     await first.save()
@@ -328,16 +321,16 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
     await case.lose_lock(session.session_id)
     heir = await (await case.open()).acquire(session.session_id)
     assert stored.metadata is not None, "it was stored"
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await stale.append(line, end)
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await stale.write_metadata(stored.metadata)
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await stale.set_aside(START)
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await stale.delete()
     await stale.release()
-    with expecting(SessionLockedError):
+    with expecting(core.SessionLockedError):
         await store.acquire(session.session_id)
     same((await heir.read(START)).history, stored.history)
     await heir.append(line, end)
@@ -370,7 +363,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
         line = encode_line([b'{"kind":"rewind","to":0}'], end)
         try:
             _, is_within = await act_within(stale.append(line, end), step, take_over)
-        except SessionFencedError:
+        except core.SessionFencedError:
             is_within = True
         if heirs:
             same((await heirs[0].read(START)).history, seen[0])
@@ -391,7 +384,7 @@ async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> 
     for each in (store, await case.open()):
         await _is_gone(each, session.session_id)
         same(await texts(each, other), ["other"])
-    with expecting(SessionNotFoundError) as caught:
+    with expecting(core.SessionNotFoundError) as caught:
         await delete_session(session.session_id, store=store)
     same(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
@@ -406,11 +399,11 @@ async def who_loaded_a_session_that_is_deleted_cannot_store_it_again(case: Store
     session = await saved(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     await delete_session(session.session_id, store=store)
-    with expecting(SessionNotFoundError):
+    with expecting(core.SessionNotFoundError):
         await loaded.open()
     loaded.add_message(Message.user("more"))
     for attempt in (loaded.save, loaded.open):
-        with expecting(SessionNotFoundError):
+        with expecting(core.SessionNotFoundError):
             await attempt()
     await _is_gone(store, session.session_id)
 
@@ -421,7 +414,7 @@ async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None
     session = await saved(store, "one")
     await session.open()
     for each in (store, await case.open()):
-        with expecting(SessionLockedError):
+        with expecting(core.SessionLockedError):
             await delete_session(session.session_id, store=each)
     session.add_message(Message.assistant("two"))
     await session.save()
@@ -449,9 +442,9 @@ async def a_writer_that_deleted_its_session_writes_nothing(case: StoreUnderTest)
     writer = await store.acquire(session.session_id)
     await writer.delete()
     assert stored.metadata is not None, "it was stored"
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await writer.append(encode_line([b'{"kind":"rewind","to":0}'], START), START)
-    with expecting(SessionFencedError):
+    with expecting(core.SessionFencedError):
         await writer.write_metadata(stored.metadata)
     await _is_gone(store, session.session_id)
     await writer.release()
@@ -490,7 +483,7 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     grandchild = await _child(store, child)
     for busy in (parent, grandchild):
         await busy.open()
-        with expecting(SessionLockedError):
+        with expecting(core.SessionLockedError):
             await delete_session(parent.session_id, store=store, children=True)
         for each in (parent, child, grandchild):
             same(await store.exists(each.session_id), True)
@@ -531,7 +524,7 @@ async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
 async def _is_gone(store: SessionStore, session_id: str) -> None:
     """See that neither a look nor a load nor a list finds it."""
     same(await store.exists(session_id), False)
-    with expecting(SessionNotFoundError):
+    with expecting(core.SessionNotFoundError):
         await AgentSession.load(session_id, store=store)
     assert session_id not in [each.session_id for each in await store.list_all()], "it is listed"
 

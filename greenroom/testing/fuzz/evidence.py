@@ -25,16 +25,8 @@ from typing import Literal, TypeAlias
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    ConfigurationError,
-    ConversationInput,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    SubAgentOutput,
-    ToolResult,
-)
+from greenroom import core
+from greenroom.core import Message, OutputChunk
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
 Files = Mapping[str, str]
@@ -139,7 +131,7 @@ class Surroundings:
                         found[f"{label}/{path.relative_to(root)}"] = _digest(path)
                 folders[:] = [n for n in folders if Path(folder, n) not in self._roots.values()]
                 if len(found) > _MAX_FILES:
-                    raise ConfigurationError(
+                    raise core.ConfigurationError(
                         f"{root} has more than {_MAX_FILES} files",
                         hint="give the scenario a small workspace of its own",
                     )
@@ -303,7 +295,7 @@ class EndedCall:
     """
 
     call: str
-    result: ToolResult | None
+    result: core.ToolResult | None
     seconds: float
 
 
@@ -353,7 +345,7 @@ class Trial:
     worth_trying: tuple[int, ...]
     session_id: str
     outcome: Outcome | None
-    state: AgentState
+    state: core.AgentState
     history: tuple[Message, ...]
     stored: Mapping[str, tuple[Message, ...]]
     damaged: Mapping[str, str]
@@ -361,7 +353,7 @@ class Trial:
     streams: Mapping[str, tuple[OutputChunk, ...]]
     alive: tuple[str, ...]
     running: tuple[str, ...]
-    pending: tuple[PermissionRequest, ...]
+    pending: tuple[core.PermissionRequest, ...]
     stuck: tuple[str, ...]
     acknowledged: tuple[Acknowledged, ...]
     interrupted: Interrupted | None
@@ -384,7 +376,7 @@ class Trial:
     def undelivered(self) -> frozenset[str]:
         """The ids of inputs that the agent never took, as its outcome says."""
         messages = self.outcome.undelivered if self.outcome else ()
-        return frozenset(m.id for m in messages if isinstance(m, ConversationInput))
+        return frozenset(m.id for m in messages if isinstance(m, core.ConversationInput))
 
 
 def streams_of(
@@ -394,7 +386,7 @@ def streams_of(
     found: dict[str, list[OutputChunk]] = {session_id: []}
     for chunk in chunks:
         speaker = session_id
-        while isinstance(chunk, SubAgentOutput):
+        while isinstance(chunk, core.SubAgentOutput):
             speaker, chunk = chunk.session_id, chunk.chunk  # noqa: PLW2901 (unwrapped layer by layer)
         found.setdefault(speaker, []).append(chunk)
     return {speaker: tuple(said) for speaker, said in found.items()}

@@ -17,25 +17,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    AgentState,
-    Done,
-    EndStatus,
-    Exited,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    StateChange,
-    SubAgentComplete,
-    SubAgentSpawned,
-    ToolEnd,
-    ToolStart,
-    ToolStatus,
-    TurnStart,
-    TurnStatus,
-    clip,
-)
+from greenroom import core
 from greenroom.testing.fuzz.evidence import EndedCall, Files, Leftovers, Trial
 
 Invariant: TypeAlias = Callable[[Trial], None]
@@ -72,10 +54,10 @@ def there_is_an_outcome(trial: Trial) -> None:
     crash = trial.outcome.error
     assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
     fitting = {
-        "kill": {EndStatus.KILLED, EndStatus.COMPLETED},
-        "cancel": {EndStatus.CANCELLED, EndStatus.COMPLETED},
-        "shutdown": {EndStatus.CANCELLED, EndStatus.COMPLETED},
-    }.get(trial.mode or "", {EndStatus.COMPLETED})
+        "kill": {core.EndStatus.KILLED, core.EndStatus.COMPLETED},
+        "cancel": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
+        "shutdown": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
+    }.get(trial.mode or "", {core.EndStatus.COMPLETED})
     assert trial.outcome.status in fitting, f"the agent ended {trial.outcome.status}"
 
 
@@ -106,7 +88,10 @@ def results_are_real(trial: Trial) -> None:
         )
         kept = {result.tool_use_id: result for m in history for result in m.tool_results}
         for chunk in chunks:
-            if isinstance(chunk, ToolEnd) and chunk.result.status is not ToolStatus.INTERRUPTED:
+            if (
+                isinstance(chunk, core.ToolEnd)
+                and chunk.result.status is not core.ToolStatus.INTERRUPTED
+            ):
                 assert kept.get(chunk.id) == chunk.result.block(chunk.id), (
                     f"{session_id}: the result of {chunk.id} was {chunk.result.text!r}, "
                     "and the history says something else"
@@ -119,13 +104,13 @@ def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
         running: set[str] = set()
         for chunk in chunks:
             match chunk:
-                case TurnStart():
+                case core.TurnStart():
                     running = set()
-                case SubAgentSpawned(session_id=child, detached=False):
+                case core.SubAgentSpawned(session_id=child, detached=False):
                     running.add(child)
-                case SubAgentComplete(session_id=child):
+                case core.SubAgentComplete(session_id=child):
                     running.discard(child)
-                case Done(status=status) if status is not TurnStatus.COMPLETED:
+                case core.Done(status=status) if status is not core.TurnStatus.COMPLETED:
                     assert not running, f"{session_id}: its turn {status}, {running} went on"
                 case _:
                     pass
@@ -135,7 +120,7 @@ def only_completed_turns_have_values(trial: Trial) -> None:
     """What a turn has set as its result is published if it completes, and only then."""
     for session_id, chunks in trial.streams.items():
         for chunk in chunks:
-            if isinstance(chunk, Done) and chunk.status is not TurnStatus.COMPLETED:
+            if isinstance(chunk, core.Done) and chunk.status is not core.TurnStatus.COMPLETED:
                 assert chunk.value is UNSET, (
                     f"{session_id}: its turn {chunk.status}, with the value {chunk.value!r}"
                 )
@@ -157,7 +142,7 @@ def input_is_accounted_for(trial: Trial) -> None:
     """Each input with a receipt is in the history or undelivered, and never both."""
     said = [message.text for message in trial.history if message.role == "user"]
     undelivered = trial.undelivered
-    begun = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, TurnStart)}
+    begun = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, core.TurnStart)}
     for each in trial.acknowledged:
         input_id = each.receipt.input_id
         taken = each.text in said
@@ -170,8 +155,8 @@ def input_is_accounted_for(trial: Trial) -> None:
 def turns_are_closed(trial: Trial) -> None:
     """Every `TurnStart` is followed by its `Done` before the next one."""
     for session_id, chunks in trial.streams.items():
-        turns = [chunk for chunk in chunks if isinstance(chunk, (TurnStart, Done))]
-        expected = [chunk.input_id for chunk in turns if isinstance(chunk, TurnStart)]
+        turns = [chunk for chunk in chunks if isinstance(chunk, (core.TurnStart, core.Done))]
+        expected = [chunk.input_id for chunk in turns if isinstance(chunk, core.TurnStart)]
         told = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
         wanted = [(kind, id_) for id_ in expected for kind in ("TurnStart", "Done")]
         assert told == wanted, f"{session_id}: the turns are {told}"
@@ -183,13 +168,13 @@ def tools_are_closed(trial: Trial) -> None:
         running: list[str] = []
         for chunk in chunks:
             match chunk:
-                case ToolStart(id=tool_use_id):
+                case core.ToolStart(id=tool_use_id):
                     assert tool_use_id not in running, f"{session_id}: {tool_use_id} started twice"
                     running.append(tool_use_id)
-                case ToolEnd(id=tool_use_id):
+                case core.ToolEnd(id=tool_use_id):
                     assert tool_use_id in running, f"{session_id}: {tool_use_id} ended unstarted"
                     running.remove(tool_use_id)
-                case Done() | Exited():
+                case core.Done() | core.Exited():
                     assert not running, f"{session_id}: no ToolEnd for {', '.join(running)}"
                 case _:
                     pass
@@ -200,16 +185,16 @@ def prompts_are_closed(trial: Trial) -> None:
     """Every permission request is answered or withdrawn once, and none is open at the end."""
     assert not trial.pending, f"{len(trial.pending)} permission requests are still open"
     for session_id, chunks in trial.streams.items():
-        asked = [c.request_id for c in chunks if isinstance(c, PermissionRequest)]
-        decided = [c.request_id for c in chunks if isinstance(c, PermissionResponse)]
+        asked = [c.request_id for c in chunks if isinstance(c, core.PermissionRequest)]
+        decided = [c.request_id for c in chunks if isinstance(c, core.PermissionResponse)]
         assert sorted(asked) == sorted(decided), f"{session_id}: asked {asked}, decided {decided}"
 
 
 def states_are_legal(trial: Trial) -> None:
     """A final state is the last one and the only one, and the handle shows it."""
     for session_id, chunks in trial.streams.items():
-        states = [AgentState.idle()]
-        states += [chunk.state for chunk in chunks if isinstance(chunk, StateChange)]
+        states = [core.AgentState.idle()]
+        states += [chunk.state for chunk in chunks if isinstance(chunk, core.StateChange)]
         for one, other in pairwise(states):
             assert not one.is_final, f"{session_id}: from {one} to {other}"
         assert states[-1].is_final, f"{session_id}: the last state is {states[-1]}"
@@ -220,29 +205,31 @@ def states_are_legal(trial: Trial) -> None:
 def a_turn_ends_idle(trial: Trial) -> None:
     """When a turn is told to be over, the agent is idle."""
     for session_id, chunks in trial.streams.items():
-        state = AgentState.idle()
+        state = core.AgentState.idle()
         for chunk in chunks:
-            if isinstance(chunk, StateChange):
+            if isinstance(chunk, core.StateChange):
                 state = chunk.state
-            elif isinstance(chunk, Done):
-                assert state == AgentState.idle(), f"{session_id}: {state} at the end of a turn"
+            elif isinstance(chunk, core.Done):
+                assert state == core.AgentState.idle(), (
+                    f"{session_id}: {state} at the end of a turn"
+                )
 
 
 def exited_is_last(trial: Trial) -> None:
     """`Exited` is the last chunk of every agent, and comes once."""
     for session_id, chunks in trial.streams.items():
-        places = [place for place, chunk in enumerate(chunks) if isinstance(chunk, Exited)]
+        places = [place for place, chunk in enumerate(chunks) if isinstance(chunk, core.Exited)]
         assert places == [len(chunks) - 1], f"{session_id}: Exited at {places} of {len(chunks)}"
 
 
 def subagents_are_told_of(trial: Trial) -> None:
     """Every subagent that was spawned has one `SubAgentComplete`, unless it is detached."""
     for session_id, chunks in trial.streams.items():
-        ended = [chunk.session_id for chunk in chunks if isinstance(chunk, SubAgentComplete)]
+        ended = [chunk.session_id for chunk in chunks if isinstance(chunk, core.SubAgentComplete)]
         spawned = [
             chunk.session_id
             for chunk in chunks
-            if isinstance(chunk, SubAgentSpawned) and not chunk.detached
+            if isinstance(chunk, core.SubAgentSpawned) and not chunk.detached
         ]
         assert sorted(spawned) == sorted(ended), f"{session_id}: spawned {spawned}, ended {ended}"
 
@@ -251,7 +238,7 @@ def the_next_input_works(trial: Trial) -> None:
     """After an interrupt the agent lives on and answers; after its end the next one does."""
     if trial.mode != "kill":
         assert trial.probe is not None, "the agent did not answer the last input"
-        assert trial.probe.status is TurnStatus.COMPLETED, (
+        assert trial.probe.status is core.TurnStatus.COMPLETED, (
             f"the turn of the last input {trial.probe.status}: {trial.probe.error}"
         )
 
@@ -303,7 +290,7 @@ def a_call_is_whole_or_interrupted(trial: Trial) -> None:
     expected = _by_call((*trial.control.calls, *trial.control.calls_again))
     for ended in trial.calls:
         whole = expected.get(ended.call, [])
-        if _is_steady(whole) and _status(ended) in {ToolStatus.SUCCESS, ToolStatus.ERROR}:
+        if _is_steady(whole) and _status(ended) in {core.ToolStatus.SUCCESS, core.ToolStatus.ERROR}:
             seconds = {round(each.seconds, 3) for each in whole}
             is_whole = ended.result == whole[0].result and (
                 len(seconds) > 1 or round(ended.seconds, 3) in seconds
@@ -401,12 +388,12 @@ INVARIANTS: Sequence[Invariant] = (
 """What holds for every agent and every tool; add your own."""
 
 
-def _open_turns(chunks: Sequence[OutputChunk]) -> set[str]:
-    begun = {chunk.input_id for chunk in chunks if isinstance(chunk, TurnStart)}
-    return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, Done)}
+def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
+    begun = {chunk.input_id for chunk in chunks if isinstance(chunk, core.TurnStart)}
+    return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, core.Done)}
 
 
-def _check_pairs(session_id: str, history: Sequence[Message]) -> None:
+def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
     asked: list[str] = []
     for place, message in enumerate(history):
         for result in message.tool_results:
@@ -438,7 +425,7 @@ def _is_steady(calls: Sequence[EndedCall]) -> bool:
 
 def _describe(ended: EndedCall) -> str:
     text = ended.result.text if ended.result else ""
-    return f"{ended.call}: {_status(ended)}, {clip(text, 200)!r}, after {ended.seconds:g} s"
+    return f"{ended.call}: {_status(ended)}, {core.clip(text, 200)!r}, after {ended.seconds:g} s"
 
 
 def _shape(text: str) -> str:

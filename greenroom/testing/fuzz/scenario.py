@@ -15,22 +15,9 @@ import trio
 from trio.lowlevel import Task
 from trio.testing import MockClock
 
+from greenroom import core
 from greenroom.agents import coder
-from greenroom.core import (
-    AgentContext,
-    AgentNotRunningError,
-    ContentBlock,
-    Message,
-    OutputChunk,
-    SessionError,
-    SessionNotFoundError,
-    ToolResult,
-    ToolUseBlock,
-    TurnError,
-    TurnStatus,
-    UserInput,
-    clip,
-)
+from greenroom.core import Message
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import (
@@ -164,7 +151,7 @@ class Scenario:
         return AgentRuntime(self.store, self.limits, self.workspace or ".")
 
 
-def _contents(inputs: str | Iterable[Content]) -> list[str | list[ContentBlock]]:
+def _contents(inputs: str | Iterable[Content]) -> list[str | list[core.ContentBlock]]:
     if isinstance(inputs, str):
         return [inputs]
     return [each if isinstance(each, str) else list(each) for each in inputs]
@@ -204,7 +191,7 @@ class _Handle(AgentHandle):
         """The conversation in this step; the agent may go on while one waits for `history()`."""
         return self._actor.session.history
 
-    def _receipt(self, message: UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
+    def _receipt(self, message: core.UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
         receipt = super()._receipt(message, is_delivered, replaced)
         kept = [each for each in self.acknowledged if each.receipt.input_id != replaced]
         self.acknowledged = [*kept, Acknowledged(receipt, message.text)]
@@ -222,15 +209,15 @@ class _Calls:
         self.ended: list[EndedCall] = []
         self.files: list[Files] = []
 
-    def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
+    def before_tool_call(self, agent: core.AgentContext, call: core.ToolUseBlock) -> None:
         """Look at the clock."""
         self.begun[call.id] = trio.current_time()
 
     def after_tool_call(
         self,
-        agent: AgentContext,
-        call: ToolUseBlock,
-        result: ToolResult | None,
+        agent: core.AgentContext,
+        call: core.ToolUseBlock,
+        result: core.ToolResult | None,
         error: BaseException | None,
     ) -> None:
         """Note how it has ended."""
@@ -238,7 +225,7 @@ class _Calls:
         seconds = trio.current_time() - self.begun.pop(call.id)
         if not _is_virtual():
             seconds = 0.0  # it is never the same twice
-        self.ended.append(EndedCall(f"{call.name}({clip(told, _MAX_CALL)})", result, seconds))
+        self.ended.append(EndedCall(f"{call.name}({core.clip(told, _MAX_CALL)})", result, seconds))
         if self._list_files:
             self.files.append(self._list_files())
 
@@ -308,7 +295,7 @@ class _Stage:
     def _needs_successor(self) -> bool:
         """Where the agent has ended in peace; a control is compared with those that go on, too."""
         if self._mode is None:
-            return self._probe is not None and self._probe.status is TurnStatus.COMPLETED
+            return self._probe is not None and self._probe.status is core.TurnStatus.COMPLETED
         return self._mode in {"shutdown", "cancel"}
 
     @contextmanager
@@ -317,7 +304,7 @@ class _Stage:
         self._calls.append(what)
         try:
             yield
-        except* (AgentNotRunningError, TurnError):
+        except* (core.AgentNotRunningError, core.TurnError):
             pass  # it has ended, as it may at any time
         self._calls.remove(what)
 
@@ -368,7 +355,7 @@ class _Stage:
         self._probe = probe = None
         for content in self._scenario.probe:
             probe = await handle.ask(content)
-            if probe.status is not TurnStatus.COMPLETED:
+            if probe.status is not core.TurnStatus.COMPLETED:
                 break
         self._probe = probe
 
@@ -460,8 +447,8 @@ class _Stage:
             left=self._left,
         )
 
-    async def _read(self) -> list[OutputChunk]:
-        found: list[OutputChunk] = []
+    async def _read(self) -> list[core.OutputChunk]:
+        found: list[core.OutputChunk] = []
         with trio.move_on_after(1):  # it ends at once, unless the agent has not ended
             while True:
                 try:
@@ -483,9 +470,9 @@ class _Stage:
                     damaged[session_id] = "calls without results are stored; loading repairs them"
                 await session.open()  # as the next agent would that goes on with it
                 await session.close()
-            except SessionNotFoundError:
+            except core.SessionNotFoundError:
                 continue  # it had nothing to store
-            except SessionError as error:
+            except core.SessionError as error:
                 damaged[session_id] = str(error)
         return stored, damaged
 
