@@ -4,6 +4,8 @@
 stored values, of the history as lines, and of its last page. `session_stores` runs them.
 """
 
+import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +47,13 @@ class StoreUnderTest(ABC):
 
 SessionStoreCheck: TypeAlias = Callable[[StoreUnderTest], Awaitable[None]]
 """One check: it returns, or fails with an error that says what the store did wrong."""
+
+
+def checks_in(module: str) -> tuple[SessionStoreCheck, ...]:
+    """Return the checks that a module defines so far: its functions of a `case` and nothing else."""
+    functions = filter(inspect.isfunction, vars(sys.modules[module]).values())
+    own = (each for each in functions if each.__module__ == module)
+    return tuple(each for each in own if [*inspect.signature(each).parameters] == ["case"])
 
 
 async def saved(store: SessionStore, *messages: Message | str) -> AgentSession:
@@ -560,32 +569,4 @@ async def _compare(case: StoreUnderTest, session: AgentSession) -> None:
         same(len(page.lines), len(page.messages))
 
 
-CONTENT_CHECKS: tuple[SessionStoreCheck, ...] = (
-    a_loaded_session_equals_the_saved_one,
-    a_session_grows_over_many_saves_and_loads,
-    the_stored_description_is_the_last,
-    any_json_survives,
-    keys_of_newer_versions_survive,
-    a_call_without_a_result_shows_as_interrupted,
-    a_description_alone_is_stored,
-    a_blank_session_is_never_stored,
-    an_unknown_session_is_not_found,
-    a_removed_session_is_not_brought_back,
-    the_list_shows_the_last_changed_first,
-    a_hostile_id_is_refused,
-    many_sessions_grow_side_by_side,
-    a_line_is_added_at_the_end_only,
-    reading_goes_on_from_a_place,
-    another_past_is_refused,
-    entries_of_newer_versions_survive,
-    what_is_saved_without_a_flush_is_read_at_once,
-    what_is_set_aside_is_out_of_the_history,
-    what_a_crash_left_of_an_unsaved_session_is_put_aside,
-    a_damaged_end_is_reported_and_set_aside,
-    damage_in_the_middle_is_refused_and_changes_nothing,
-    listing_reads_no_history,
-    the_last_page_is_the_end_of_the_conversation,
-    damage_is_noticed_in_the_last_page_and_not_before_it,
-    the_last_page_leaves_a_torn_end_out,
-    the_last_page_of_nothing_is_an_error,
-)
+CONTENT_CHECKS = checks_in(__name__)

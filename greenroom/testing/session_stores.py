@@ -29,8 +29,8 @@ from greenroom.session import (
 )
 from greenroom.testing.session_store_contents import (
     CONTENT_CHECKS,
-    SessionStoreCheck,
     StoreUnderTest,
+    checks_in,
     expecting,
     same,
     saved,
@@ -534,29 +534,7 @@ async def _is_gone(store: SessionStore, session_id: str) -> None:
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""
 
-SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
-    *CONTENT_CHECKS,
-    one_writer_at_a_time,
-    an_open_unsaved_session_holds_its_id,
-    a_new_session_cannot_take_an_id_of_the_store,
-    opening_brings_in_what_another_writer_added,
-    a_change_on_both_sides_is_refused,
-    saves_at_the_same_time_store_everything_once,
-    a_save_cancelled_at_any_moment_can_be_repeated,
-    closing_lets_go_even_when_cancelled,
-    cancelling_between_the_two_writes_loses_nothing,
-    what_is_added_during_a_save_is_stored_by_the_next,
-    a_writer_that_lost_its_session_writes_nothing,
-    a_writer_that_loses_its_session_within_a_write_does_not_go_on,
-    a_deleted_session_is_gone_and_its_id_is_free,
-    who_loaded_a_session_that_is_deleted_cannot_store_it_again,
-    a_session_that_is_written_is_not_deleted,
-    a_damaged_session_can_be_deleted,
-    a_writer_that_deleted_its_session_writes_nothing,
-    a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone,
-    children_are_deleted_with_their_parent_where_that_is_asked_for,
-    many_sessions_are_deleted_side_by_side,
-)
+SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *checks_in(__name__))
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
 

@@ -8,6 +8,7 @@ it leaves on purpose. After a kill they hold nothing against a tool, since a kil
 time.
 """
 
+import inspect
 import os
 import re
 from collections import Counter, defaultdict
@@ -354,40 +355,6 @@ def settings_are_restored(trial: Trial) -> None:
     _check_left(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
 
 
-INVARIANTS: Sequence[Invariant] = (
-    nobody_is_stuck,
-    nothing_is_alive,
-    no_process_is_left,
-    the_registry_has_no_ghost,
-    there_is_an_outcome,
-    history_is_paired,
-    results_are_real,
-    an_interrupt_leaves_nothing,
-    the_session_is_stored,
-    input_is_accounted_for,
-    turns_are_closed,
-    tools_are_closed,
-    prompts_are_closed,
-    states_are_legal,
-    a_turn_ends_idle,
-    exited_is_last,
-    subagents_are_told_of,
-    subagents_end_with_a_turn_that_breaks,
-    only_completed_turns_have_values,
-    the_next_input_works,
-    calls_end_as_before,
-    calls_take_no_longer,
-    a_call_is_whole_or_interrupted,
-    no_file_is_left,
-    files_are_whole,
-    no_thread_is_left,
-    no_descriptor_is_left,
-    nothing_is_left_to_the_collector,
-    settings_are_restored,
-)
-"""What holds for every agent and every tool; add your own."""
-
-
 def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
     begun = {chunk.input_id for chunk in chunks if isinstance(chunk, core.TurnStart)}
     return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, core.Done)}
@@ -461,3 +428,11 @@ def _check_left(
             if known[_shape(each)] < 0:
                 found.append(each)
         assert not found, f"{what}: {', '.join(found)} ({hint})"
+
+
+INVARIANTS: Sequence[Invariant] = tuple(
+    each
+    for each in filter(inspect.isfunction, list(globals().values()))
+    if [*inspect.signature(each).parameters] == ["trial"]
+)
+"""What holds for every agent and every tool; add your own."""
