@@ -65,6 +65,12 @@ async def saved(store: SessionStore, *messages: Message | str) -> AgentSession:
     return session
 
 
+async def add_and_save(session: AgentSession, message: Message) -> None:
+    """Add a message to a session, and save it."""
+    session.add_message(message)
+    await session.save()
+
+
 async def texts(store: SessionStore, session: AgentSession) -> list[str]:
     """Load a session anew, see that nothing is torn, and return what its messages say."""
     loaded = await AgentSession.load(session.session_id, store=store)
@@ -143,8 +149,7 @@ async def a_session_grows_over_many_saves_and_loads(case: StoreUnderTest) -> Non
     session_id = (await saved(store, _CONVERSATION[0])).session_id
     for message in (_CONVERSATION[3], Message.user("and?"), _CONVERSATION[3]):
         session = await AgentSession.load(session_id, store=await case.open())
-        session.add_message(message)
-        await session.save()
+        await add_and_save(session, message)
     history = (await AgentSession.load(session_id, store=store)).history
     same([message.role for message in history], ["user", "assistant", "user", "assistant"])
 
@@ -220,8 +225,7 @@ async def a_description_alone_is_stored(case: StoreUnderTest) -> None:
     await session.save()
     loaded = await AgentSession.load(session.session_id, store=store)
     same((loaded.metadata, loaded.history), ({"title": "mine"}, ()))
-    loaded.add_message(Message.user("hi"))
-    await loaded.save()
+    await add_and_save(loaded, Message.user("hi"))
     same(await texts(store, session), ["hi"])
 
 
@@ -270,8 +274,7 @@ async def the_list_shows_the_last_changed_first(case: StoreUnderTest) -> None:
         for _ in range(3):
             sessions.append(await saved(store, "one"))
             next(moments)
-        sessions[1].add_message(Message.assistant("two"))
-        await sessions[1].save()
+        await add_and_save(sessions[1], Message.assistant("two"))
     ids = [sessions[place].session_id for place in (1, 2, 0)]
     listed = [each for each in await (await case.open()).list_all() if each.session_id in ids]
     same(listed, [sessions[place].description.record for place in (1, 2, 0)])
@@ -297,8 +300,7 @@ async def many_sessions_grow_side_by_side(case: StoreUnderTest) -> None:
     async def grow(session: AgentSession) -> None:
         await session.open()
         for number in range(5):
-            session.add_message(Message.user(f"{session.session_id} {number}"))
-            await session.save()
+            await add_and_save(session, Message.user(f"{session.session_id} {number}"))
         await session.close()
 
     async with trio.open_nursery() as nursery:
@@ -352,8 +354,7 @@ async def reading_goes_on_from_a_place(case: StoreUnderTest) -> None:
     store = await case.open()
     session = await saved(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     whole = (await store.read(session.session_id)).history
     writer = await store.acquire(session.session_id)
     later = (await writer.read(first)).history
@@ -385,8 +386,7 @@ async def entries_of_newer_versions_survive(case: StoreUnderTest) -> None:
     await writer.append(line, end)
     await writer.release()
     loaded = await AgentSession.load(session.session_id, store=store)
-    loaded.add_message(Message.user("more"))
-    await loaded.save()
+    await add_and_save(loaded, Message.user("more"))
     same(await texts(store, session), ["one", "more"])
     same((await store.read(session.session_id)).history.end.lines, end.lines + 2)
 
@@ -408,8 +408,7 @@ async def what_is_set_aside_is_out_of_the_history(case: StoreUnderTest) -> None:
     store = await case.open()
     session = await saved(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     writer = await store.acquire(session.session_id)
     place = await writer.set_aside(first)
     assert place, "it says where that is now"
@@ -430,8 +429,7 @@ async def what_a_crash_left_of_an_unsaved_session_is_put_aside(case: StoreUnderT
     await writer.release()
     same(await store.exists(session.session_id), False)
     assert session.session_id not in [each.session_id for each in await store.list_all()]
-    session.add_message(Message.user("one"))
-    await session.save()
+    await add_and_save(session, Message.user("one"))
     same(await texts(store, session), ["one"])
 
 
@@ -440,8 +438,7 @@ async def a_damaged_end_is_reported_and_set_aside(case: StoreUnderTest) -> None:
     store = await case.open()
     session = await saved(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 1)
     loaded = await AgentSession.load(session.session_id, store=store)
     for reader in (loaded, await AgentSession.load(session.session_id, store=await case.open())):
@@ -452,8 +449,7 @@ async def a_damaged_end_is_reported_and_set_aside(case: StoreUnderTest) -> None:
     await loaded.open()
     assert loaded.repair is not None, "what was done is reported"
     assert loaded.repair.set_aside, "it is kept, and it is told where"
-    loaded.add_message(Message.assistant("three"))
-    await loaded.save()
+    await add_and_save(loaded, Message.assistant("three"))
     await loaded.close()
     again = await AgentSession.load(session.session_id, store=store)
     same([message.text for message in again.history], ["one", "three"])
@@ -465,8 +461,7 @@ async def damage_in_the_middle_is_refused_and_changes_nothing(case: StoreUnderTe
     store = await case.open()
     session = await saved(store, "one")
     for text in ("two", "three"):
-        session.add_message(Message.assistant(text))
-        await session.save()
+        await add_and_save(session, Message.assistant(text))
     await case.damage(session.session_id, 1)
     for _ in range(2):
         with expecting(core.SessionCorruptError) as caught:
@@ -483,8 +478,7 @@ async def listing_reads_no_history(case: StoreUnderTest) -> None:
     """A session whose history can't be read is listed all the same."""
     store = await case.open()
     session = await saved(store, "one")
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
     assert session.session_id in [each.session_id for each in await store.list_all()]
     same(await store.exists(session.session_id), True)

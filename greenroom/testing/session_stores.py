@@ -30,6 +30,7 @@ from greenroom.session import (
 from greenroom.testing.session_store_contents import (
     CONTENT_CHECKS,
     StoreUnderTest,
+    add_and_save,
     checks_in,
     expecting,
     same,
@@ -220,14 +221,12 @@ async def a_change_on_both_sides_is_refused(case: StoreUnderTest) -> None:
     store = await case.open()
     first = await saved(store, "one")
     second = await AgentSession.load(first.session_id, store=store)
-    first.add_message(Message.user("two"))
-    await first.save()
+    await add_and_save(first, Message.user("two"))
     second.add_message(Message.user("also two"))
     for attempt in (second.save, second.open):
         with expecting(core.SessionError, message="another writer"):
             await attempt()
-    first.add_message(Message.user("three"))
-    await first.save()
+    await add_and_save(first, Message.user("three"))
     same(await texts(store, first), ["one", "two", "three"])
 
 
@@ -237,8 +236,7 @@ async def saves_at_the_same_time_store_everything_once(case: StoreUnderTest) -> 
     session = AgentSession.new("checked", store=store)
 
     async def say(number: int) -> None:
-        session.add_message(Message.user(str(number)))
-        await session.save()
+        await add_and_save(session, Message.user(str(number)))
 
     await session.open()
     async with trio.open_nursery() as nursery:
@@ -291,8 +289,7 @@ async def cancelling_between_the_two_writes_loses_nothing(case: StoreUnderTest) 
             await session.save()
         await session.close()
         same(await store.exists(session_id), not scope.cancelled_caught)
-        session.add_message(Message.user("two"))
-        await session.save()
+        await add_and_save(session, Message.user("two"))
         same(await texts(store, session), ["one", "two"])
 
 
@@ -301,8 +298,7 @@ async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest
     store = await case.open()
     busy = AfterAppend(store, lambda: session.add_message(Message.user("two")))
     session = AgentSession.new("checked", store=busy)
-    session.add_message(Message.user("one"))
-    await session.save()
+    await add_and_save(session, Message.user("one"))
     assert not session.is_saved, "the second is not stored yet"
     same(await texts(store, session), ["one"])
     await session.save()
@@ -388,8 +384,7 @@ async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> 
         await delete_session(session.session_id, store=store)
     same(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
-    again.add_message(Message.user("new"))
-    await again.save()
+    await add_and_save(again, Message.user("new"))
     same(await texts(store, again), ["new"])
 
 
@@ -416,8 +411,7 @@ async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None
     for each in (store, await case.open()):
         with expecting(core.SessionLockedError):
             await delete_session(session.session_id, store=each)
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await session.close()
     same(await texts(store, session), ["one", "two"])
     await delete_session(session.session_id, store=store)
@@ -427,8 +421,7 @@ async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
     """What nobody can read any more can be thrown away."""
     store = await case.open()
     session = await saved(store, "one")
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
     await delete_session(session.session_id, store=store)
     await _is_gone(store, session.session_id)
@@ -516,8 +509,7 @@ async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
     session = AgentSession.new_subagent(
         "checked", parent.session_id, session_id=new_id("s"), store=store
     )
-    session.add_message(Message.user("child"))
-    await session.save()
+    await add_and_save(session, Message.user("child"))
     return session
 
 
