@@ -40,7 +40,7 @@ COMMANDS = {
     "permissions list": "permissions_command.list_rules",
     "permissions log": "permissions_command.show_decisions",
     "permissions trust": "permissions_command.trust_project",
-    "permissions test": "permissions_cases.test_file",
+    "permissions test": "permissions_test_command.test_file",
     "models": "models_command.list_models",
     "memory list": "memory_command.list_entries",
     "memory forget": "memory_command.forget_entries",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
-_OLDER = 3
+_BACKUPS = 3
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def log_to_file(path: str) -> Iterator[None]:
 
 def _open(path: str) -> logging.Handler:
     try:
-        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_OLDER, encoding="utf-8")
+        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_BACKUPS, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or error
         raise ConfigurationError(
@@ -128,9 +128,9 @@ _tree_logger = logging.getLogger("greenroom.tree")
 
 _numbers = itertools.count(1)  # of the runtimes that this process serves
 
-_SECONDS = 2.0
-_MOST = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
-_LONGEST = 100  # bytes of a socket's path: macOS takes 103, Linux 107
+_TIMEOUT = 2.0
+_MAX_ANSWER = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
+_MAX_PATH = 100  # bytes of a socket's path: macOS takes 103, Linux 107
 
 
 class LiveTree(NamedTuple):
@@ -184,7 +184,7 @@ async def serve_tree(runtime: AgentRuntime) -> None:
 
 
 def _listen(path: Path) -> trio.SocketListener:
-    if len(os.fsencode(path)) > _LONGEST:
+    if len(os.fsencode(path)) > _MAX_PATH:
         raise OSError(f"the path {path} is too long for a socket")
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -221,7 +221,7 @@ async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
     tree = runtime.tree()
     answer = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
     async with stream:
-        with trio.move_on_after(_SECONDS), suppress(trio.BrokenResourceError):
+        with trio.move_on_after(_TIMEOUT), suppress(trio.BrokenResourceError):
             await stream.send_all(serde.dumps(answer))
 
 
@@ -249,11 +249,11 @@ async def _read(path: Path) -> LiveTree | None:
         return None
     answer = bytearray()
     try:
-        with trio.move_on_after(_SECONDS):
+        with trio.move_on_after(_TIMEOUT):
             async with await trio.open_unix_socket(os.fspath(path)) as stream:
                 async for piece in stream:
                     answer += piece
-                    if len(answer) > _MOST:
+                    if len(answer) > _MAX_ANSWER:
                         break
         data = serde.loads(bytes(answer)) if answer else {}
     except (ConnectionRefusedError, FileNotFoundError):

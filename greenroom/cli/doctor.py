@@ -130,9 +130,9 @@ def _settings() -> tuple[Settings, Finding]:
         return Settings(), Finding(about, "problem", detail, error.hint)
     if not path.exists():
         return settings, Finding(about, "ok", f"none ({path})")
-    said = [f"the model {settings.model}"] if settings.model else []
-    said.append(quantity(len(settings.prices), "price"))
-    return settings, Finding(about, "ok", f"{', '.join(said)} in {path}")
+    parts = [f"the model {settings.model}"] if settings.model else []
+    parts.append(quantity(len(settings.prices), "price"))
+    return settings, Finding(about, "ok", f"{', '.join(parts)} in {path}")
 
 
 def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Finding:

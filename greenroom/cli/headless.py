@@ -43,8 +43,8 @@ class TurnRecord:
         self._model = model
         self._calls: dict[tuple[str, str], core.ToolStart] = {}
         self._denials: list[dict[str, object]] = []
-        self._asked: dict[str, PermissionRequest] = {}
-        self._last_denied = False
+        self._open_requests: dict[str, PermissionRequest] = {}
+        self._is_last_call_denied = False
         self._has_begun = False
         self.credentials: dict[str, PermissionRequest] = {}
         """Requests for credentials, of subagents too, by the credentials' names."""
@@ -64,9 +64,9 @@ class TurnRecord:
             case core.ToolEnd():
                 self._note_end(chunk, source)
             case PermissionRequest() if not source:
-                self._asked[chunk.request_id] = chunk
+                self._open_requests[chunk.request_id] = chunk
             case core.PermissionResponse(cancelled=False):
-                self._asked.pop(chunk.request_id, None)
+                self._open_requests.pop(chunk.request_id, None)
             case core.TurnStart() if not source:
                 self._has_begun = True
             case core.Error() if not source:
@@ -79,7 +79,7 @@ class TurnRecord:
     def _note_end(self, end: core.ToolEnd, source: str) -> None:
         denied = end.result.status is core.ToolStatus.DENIED
         if not source:
-            self._last_denied = denied
+            self._is_last_call_denied = denied
         # Ids are unique within one reply of one agent only, so a call is forgotten at its end.
         call = self._calls.pop((source, end.id), None)
         if denied and call is not None:
@@ -91,7 +91,7 @@ class TurnRecord:
     def pending(self) -> tuple[PermissionRequest, ...]:
         """The questions that the turn left open."""
         waits = isinstance(self.end, core.Done) and self.end.status is TurnStatus.WAITING
-        return tuple(self._asked.values()) if waits else ()
+        return tuple(self._open_requests.values()) if waits else ()
 
     @property
     def exit_code(self) -> int:
@@ -115,7 +115,7 @@ class TurnRecord:
         if kind in _CONFIGURATION or is_unusable:
             return USAGE
         # The model tried what it may not do until its steps were used up.
-        return DENIED if self._last_denied and kind == "BudgetExceededError" else FAILED
+        return DENIED if self._is_last_call_denied and kind == "BudgetExceededError" else FAILED
 
     def result(self, reply: Message | None) -> dict[str, object]:
         """Make the object that `--output-format json` prints."""

@@ -106,11 +106,11 @@ class Quoted:
         prefix = list(self._prefix.render(console))
         for line in self._text.split("\n", allow_blank=True):
             line.expand_tabs(_TAB)
-            for row in line.divide(_ends_of_rows(line.plain, width)):
+            for row in line.divide(_row_ends(line.plain, width)):
                 yield from (*prefix, *row.render(console), Segment.line())
 
 
-def _ends_of_rows(line: str, width: int) -> Iterator[int]:
+def _row_ends(line: str, width: int) -> Iterator[int]:
     """Find where rows of so many columns end in a line; no letter is parted from its accents."""
     used = 0
     for at, character in enumerate(line):
@@ -193,12 +193,12 @@ def diff_text(diff: str, scheme: ColorScheme) -> Text:
     """Colour a unified diff; blanks at the end of a changed line are shown as dots."""
     text = Text()
     for line in visible(diff).splitlines():
-        text.append(_with_dots(line) + "\n", _diff_style(line, scheme))
+        text.append(_mark_blanks(line) + "\n", _diff_style(line, scheme))
     text.right_crop(1)
     return text
 
 
-def _with_dots(line: str) -> str:
+def _mark_blanks(line: str) -> str:
     bare = line.rstrip(" ")
     return bare + "·" * (len(line) - len(bare)) if line[:1] in "+-" else line
 

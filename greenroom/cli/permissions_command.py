@@ -1,6 +1,6 @@
 """`greenroom permissions`: what the rules would decide, which there are, and what was decided.
 
-`permissions_cases` judges the calls of a file.
+`permissions_test_command` judges the calls of a file.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
         ConfigurationError: the input is not a JSON object, or a command is given for another tool.
         RuleFileError: a rule of the command line can't be used.
     """
-    arguments = _input(options)
+    arguments = _read_input(options)
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         load_rules, workspace, options.allow, options.deny, options.mode, options.read_only
@@ -69,7 +69,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
     return 0
 
 
-def _input(options: "PermissionsOptions") -> dict[str, object]:
+def _read_input(options: "PermissionsOptions") -> dict[str, object]:
     if options.text is not None:
         if options.tool != "Bash":
             raise core.ConfigurationError(
@@ -147,7 +147,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
         return 0
     live = [rule for rule in rules.manager.rules if not rule.expired]
     await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
-    if left_out := _left_out(rules):
+    if left_out := _find_ignored(rules):
         await page.text("\nThese don't count:")
         await page.table(_COLUMNS, [(*_rule_row(rule), why) for rule, why in left_out])
     if rules.manager.read_only:
@@ -171,7 +171,7 @@ _MODES = {
 }
 
 
-def _left_out(rules: RunRules) -> list[tuple[PermissionRule, str]]:
+def _find_ignored(rules: RunRules) -> list[tuple[PermissionRule, str]]:
     """Return the rules that don't count, and why not."""
     expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.expired]
     return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
@@ -194,12 +194,12 @@ def _rules_as_json(rules: RunRules) -> dict[str, object]:
     return {
         "mode": rules.manager.mode,
         "read_only": read_only_commands() if rules.manager.read_only else (),
-        "rules": [_described(rule) for rule in live],
-        "ignored": [{**_described(rule), "why": why} for rule, why in _left_out(rules)],
+        "rules": [_rule_as_json(rule) for rule in live],
+        "ignored": [{**_rule_as_json(rule), "why": why} for rule, why in _find_ignored(rules)],
     }
 
 
-def _described(rule: PermissionRule) -> dict[str, object]:
+def _rule_as_json(rule: PermissionRule) -> dict[str, object]:
     return {"id": rule.id, **encode_rule(rule), "scope": rule.scope, "source": rule.source}
 
 
@@ -222,7 +222,7 @@ async def show_decisions(options: "PermissionsOptions") -> int:
         OSError: standard output can't be written.
     """
     root = await load_session(options.session_id, open_store(options))
-    rows, missing = await _rows(root)
+    rows, missing = await _collect_decisions(root)
     shown = rows[-options.last :] if options.last else rows
     page = OutputWriter()
     if options.json:
@@ -235,7 +235,7 @@ async def show_decisions(options: "PermissionsOptions") -> int:
     return 1 if missing else 0
 
 
-async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
+async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[str]]:
     """Read the decisions of a session and all below it, by their time; and what can't be read."""
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
@@ -268,11 +268,11 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         if row.session.session_id != root.session_id:
             head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
         parts = [render_part(part, scheme) for part in record.parts]
-        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe(record)]
+        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe_record(record)]
         await page.show(head, *parts, *remarks)
 
 
-def _describe(record: core.PermissionRecord) -> list[str]:
+def _describe_record(record: core.PermissionRecord) -> list[str]:
     lines = [f"{record.left_out} more parts"] if record.left_out else []
     lines += ["the input was changed by the person"] if record.edited else []
     lines += [f"said: {one_line(record.message)}"] if record.message else []
@@ -291,7 +291,7 @@ def _decision_as_json(row: _Decision) -> dict[str, object]:
 
 # -- trust: let what the project says count, its rules and its texts for the model ----------------
 
-_REFUSED = 1
+_NOT_TRUSTED = 1
 
 
 async def trust_project(options: "PermissionsOptions") -> int:
@@ -322,10 +322,12 @@ async def trust_project(options: "PermissionsOptions") -> int:
         rules = await trio.to_thread.run_sync(read_rules, path)
         allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
-        agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
+        agreed[path] = is_known or await _ask_to_trust(
+            path, digest, _describe_rules(path, allowed), page
+        )
         about_rules = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
     for text in texts:
-        agreed[text.path] = text.is_trusted or await _ask(
+        agreed[text.path] = text.is_trusted or await _ask_to_trust(
             text.path, text.digest, _describe_text(text), page
         )
     if options.json:
@@ -334,10 +336,12 @@ async def trust_project(options: "PermissionsOptions") -> int:
     else:
         for each, is_agreed in agreed.items():
             await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
-    return 0 if all(agreed.values()) else _REFUSED
+    return 0 if all(agreed.values()) else _NOT_TRUSTED
 
 
-async def _ask(path: Path, digest: str, description: Iterable[str], page: OutputWriter) -> bool:
+async def _ask_to_trust(
+    path: Path, digest: str, description: Iterable[str], page: OutputWriter
+) -> bool:
     for line in description:
         await page.text(line)
     agreed = await confirm("Trust it as long as it stays as it is?", hint="use a terminal")

@@ -16,8 +16,8 @@ from greenroom.core import Custom, PlanError, clip, serde, visible
 from greenroom.planning import PlanRun, Subtask, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
 
-_LONGEST = 500  # characters of a line; a terminal shows as many as it has columns
-_WIDEST = 20  # columns of the ids
+_MAX_LINE = 500  # characters of a line; a terminal shows as many as it has columns
+_MAX_ID_WIDTH = 20  # columns of the ids
 
 _MARKS = {
     SubtaskStatus.EXECUTING: "▶",
@@ -32,7 +32,7 @@ _MARKS = {
 def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
     """Show a plan in at most so many rows, at least 3, each one line; what has no room is counted."""
     shown = _choose(run, rows - 1)
-    width = min(max((len(id_) for id_ in shown), default=0), _WIDEST)
+    width = min(max((len(id_) for id_ in shown), default=0), _MAX_ID_WIDTH)
     head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {one_line(run.plan.goal)}", ""))
     lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in shown)]
     if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(shown)):
@@ -68,7 +68,7 @@ def plan_facts(run: PlanRun) -> str:
 
 def one_line(text: str) -> str:
     """Show a text in one line, cut where it is long, with nothing in it that a terminal obeys."""
-    return visible(" ".join(clip(text, _LONGEST).split()))
+    return visible(" ".join(clip(text, _MAX_LINE).split()))
 
 
 def subtask_words(subtask: Subtask) -> str:
@@ -96,7 +96,7 @@ def _line(*parts: tuple[str, str]) -> Text:
 
 # -- a plan that is carried out, as one list whose marks change -----------------------------------
 
-_KEPT_ROWS = 60  # of a list that is printed
+_PRINTED_ROWS = 60  # of a list that is printed
 
 
 class PlanView:
@@ -147,7 +147,7 @@ class PlanView:
         self._run = None
 
     def _print(self, run: PlanRun | None) -> list[RenderableType]:
-        return [] if run is None else [render_plan(run, _KEPT_ROWS, self._scheme), Text("")]
+        return [] if run is None else [render_plan(run, _PRINTED_ROWS, self._scheme), Text("")]
 
     def _as_line(self, step: Custom) -> list[RenderableType]:
         shown = render_chunk(step, self._scheme)
@@ -156,7 +156,7 @@ class PlanView:
 
 # -- greenroom plan show --------------------------------------------------------------------------
 
-_NAMED = 5  # sessions of subagents that an error lists
+_MAX_NAMED = 5  # sessions of subagents that an error lists
 
 
 async def show_plan(options: PlanOptions) -> int:
@@ -199,7 +199,7 @@ async def _load_run(session: AgentSession, store: SessionStore) -> PlanRun:
         below = [e.session_id for e in stored if e.parent_session_id == session.session_id]
         if not below:
             raise
-        names = ", ".join(below[:_NAMED]) + (", …" if len(below) > _NAMED else "")
+        names = ", ".join(below[:_MAX_NAMED]) + (", …" if len(below) > _MAX_NAMED else "")
         raise PlanError(error.message, hint=f"the sessions of its subagents are {names}") from None
 
 

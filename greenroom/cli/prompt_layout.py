@@ -31,7 +31,7 @@ from greenroom.core import visible
 
 # -- the question: rows that lose nothing, and pages where there are too many ---------------------
 
-_FEWEST = 3  # rows of a question, below which it can't be read
+_MIN_ROWS = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
 _KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
 
@@ -101,12 +101,12 @@ class QuestionPane:
         self._columns = 0
         self._top = 0
         self._height = 0  # of a page
-        self._shown = 0  # rows that were shown, from the first one on without a gap
+        self._shown_rows = 0  # rows that were shown, from the first one on without a gap
 
     @property
     def is_read(self) -> bool:
         """Whether all of it was on the screen."""
-        return bool(self._columns) and self._shown >= len(self._rows)
+        return bool(self._columns) and self._shown_rows >= len(self._rows)
 
     @property
     def is_paged(self) -> bool:
@@ -115,7 +115,7 @@ class QuestionPane:
 
     def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
         """Return the rows to show in so many columns and lines: the current page, and its number."""
-        self.is_too_small = columns < NARROWEST or room < _FEWEST
+        self.is_too_small = columns < NARROWEST or room < _MIN_ROWS
         if self.is_too_small:
             return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
         self._fold(columns)
@@ -135,12 +135,12 @@ class QuestionPane:
 
     def note_shown(self) -> None:
         """Note that the rows that `fit` returned are on the screen."""
-        if not self.is_too_small and self._top <= self._shown:
-            self._shown = max(self._shown, min(self._top + self._height, len(self._rows)))
+        if not self.is_too_small and self._top <= self._shown_rows:
+            self._shown_rows = max(self._shown_rows, min(self._top + self._height, len(self._rows)))
 
     def turn(self, pages: int) -> None:
         """Turn pages forward or back; not beyond a page that has not been shown yet."""
-        if pages < 0 or self._top + self._height <= self._shown:
+        if pages < 0 or self._top + self._height <= self._shown_rows:
             self._top = max(self._top + pages * self._height, 0)
 
     def _fold(self, columns: int) -> None:
@@ -149,7 +149,7 @@ class QuestionPane:
         was_read = self.is_read
         self._rows = fold(self.paint(columns), columns)
         self._columns, self._top = columns, 0
-        self._shown = len(self._rows) if was_read else 0
+        self._shown_rows = len(self._rows) if was_read else 0
 
     @staticmethod
     def _page(place: str, page: int, pages: int) -> str:

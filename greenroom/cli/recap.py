@@ -13,8 +13,8 @@ from greenroom import core
 from greenroom.core import Message, clock, visible
 from greenroom.session import SessionMetadata
 
-_LONGEST = 200  # letters of a title or a folder
-_DAYS = 14  # then a date says more
+_MAX_TITLE = 200  # letters of a title or a folder
+_MAX_DAYS = 14  # then a date says more
 
 
 def one_line(value: object) -> str:
@@ -24,8 +24,8 @@ def one_line(value: object) -> str:
         >>> one_line("two\nlines \x1b[2J")
         'two lines \\u{1b}[2J'
     """
-    text = " ".join(str(value)[: 4 * _LONGEST].split())
-    return visible(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    text = " ".join(str(value)[: 4 * _MAX_TITLE].split())
+    return visible(text if len(text) <= _MAX_TITLE else f"{text[: _MAX_TITLE - 1]}…")
 
 
 def title_of(session: SessionMetadata) -> str:
@@ -60,7 +60,7 @@ def age(moment: datetime) -> str:
         return f"{passed // timedelta(minutes=1)} min"
     if passed < timedelta(days=1):
         return f"{passed // timedelta(hours=1)} h"
-    if passed < timedelta(days=_DAYS):
+    if passed < timedelta(days=_MAX_DAYS):
         return f"{passed.days} d"
     return f"{moment.astimezone():%Y-%m-%d}"
 
@@ -88,7 +88,7 @@ def shorten_home(place: str) -> str:
 
 
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
-_LONGEST_CALL = 120
+_MAX_CALL = 120
 
 
 def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
@@ -101,7 +101,7 @@ def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word tha
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)
     text = core.serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
-    return visible(core.clip(text, _LONGEST_CALL))
+    return visible(core.clip(text, _MAX_CALL))
 
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]

@@ -49,7 +49,7 @@ _FOREIGN = (
     "this project: counts in this run only, since {path} has more than your answers; "
     "move that away, and it counts in later runs too"
 )
-_TWICE = 2.0  # seconds within which the second Ctrl-C leaves
+_DOUBLE_PRESS = 2.0  # seconds within which the second Ctrl-C leaves
 
 
 class Person:
@@ -60,9 +60,9 @@ class Person:
         self._handle = handle
         self._screen = screen
         self._nursery = nursery
-        self._unanswered: set[str] = set()
-        self._queued: dict[str, str] = {}
-        self._steered: dict[str, str] = {}  # meant for the current turn, at its next step
+        self._unanswered_ids: set[str] = set()
+        self._queued_inputs: dict[str, str] = {}
+        self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
@@ -75,12 +75,12 @@ class Person:
         ):
             await self._follow_requests()
         match chunk:
-            case core.TurnStart() if chunk.input_id in self._queued:
-                self._echo(self._queued.pop(chunk.input_id))
-                self._screen.queued = tuple(self._queued.values())
+            case core.TurnStart() if chunk.input_id in self._queued_inputs:
+                self._echo(self._queued_inputs.pop(chunk.input_id))
+                self._screen.queued_inputs = tuple(self._queued_inputs.values())
             case core.Done():
-                self._unanswered.discard(chunk.input_id)
-                self._steered.clear()
+                self._unanswered_ids.discard(chunk.input_id)
+                self._steered_inputs.clear()
                 self._screen.hint = ""
                 self._leave_when_done()
             case _:
@@ -169,14 +169,14 @@ class Person:
             return
         if receipt.status == "queued":
             # It is printed when its turn begins; until then it is shown below.
-            self._queued[receipt.input_id] = text
-            self._screen.queued = tuple(self._queued.values())
+            self._queued_inputs[receipt.input_id] = text
+            self._screen.queued_inputs = tuple(self._queued_inputs.values())
         else:
             self._echo(text)
         if receipt.status == "steered":
-            self._steered[receipt.input_id] = text
+            self._steered_inputs[receipt.input_id] = text
         else:
-            self._unanswered.add(receipt.input_id)
+            self._unanswered_ids.add(receipt.input_id)
 
     def _echo(self, text: str) -> None:
         self._screen.print(render_user(text, self._screen.scheme))
@@ -201,7 +201,7 @@ class Person:
         except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not done: {error}")
         else:
-            self._unanswered.add(receipt.input_id)
+            self._unanswered_ids.add(receipt.input_id)
 
     async def press(self, key: Key) -> None:
         """Carry out a key that is not text."""
@@ -240,20 +240,20 @@ class Person:
         self._nursery.start_soon(self._clear_hint, self._pressed_at)
 
     async def _clear_hint(self, pressed_at: float) -> None:
-        await trio.sleep(_TWICE)
+        await trio.sleep(_DOUBLE_PRESS)
         if self._pressed_at == pressed_at:
             self._screen.hint = ""
             await self._screen.draw()
 
     def _is_second_press(self) -> bool:
         now = trio.current_time()
-        is_second = now - self._pressed_at < _TWICE
+        is_second = now - self._pressed_at < _DOUBLE_PRESS
         self._pressed_at = now
         return is_second
 
     @property
     def _is_idle(self) -> bool:
-        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered
+        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered_ids
 
     # -- interrupting and leaving ---------------------------------------------------------------
 
@@ -262,15 +262,15 @@ class Person:
 
     async def _take_back(self) -> None:
         """Give back to the person what the agent has not taken."""
-        sent = self._steered | self._queued
+        sent = self._steered_inputs | self._queued_inputs
         withdrawn = await self._handle.withdraw_inputs(*sent)
         for id_ in withdrawn:
-            self._unanswered.discard(id_)
-            self._steered.pop(id_, None)
-            self._queued.pop(id_, None)
+            self._unanswered_ids.discard(id_)
+            self._steered_inputs.pop(id_, None)
+            self._queued_inputs.pop(id_, None)
         if withdrawn:
             self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
-        self._screen.queued = tuple(self._queued.values())
+        self._screen.queued_inputs = tuple(self._queued_inputs.values())
 
     async def _interrupt_and_report(self) -> None:
         await self._take_back()
@@ -286,7 +286,7 @@ class Person:
 
     def _leave(self, line: str = "") -> None:
         """End the run, and show what was typed and not sent, in the line too."""
-        for text in filter(None, (*self._queued.values(), line)):
+        for text in filter(None, (*self._queued_inputs.values(), line)):
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()
 

@@ -10,7 +10,7 @@ from greenroom import permissions
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
-_WILD = re.compile(r"[*?\[\]{}\\]")
+_WILDCARD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing by themselves
 _BYPASS = (
     "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
@@ -78,7 +78,7 @@ def load_rules(
             mode=cast("permissions.PermissionMode", mode),
             read_only=False,
         )
-        return RunRules(manager, warnings=tuple(map(_fault, faults)))
+        return RunRules(manager, warnings=tuple(map(_describe_fault, faults)))
     manager = permissions.PermissionManager(
         rules,
         mode=cast("permissions.PermissionMode", mode),
@@ -117,7 +117,7 @@ def _built_in() -> Iterator[PermissionRule]:
     yield _allow_reading("**", "read-workspace", "reading inside the workspace")
     folder = permissions.user_rules_path().with_name("skills")
     # A name with signs of patterns would be about other folders.
-    if folder.is_dir() and not _WILD.search(str(folder)):
+    if folder.is_dir() and not _WILDCARD.search(str(folder)):
         yield _allow_reading(f"{folder}/**", "read-skills", "reading the user's own skills")
 
 
@@ -153,7 +153,7 @@ def _is_trusted(path: Path, faults: list[RuleFileError]) -> bool:
         return False
 
 
-def _fault(error: RuleFileError) -> str:
+def _describe_fault(error: RuleFileError) -> str:
     hint = f" ({error.hint})" if error.hint else ""
     return f"{error.message}{hint}; until that is fixed, every call is asked about, or denied"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from greenroom.cli.arguments import Options
 
-_NAMED, _RULE = 5, 80  # rules that a note names, and characters of each
+_MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
 _FOREIGN = (
     "{path}: the model is told that these are not your words; "
     "greenroom permissions trust shows the file, and lets it count as yours"
@@ -175,7 +175,7 @@ def _open_model(
     if session.model:
         own = f"{session.provider}:{session.model}"
         try:
-            return settings.open(own, env), _describe_own(session, env, settings)
+            return settings.open(own, env), _describe_session_model(session, env, settings)
         except ConfigurationError as error:
             note = f"the session's own model, {own}, can't be used: {error}; "
     model = settings.open(None, env)
@@ -184,7 +184,7 @@ def _open_model(
     return model, (_describe_offline(env, settings),) if model.name == "offline" else ()
 
 
-def _describe_own(
+def _describe_session_model(
     session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[str, ...]:
     """Say that another model could answer, where a key was set since the session began without one."""
@@ -225,8 +225,8 @@ def restore_grants(
         )
     notes += permissions.bind_session(session, workspace)
     if rules := [str(rule) for rule in permissions.rules if rule.session == session.session_id]:
-        named = ", ".join(shorten(rule, _RULE, placeholder=" …") for rule in rules[:_NAMED])
-        more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+        named = ", ".join(shorten(rule, _MAX_RULE, placeholder=" …") for rule in rules[:_MAX_NAMED])
+        more = f" and {len(rules) - _MAX_NAMED} more" if len(rules) > _MAX_NAMED else ""
         notes.append(f"remembered for this session: {named}{more}")
     return tuple(notes)
 

@@ -137,7 +137,7 @@ class AgentView:
                 return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
             case core.Error():
                 self._error = chunk
-                return [*self._end_all(), *self._shown(chunk)]
+                return [*self._end_all(), *self._render(chunk)]
             case (
                 core.Lagged()
                 | core.Done()
@@ -145,9 +145,9 @@ class AgentView:
                 | core.Exited()
                 | core.Custom(kind="reply.restarted")
             ):
-                return [*self._end_all(), *self._shown(chunk)]
+                return [*self._end_all(), *self._render(chunk)]
             case _:
-                return self._shown(chunk)
+                return self._render(chunk)
 
     def _has_shown(self, reason: str) -> bool:
         """Whether the reason of an end is the error shown last, and not a bug."""
@@ -156,7 +156,7 @@ class AgentView:
             return False
         return reason.startswith(f"{error.kind}: {error.message}")
 
-    def _shown(self, chunk: OutputChunk) -> list[RenderableType]:
+    def _render(self, chunk: OutputChunk) -> list[RenderableType]:
         shown = render_chunk(chunk, self._scheme)
         return [] if shown is None else [shown]
 
@@ -208,7 +208,7 @@ class AgentView:
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> list[RenderableType]:
         if isinstance(chunk, core.SubAgentSpawned) and chunk.detached:
-            return self._shown(chunk)  # its chunks go to other readers
+            return self._render(chunk)  # its chunks go to other readers
         name, child = self._children.get(chunk.session_id) or self._add_child(chunk)
         if isinstance(chunk, core.SubAgentOutput):
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
@@ -216,7 +216,7 @@ class AgentView:
             self._children.pop(chunk.session_id, None)
             if child._has_shown(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
-        return [Prefixed(name, part) for part in self._shown(chunk)]
+        return [Prefixed(name, part) for part in self._render(chunk)]
 
     def _add_child(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
@@ -225,7 +225,7 @@ class AgentView:
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        head = Text(f"{_shorten(visible(name))} │ ", self._scheme.subagent)
+        head = Text(f"{_shorten_name(visible(name))} │ ", self._scheme.subagent)
         child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
         self._children[chunk.session_id] = child
         return child
@@ -251,7 +251,7 @@ class AgentView:
         return [*parts, *self._plan.live(rows)]
 
 
-def _shorten(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
 
 
@@ -288,23 +288,23 @@ class Screen:
         self._window = model_profile(model).context_window
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
-        self._printed = ""
+        self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
-        self._asked: PermissionRequest | None = None
-        self._paint_asked = partial(str)
-        self.queued: tuple[str, ...] = ()
+        self._asked_request: PermissionRequest | None = None
+        self._paint_question = partial(str)
+        self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
     @property
     def is_full(self) -> bool:
         """Whether so much waits to be printed that it can't wait for a reader to catch up."""
-        return len(self._printed) > _FULL
+        return len(self._unwritten) > _FULL
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
         match innermost(chunk):
             case core.PermissionResponse(request_id=id_) if (
-                self._asked and id_ == self._asked.request_id
+                self._asked_request and id_ == self._asked_request.request_id
             ):
                 self._close_question()
         self.print(*self._view.feed(chunk))
@@ -312,7 +312,7 @@ class Screen:
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
         if renderables:
-            self._printed += self._painter.paint(renderables, self._columns)
+            self._unwritten += self._painter.paint(renderables, self._columns)
 
     def finish(self) -> None:
         """Print what the agent has said so far, where it was left in the middle."""
@@ -329,8 +329,8 @@ class Screen:
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Show the request that is asked now, for as long as it is; it may be answered from here on."""
         self._close_question()
-        self._asked = request
-        self._paint_asked = partial(self._paint_request, request, warning)
+        self._asked_request = request
+        self._paint_question = partial(self._paint_request, request, warning)
 
     def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
         # The last column stays free here too, if it can.
@@ -340,9 +340,9 @@ class Screen:
 
     def _close_question(self) -> None:
         """Print a record of what was asked; a plain terminal has printed the question itself."""
-        if self._asked is not None and self._terminal.is_live:
-            self.print(render_record(self._asked, self.scheme))
-        self._asked = None
+        if self._asked_request is not None and self._terminal.is_live:
+            self.print(render_record(self._asked_request, self.scheme))
+        self._asked_request = None
 
     def refuse(self, why: str) -> None:
         """Say, for the moment, why what was typed has done nothing."""
@@ -364,17 +364,17 @@ class Screen:
 
     async def draw(self) -> None:
         """Show everything as it is now."""
-        if self.questions.current is not self._asked:
+        if self.questions.current is not self._asked_request:
             self._close_question()
-        printed, self._printed = self._printed, ""
+        printed, self._unwritten = self._unwritten, ""
         parts = (printed, self._live(), self._status(), self._question())
-        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued)))
+        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
 
     def _question(self) -> Question | None:
         """What the next line may answer; nothing that is not shown yet takes an answer."""
-        if self._asked is None and self.questions.current is not None:
+        if self._asked_request is None and self.questions.current is not None:
             return Question("", "")
-        return self.questions.question(self._paint_asked)
+        return self.questions.question(self._paint_question)
 
     @property
     def _columns(self) -> int:
@@ -382,7 +382,7 @@ class Screen:
         return self._terminal.size[0] - 1
 
     def _live(self) -> str:
-        queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued]
+        queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued_inputs]
         if queued:
             queued.append(Text("  Up takes it back into the line", self.scheme.note))
         room = max(self._terminal.size[1] - _MARGIN, 3)
@@ -392,7 +392,7 @@ class Screen:
 
     def _status(self) -> str:
         view = self._view
-        queued = f"{len(self.queued)} queued" if self.queued else ""
+        queued = f"{len(self.queued_inputs)} queued" if self.queued_inputs else ""
         parts = [self._mode, queued, visible(self._state()), visible(view.model)]
         if view.usage.total:
             parts += [f"{view.usage.total:,} tokens", view.cache_note, self._context()]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from greenroom.session import FileStore, SQLiteStore
 
 
-_WORDS = {
+_ACTIONS = {
     "write": "write back   ",
     "delete": "delete       ",
     "leave": "leave        ",
@@ -45,7 +45,7 @@ async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
     await page.text(f"\nFiles in {one_line(str(plan.root))}:")
     for file in plan.files:
         reason = f": {file.reason}" if file.reason else ""
-        await page.text(f"  {_WORDS[file.action]}  {file.label}{reason}")
+        await page.text(f"  {_ACTIONS[file.action]}  {file.label}{reason}")
     for gap in plan.gaps:
         await page.text(f"  note: {gap}")
 
@@ -95,9 +95,9 @@ async def rewind_session(options: "SessionsOptions") -> int:
     """
     session = await load_session(options.session_id, open_store(options))
     count = len(session.history)
-    taken_back = max(count - options.to, 0)
+    removed_count = max(count - options.to, 0)
     plan = await _plan_files(session, options.to) if options.files else None
-    if not options.yes and not await _confirm_rewind(session, options.to, taken_back, plan):
+    if not options.yes and not await _confirm_rewind(session, options.to, removed_count, plan):
         tell("nothing was taken back")
         return 1
     if options.to != count:
@@ -109,7 +109,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
         done: dict[str, object] = {
             "session_id": session.session_id,
             "messages": left,
-            "taken_back": taken_back,
+            "taken_back": removed_count,
         }
         if plan and report:
             unrestored = _find_unrestored(plan, report)
@@ -117,7 +117,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
         await out.line(serde.encode(done))
     else:
         await out.text(
-            f"{quantity(taken_back, 'message')} taken back; they stay in the session's file."
+            f"{quantity(removed_count, 'message')} taken back; they stay in the session's file."
         )
         if plan and report:
             await _print_restored(plan, report, out)
@@ -165,7 +165,7 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     store = open_store(options)
     listed = await store.list_all()
     chosen = await _find_ids(options, store)
-    below = {each: _below(each, listed) for each in chosen}
+    below = {each: _descendant_ids(each, listed) for each in chosen}
     # A subagent's session is removed with its parent's, not by itself.
     chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
     if not options.yes:
@@ -212,7 +212,9 @@ async def _change_each(
             continue
         done += [session_id, *below.get(session_id, ())]
         if not options.json:
-            await out.text(f"{word} {session_id}{_with(len(below.get(session_id, ())))}")
+            await out.text(
+                f"{word} {session_id}{_describe_subagents(len(below.get(session_id, ())))}"
+            )
     if options.json:
         errors = [{"session_id": each.session_id, "error": each.message} for each in failed]
         await out.line(serde.encode({word: done, "failed": errors}))
@@ -224,7 +226,7 @@ async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str
     return list(dict.fromkeys([await find_session_id(each, store) for each in options.ids]))
 
 
-def _below(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
+def _descendant_ids(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
     return [child for children in descendants(session_id, listed).values() for child in children]
 
 
@@ -237,11 +239,11 @@ def _describe(
     for each in chosen:
         record = known.get(each)
         about = f", {age(record.updated_at)}, {title_of(record)}" if record else ""
-        lines.append(f"{each}{about}{_with(len(below[each]))}")
+        lines.append(f"{each}{about}{_describe_subagents(len(below[each]))}")
     return lines
 
 
-def _with(count: int) -> str:
+def _describe_subagents(count: int) -> str:
     return f" with {quantity(count, 'session')} of its subagents" if count else ""
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import SessionsOptions
     from greenroom.export import ExportFormat
 
-_NAMED = 5  # damaged sessions that are named
-_USUAL = 30  # rows for a person; a pipe gets all
+_MAX_NAMED = 5  # damaged sessions that are named
+_DEFAULT_ROWS = 30  # rows for a person; a pipe gets all
 _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
-_TITLE = 8  # columns that a title has at the least
+_MIN_TITLE = 8  # columns that a title has at the least
 
 
 async def list_sessions(options: "SessionsOptions") -> int:
@@ -53,7 +53,7 @@ async def list_sessions(options: "SessionsOptions") -> int:
     survey = await open_store(options).survey()
     found = _choose_shown(survey.sessions, options)
     page = OutputWriter()
-    most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
+    most = options.limit or (_DEFAULT_ROWS if page.is_terminal and not options.json else len(found))
     shown = found[:most]
     if options.json:
         await page.line(b"[" + b",".join(serde.encode(each) for each in shown) + b"]")
@@ -69,10 +69,10 @@ async def list_sessions(options: "SessionsOptions") -> int:
 
 def _report_damaged(damaged: Sequence[SessionError]) -> None:
     """Say which sessions are left out, and what can be done about them."""
-    for error in damaged[:_NAMED]:
+    for error in damaged[:_MAX_NAMED]:
         tell(f"left out: {one_line(error.session_id)}: {error}")
-    if len(damaged) > _NAMED:
-        tell(f"left out: {quantity(len(damaged) - _NAMED, 'more session')} that can't be read")
+    if len(damaged) > _MAX_NAMED:
+        tell(f"left out: {quantity(len(damaged) - _MAX_NAMED, 'more session')} that can't be read")
 
 
 def _choose_shown(
@@ -87,12 +87,12 @@ def _choose_shown(
     return [
         each
         for each in sessions
-        if (options.all or not (each.is_archived or _belongs(each, known)))
+        if (options.all or not (each.is_archived or _is_with_parent(each, known)))
         and (here is None or each.metadata.get("workspace") == here)
     ]
 
 
-def _belongs(session: SessionMetadata, known: Collection[str]) -> bool:
+def _is_with_parent(session: SessionMetadata, known: Collection[str]) -> bool:
     return session.parent_session_id in known and "imported_from" not in session.metadata
 
 
@@ -117,7 +117,7 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
         *([write(each) for _, write in parts] for each in sessions),
     ]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    room = max(width - sum(widths) - 2 * len(widths), _TITLE)
+    room = max(width - sum(widths) - 2 * len(widths), _MIN_TITLE)
     lines = []
     for row, title in zip(rows, ["title", *map(title_of, sessions)], strict=True):
         cells = [f"{set_cell_size(cell, most)}  " for cell, most in zip(row, widths, strict=True)]
@@ -134,7 +134,7 @@ def _short_place(session: SessionMetadata, most: int) -> str:
 
 # -- search: in which session was that? -----------------------------------------------------------
 
-_USUAL_HITS = 20  # sessions that are found, unless more are asked for
+_DEFAULT_HITS = 20  # sessions that are found, unless more are asked for
 
 
 async def search_sessions(options: "SessionsOptions") -> int:
@@ -147,7 +147,7 @@ async def search_sessions(options: "SessionsOptions") -> int:
     store, page, found = open_store(options), OutputWriter(), list[SearchHit]()
     survey = await store.survey()
     search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
-    limit = options.limit or _USUAL_HITS
+    limit = options.limit or _DEFAULT_HITS
     while len(found) < limit and (hit := await anext(search, None)) is not None:
         found.append(hit)
         if not options.json:
@@ -158,10 +158,10 @@ async def search_sessions(options: "SessionsOptions") -> int:
         await page.text(f"Nothing was found in {quantity(search.searched, 'session')}.")
     if len(found) == limit and not options.json:
         tell(f"the search ended at {quantity(limit, 'session')}; --limit N looks for more")
-    for error in search.damaged[:_NAMED]:
+    for error in search.damaged[:_MAX_NAMED]:
         tell(str(error))
-    if len(search.damaged) > _NAMED:
-        tell(f"{quantity(len(search.damaged) - _NAMED, 'more session')} could not be read")
+    if len(search.damaged) > _MAX_NAMED:
+        tell(f"{quantity(len(search.damaged) - _MAX_NAMED, 'more session')} could not be read")
     _report_damaged(survey.damaged)
     return 1 if search.damaged or survey.damaged else 0
 

@@ -114,7 +114,7 @@ def _parse(text: str, path: str) -> Settings:
     # Here and not above: pydantic is only loaded by those who have settings.
     from pydantic import ValidationError
 
-    from greenroom.cli.settings_model import SettingsModel
+    from greenroom.cli.settings_schema import SettingsModel
 
     kind = ConfigurationFileError
     try:
@@ -123,8 +123,8 @@ def _parse(text: str, path: str) -> Settings:
         raise core.error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        said = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
-        raise error_at(kind, text, path, first["loc"], said, f"write {_SHAPE}") from error
+        message = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise error_at(kind, text, path, first["loc"], message, f"write {_SHAPE}") from error
     chosen = _check_name(model.model, text, path, ("model",)) if model.model else None
     prices: dict[str, ListedPrice] = {}
     for name, each in model.prices.items():

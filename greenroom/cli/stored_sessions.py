@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
     from greenroom.session import SQLiteStore
 
-_TITLE = 60
-_NAMED = 5  # sessions that an error lists
-_ROWS = 20
+_MAX_TITLE = 60
+_MAX_NAMED = 5  # sessions that an error lists
+_MAX_ROWS = 20
 _AGE = 10  # columns; that of a date
 
 
@@ -96,7 +96,7 @@ def resume_command(session_id: str, options: "Options") -> str:
 
 def _shorten(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
+    return words if len(words) <= _MAX_TITLE else f"{words[: _MAX_TITLE - 1].rstrip()}…"
 
 
 async def load_session(
@@ -124,8 +124,8 @@ async def find_session_id(text: str, store: SessionStore) -> str:
     if len(found) == 1:
         return found[0].session_id
     if found:
-        names = [each.session_id for each in found[:_NAMED]]
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        names = [each.session_id for each in found[:_MAX_NAMED]]
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         raise SessionError(
             f"{len(found)} sessions begin with {text}",
             hint=f"write more of the id: {', '.join(names)}{more}",
@@ -148,7 +148,7 @@ async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
     Raises:
         SessionError: there is none, or it can't be read.
     """
-    here = [each for each in await store.list_all() if _is_of(each, workspace)]
+    here = [each for each in await store.list_all() if _is_resumable(each, workspace)]
     if not here:
         raise SessionNotFoundError(
             f"there is no session of the folder {workspace} to continue",
@@ -156,18 +156,18 @@ async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
         )
     # The store counts whole seconds; their folders tell the sessions of one second apart.
     tied = [each.session_id for each in here if each.updated_at == here[0].updated_at]
-    newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_left_at, store)))
+    newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_last_used_at, store)))
     return await AgentSession.load(newest, store=store, keep_open=True)
 
 
-def _is_of(session: SessionMetadata, workspace: Path) -> bool:
+def _is_resumable(session: SessionMetadata, workspace: Path) -> bool:
     is_used = session.model or "title" in session.metadata
     is_here = session.metadata.get("workspace") == str(workspace)
     is_root = session.parent_session_id is None
     return bool(is_used and is_here and is_root and not session.is_archived)
 
 
-def _left_at(store: SessionStore, session_id: str) -> int:
+def _last_used_at(store: SessionStore, session_id: str) -> int:
     try:
         return os.stat(store.folder(session_id)).st_mtime_ns
     except OSError:  # removed this moment
@@ -235,7 +235,7 @@ class SessionList:
         self.is_everywhere = not any(map(self._is_here, self.sessions))
 
     @property
-    def shown(self) -> list[SessionMetadata]:
+    def matches(self) -> list[SessionMetadata]:
         """The sessions that match."""
         return [
             each
@@ -275,8 +275,8 @@ async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
     """
     out = OutputWriter()
     while True:
-        shown = sessions.shown
-        await _print_list(sessions, shown, out)
+        matches = sessions.matches
+        await _print_list(sessions, matches, out)
         data = await read_some(descriptor)  # a line, as a terminal gives them
         match data.decode("utf-8", "replace").strip():
             case "":
@@ -284,23 +284,23 @@ async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
             case "*":
                 sessions.is_everywhere = not sessions.is_everywhere
             case line if line.isdecimal():
-                if 1 <= int(line) <= min(len(shown), _ROWS):
-                    return shown[int(line) - 1].session_id
+                if 1 <= int(line) <= min(len(matches), _MAX_ROWS):
+                    return matches[int(line) - 1].session_id
                 await out.text(f"There is no number {line} in the list.")
             case line:
                 sessions.search(line)
 
 
 async def _print_list(
-    sessions: SessionList, shown: Sequence[SessionMetadata], out: OutputWriter
+    sessions: SessionList, matches: Sequence[SessionMetadata], out: OutputWriter
 ) -> None:
     where = "all folders" if sessions.is_everywhere else "this folder"
     about = f' with "{" ".join(sessions.words)}"' if sessions.words else ""
     columns = max(shutil.get_terminal_size().columns - 1, 1)
-    lines = [f"\nSessions of {where}{about}: {len(shown):,}"]
-    lines += [sessions.row(at, each, columns) for at, each in enumerate(shown[:_ROWS], 1)]
-    if len(shown) > _ROWS:
-        lines.append(f"     {len(shown) - _ROWS:,} older ones are not shown")
+    lines = [f"\nSessions of {where}{about}: {len(matches):,}"]
+    lines += [sessions.row(at, each, columns) for at, each in enumerate(matches[:_MAX_ROWS], 1)]
+    if len(matches) > _MAX_ROWS:
+        lines.append(f"     {len(matches) - _MAX_ROWS:,} older ones are not shown")
     other = "this folder only" if sessions.is_everywhere else "all folders"
     lines.append(f"Number to continue, words to search for, * for {other}, Enter to leave:")
     await out.text("\n".join(lines))

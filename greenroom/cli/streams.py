@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # -- reading --------------------------------------------------------------------------------------
 
-_MOST = 65_536
+_READ_SIZE = 65_536
 
 
 def is_stream(descriptor: int) -> bool:
@@ -42,8 +42,8 @@ async def read_some(descriptor: int) -> bytes:
     """
     if is_stream(descriptor):
         await trio.lowlevel.wait_readable(descriptor)
-        return os.read(descriptor, _MOST)
-    return await trio.to_thread.run_sync(os.read, descriptor, _MOST)
+        return os.read(descriptor, _READ_SIZE)
+    return await trio.to_thread.run_sync(os.read, descriptor, _READ_SIZE)
 
 
 def count_unread(descriptor: int) -> int:
@@ -62,7 +62,7 @@ MAX_PIPED = 1_000_000
 """At most so many bytes are read; what follows is left out, and the prompt says so."""
 
 # A parent that does not think of standard input may leave its pipe open for ever.
-_FIRST_BYTE = 3.0
+_FIRST_BYTE_TIMEOUT = 3.0
 
 
 async def read_piped(descriptor: int = 0) -> str:
@@ -71,7 +71,7 @@ async def read_piped(descriptor: int = 0) -> str:
     A pipe that says nothing for three seconds counts as empty. What is not UTF-8 is replaced.
     """
     try:
-        patience = _FIRST_BYTE if is_stream(descriptor) else float("inf")
+        patience = _FIRST_BYTE_TIMEOUT if is_stream(descriptor) else float("inf")
     except OSError:  # closed
         return ""
     if os.isatty(descriptor):
@@ -98,7 +98,7 @@ def add_context(prompt: str, piped: str) -> str:
 # -- writing --------------------------------------------------------------------------------------
 
 
-_ENDLESS = 10_000  # columns of a pipe or a file
+_PIPE_COLUMNS = 10_000  # columns of a pipe or a file
 
 
 class OutputWriter:
@@ -141,7 +141,7 @@ class OutputWriter:
         from greenroom.cli.painter import Painter, detect_colors
 
         painter = Painter(detect_colors(os.environ) if self.is_terminal else None)
-        painted = painter.paint(renderables, self.columns or _ENDLESS)
+        painted = painter.paint(renderables, self.columns or _PIPE_COLUMNS)
         await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
 
     async def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -204,12 +204,12 @@ class EndSignals:
 
     def __init__(self, *others: signal.Signals) -> None:
         """Watch for SIGTERM, SIGHUP and these."""
-        self._watched = (signal.SIGTERM, signal.SIGHUP, *others)
+        self._signals = (signal.SIGTERM, signal.SIGHUP, *others)
         self._signal: int | None = None
 
     async def watch(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
         """Cancel this scope when one comes; runs until it is cancelled itself."""
-        with trio.open_signal_receiver(*self._watched) as signals:
+        with trio.open_signal_receiver(*self._signals) as signals:
             task_status.started()
             async for number in signals:
                 self._signal = number

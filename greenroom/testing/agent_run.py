@@ -31,7 +31,7 @@ ScriptedAnswer: TypeAlias = (
 )
 """What a script is made of: a decision, a whole `Answer`, or a function of the request."""
 
-_NOT_WRITTEN = Answer(
+_NO_ANSWER = Answer(
     RuleDecision.DENY, message="the test's approver has no answer for this request", by="script"
 )
 
@@ -71,7 +71,7 @@ class ScriptedApprover:
         self.requests: list[PermissionRequest] = []
         self.unexpected: list[PermissionRequest] = []
         self._script = deque(answers)
-        self._seen: set[str] = set()
+        self._seen_ids: set[str] = set()
 
     @property
     def unused(self) -> int:
@@ -120,9 +120,9 @@ class ScriptedApprover:
     async def _answer_all(self, handle: AgentHandle) -> None:
         """Answer what is open; the handle knows it better than a reader that may have lagged."""
         for request in await handle.pending():
-            if request.request_id in self._seen:
+            if request.request_id in self._seen_ids:
                 continue
-            self._seen.add(request.request_id)
+            self._seen_ids.add(request.request_id)
             self.requests.append(request)
             answer = self._next(request)
             await handle.respond_permission(
@@ -137,7 +137,7 @@ class ScriptedApprover:
     def _next(self, request: PermissionRequest) -> Answer:
         if not self._script:
             self.unexpected.append(request)
-            return _NOT_WRITTEN
+            return _NO_ANSWER
         answer = self._script.popleft()
         while callable(answer):
             answer = answer(request)
@@ -160,7 +160,7 @@ Content: TypeAlias = str | Iterable[core.ContentBlock]
 
 _A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
 _A_MINUTE = 60.0
-_GENEROUS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
+_DEFAULT_LIMITS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
 
 
 @dataclass(frozen=True)
@@ -289,22 +289,24 @@ async def run_agent_async(
     Raises:
         AgentRunError: as `run_agent` says.
     """
-    told: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
+    contents: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
-    async with AgentRuntime(store or InMemoryStore(), limits or _GENEROUS, workspace) as runtime:
-        talk = _Conversation(runtime.spawn(session, agent_fn, *args), told)
-        with trio.move_on_after(_patience(timeout)) as patience:
-            await talk.hold(person)
+    async with AgentRuntime(
+        store or InMemoryStore(), limits or _DEFAULT_LIMITS, workspace
+    ) as runtime:
+        talk = _Conversation(runtime.spawn(session, agent_fn, *args), contents)
+        with trio.move_on_after(_time_limit(timeout)) as patience:
+            await talk.run_to_end(person)
         if patience.cancelled_caught:
-            raise await talk.hangs()
+            raise await talk.stop_hanging_agent()
         run = await talk.run()
     if check:
         talk.check(run, person)
     return run
 
 
-def _patience(timeout: float | None) -> float:
+def _time_limit(timeout: float | None) -> float:
     if timeout is not None:
         return timeout
     return _A_DAY if isinstance(trio.lowlevel.current_clock(), MockClock) else _A_MINUTE
@@ -313,33 +315,33 @@ def _patience(timeout: float | None) -> float:
 class _Conversation:
     """The inputs of one run, told one after the other."""
 
-    def __init__(self, handle: AgentHandle, told: list[Content]) -> None:
+    def __init__(self, handle: AgentHandle, contents: list[Content]) -> None:
         self._handle = handle
         # A reader from the beginning: it is told what the ring has forgotten when it reads.
         self._chunks = handle.subscribe("all")
-        self._told = told
-        self._heard = 0
+        self._inputs = contents
+        self._completed_count = 0
         self._results: list[TurnResult] = []
 
-    async def hold(self, person: ScriptedApprover) -> None:
+    async def run_to_end(self, person: ScriptedApprover) -> None:
         """Tell every input, and wait for the agent's end."""
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(person.attend, self._handle)
                 with suppress(core.AgentNotRunningError):  # then the outcome says why
                     await self._tell()
-                if self._told:
+                if self._inputs:
                     await self._handle.shutdown(grace=float("inf"))
                 await self._handle.wait()
         except BaseExceptionGroup as group:
             # What a function of the approver's script raises is the test's own: it comes out bare.
-            raise _only(group) from None
+            raise _unwrap_group(group) from None
 
     async def _tell(self) -> None:
-        for content in self._told:
+        for content in self._inputs:
             with suppress(core.TurnError):  # it opened no turn for this one
                 self._results.append(await self._handle.ask(content))
-            self._heard += 1
+            self._completed_count += 1
 
     async def run(self) -> AgentRun:
         """Collect what came of it."""
@@ -351,11 +353,11 @@ class _Conversation:
             session_id=self._handle.session_id,
         )
 
-    async def hangs(self) -> AgentRunError:
+    async def stop_hanging_agent(self) -> AgentRunError:
         """End the agent, and say where it hung."""
         handle = self._handle
-        where = f"in input {self._heard + 1} of {len(self._told)}, {handle.state}"
-        if self._heard == len(self._told):
+        where = f"in input {self._completed_count + 1} of {len(self._inputs)}, {handle.state}"
+        if self._completed_count == len(self._inputs):
             where = f"after its last input, {handle.state}"
         await handle.shutdown(grace=0)
         return AgentRunError(f"the agent hangs {where}", await self.run())
@@ -369,8 +371,10 @@ class _Conversation:
         for number, result in enumerate(run.results, 1):
             if result.status is core.TurnStatus.FAILED:
                 raise AgentRunError(f"turn {number} failed: {result.error}", run)
-        if self._heard < len(self._told):
-            text = f"the agent ended before input {self._heard + 1} of {len(self._told)}"
+        if self._completed_count < len(self._inputs):
+            text = (
+                f"the agent ended before input {self._completed_count + 1} of {len(self._inputs)}"
+            )
             raise AgentRunError(text, run)
         try:
             person.check_requests()
@@ -378,7 +382,7 @@ class _Conversation:
             raise AgentRunError(str(error), run) from None
 
 
-def _only(error: BaseException) -> BaseException:
+def _unwrap_group(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

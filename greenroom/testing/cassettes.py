@@ -391,7 +391,7 @@ class _Recorder(CassetteClient):
 
     def _conceal(self, draft: _Draft) -> Exchange:
         pieces = self._concealment.conceal(draft.pieces)
-        if self._concealment.remains(b"".join(pieces)):
+        if self._concealment.has_secret(b"".join(pieces)):
             raise CassetteError(
                 f"{self._path} is not written: an answer holds a secret that can't be taken out, "
                 "such as one that is spread over several events",

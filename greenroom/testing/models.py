@@ -201,7 +201,7 @@ class HashEmbedder:
         self.size = size
         self.calls = 0
         """How often it was asked, for a test to look at."""
-        self._meant = {word: words[0] for words in synonyms for word in words}
+        self._canonical_words = {word: words[0] for words in synonyms for word in words}
 
     async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
         """Return a vector for each text."""
@@ -212,7 +212,7 @@ class HashEmbedder:
         vector = [0.0] * self.size
         vector[0] = 0.01  # so that a text without words has a direction, too
         for word in re.findall(r"\w+", text.casefold()):
-            digest = blake2b(self._meant.get(word, word).encode(), digest_size=5).digest()
+            digest = blake2b(self._canonical_words.get(word, word).encode(), digest_size=5).digest()
             vector[int.from_bytes(digest[:4], "big") % self.size] += 1.0 if digest[4] & 1 else -1.0
         return vector
 

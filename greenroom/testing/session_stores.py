@@ -31,11 +31,11 @@ from greenroom.testing.session_store_contents import (
     CONTENT_CHECKS,
     StoreUnderTest,
     add_and_save,
+    check_equal,
     checks_in,
-    expecting,
-    same,
-    saved,
-    texts,
+    expect_error,
+    load_texts,
+    save_new,
 )
 
 W = TypeVar("W")
@@ -43,25 +43,25 @@ W = TypeVar("W")
 # -- what comes between the steps of a save: a cancel, or an act of another writer ------------------
 
 
-class _Stop(trio.abc.Instrument):
+class _CancelAfter(trio.abc.Instrument):
     """Cancels a scope when this task has made so many steps."""
 
     def __init__(self, scope: trio.CancelScope, steps: int) -> None:
         self._scope = scope
-        self._left = steps
+        self._steps_left = steps
         self._task = trio.lowlevel.current_task()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         if task is self._task:
-            self._left -= 1
-            if self._left == 0:
+            self._steps_left -= 1
+            if self._steps_left == 0:
                 self._scope.cancel()
 
 
 @contextmanager
-def cancelling(scope: trio.CancelScope, steps: int) -> Iterator[None]:
+def cancel_after(scope: trio.CancelScope, steps: int) -> Iterator[None]:
     """Cancel a scope when the task that runs the block has made so many steps in it."""
-    stop = _Stop(scope, steps)
+    stop = _CancelAfter(scope, steps)
     if steps == 0:
         scope.cancel()
     trio.lowlevel.add_instrument(stop)
@@ -155,7 +155,7 @@ class _ActingWriter:
 async def one_writer_at_a_time(case: StoreUnderTest) -> None:
     """A second writer is refused, and told who holds the session; readers are let in."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     await first.open()
     await first.open()  # it is open already
     second = await AgentSession.load(first.session_id, store=store)
@@ -163,14 +163,14 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
         second = await AgentSession.load(first.session_id, store=other)
         second.add_message(Message.user("two"))
         for attempt in (second.save, second.open):
-            with expecting(core.SessionLockedError) as caught:
+            with expect_error(core.SessionLockedError) as caught:
                 await attempt()
-            same(caught[0].session_id, first.session_id)
+            check_equal(caught[0].session_id, first.session_id)
             assert caught[0].pid in (os.getpid(), None), "it names the process, if it knows it"
-        same(await texts(other, first), ["one"])
+        check_equal(await load_texts(other, first), ["one"])
     await first.close()
     await second.save()
-    same(await texts(store, first), ["one", "two"])
+    check_equal(await load_texts(store, first), ["one", "two"])
 
 
 async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
@@ -179,7 +179,7 @@ async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
     first = AgentSession.new("checked", session_id=session_id, store=store)
     second = AgentSession.new("checked", session_id=session_id, store=await case.open())
     await first.open()
-    with expecting(core.SessionLockedError):
+    with expect_error(core.SessionLockedError):
         await second.open()
     await first.close()
     await second.open()
@@ -189,45 +189,45 @@ async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
 async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> None:
     """Neither while the session of that id is open nor later."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     second = AgentSession.new("checked", session_id=first.session_id, store=store)
     second.add_message(Message.user("other"))
     for attempt in (second.save, second.open):
-        with expecting(core.SessionExistsError):
+        with expect_error(core.SessionExistsError):
             await attempt()
     await first.open()
-    with expecting(core.SessionExistsError):
+    with expect_error(core.SessionExistsError):
         await second.open()
     await first.close()
-    same(await texts(store, first), ["one"])
+    check_equal(await load_texts(store, first), ["one"])
 
 
 async def opening_brings_in_what_another_writer_added(case: StoreUnderTest) -> None:
     """Who opens a session sees it as it is stored now."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     reader = await AgentSession.load(first.session_id, store=await case.open())
     first.add_message(Message.assistant("two"))
     first.set_metadata("title", "mine")
     await first.save()
     await reader.open()
-    same([message.text for message in reader.history], ["one", "two"])
-    same(reader.metadata, {"title": "mine"})
+    check_equal([message.text for message in reader.history], ["one", "two"])
+    check_equal(reader.metadata, {"title": "mine"})
     await reader.close()
 
 
 async def a_change_on_both_sides_is_refused(case: StoreUnderTest) -> None:
     """Two who loaded the same session can't both go on."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     second = await AgentSession.load(first.session_id, store=store)
     await add_and_save(first, Message.user("two"))
     second.add_message(Message.user("also two"))
     for attempt in (second.save, second.open):
-        with expecting(core.SessionError, message="another writer"):
+        with expect_error(core.SessionError, message="another writer"):
             await attempt()
     await add_and_save(first, Message.user("three"))
-    same(await texts(store, first), ["one", "two", "three"])
+    check_equal(await load_texts(store, first), ["one", "two", "three"])
 
 
 async def saves_at_the_same_time_store_everything_once(case: StoreUnderTest) -> None:
@@ -243,8 +243,8 @@ async def saves_at_the_same_time_store_everything_once(case: StoreUnderTest) -> 
         for number in range(20):
             nursery.start_soon(say, number)
     await session.close()
-    same(await texts(store, session), [message.text for message in session.history])
-    same(len(session.history), 20)
+    check_equal(await load_texts(store, session), [message.text for message in session.history])
+    check_equal(len(session.history), 20)
 
 
 async def a_save_cancelled_at_any_moment_can_be_repeated(case: StoreUnderTest) -> None:
@@ -254,18 +254,18 @@ async def a_save_cancelled_at_any_moment_can_be_repeated(case: StoreUnderTest) -
         session = AgentSession.new("checked", store=store)
         session.add_message(Message.user("one"))
         with trio.CancelScope() as scope:
-            with cancelling(scope, steps):
+            with cancel_after(scope, steps):
                 await session.save()
         steps, is_cut = steps + 1, scope.cancelled_caught
         await session.save()
-        same(await texts(store, session), ["one"])
+        check_equal(await load_texts(store, session), ["one"])
     assert steps > 1, "saving can be cancelled"
 
 
-async def closing_lets_go_even_when_cancelled(case: StoreUnderTest) -> None:
+async def closing_releases_the_lock_even_when_cancelled(case: StoreUnderTest) -> None:
     """A cancelled holder leaves no lock behind."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     await session.open()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -288,9 +288,9 @@ async def cancelling_between_the_two_writes_loses_nothing(case: StoreUnderTest) 
                 await session.open()
             await session.save()
         await session.close()
-        same(await store.exists(session_id), not scope.cancelled_caught)
+        check_equal(await store.exists(session_id), not scope.cancelled_caught)
         await add_and_save(session, Message.user("two"))
-        same(await texts(store, session), ["one", "two"])
+        check_equal(await load_texts(store, session), ["one", "two"])
 
 
 async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest) -> None:
@@ -300,16 +300,16 @@ async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest
     session = AgentSession.new("checked", store=busy)
     await add_and_save(session, Message.user("one"))
     assert not session.is_saved, "the second is not stored yet"
-    same(await texts(store, session), ["one"])
+    check_equal(await load_texts(store, session), ["one"])
     await session.save()
     assert session.is_saved, "the second is stored"
-    same(await texts(store, session), ["one", "two"])
+    check_equal(await load_texts(store, session), ["one", "two"])
 
 
 async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) -> None:
     """A writer that was taken for dead is refused from the next holder on, whatever it writes."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     stored = await store.read(session.session_id)
     end = stored.history.end
     line = encode_line([b'{"kind":"rewind","to":0}'], end)
@@ -317,21 +317,21 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
     await case.lose_lock(session.session_id)
     heir = await (await case.open()).acquire(session.session_id)
     assert stored.metadata is not None, "it was stored"
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.append(line, end)
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.write_metadata(stored.metadata)
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.set_aside(START)
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.delete()
     await stale.release()
-    with expecting(core.SessionLockedError):
+    with expect_error(core.SessionLockedError):
         await store.acquire(session.session_id)
-    same((await heir.read(START)).history, stored.history)
+    check_equal((await heir.read(START)).history, stored.history)
     await heir.append(line, end)
     await heir.release()
-    same(await texts(store, session), [])
+    check_equal(await load_texts(store, session), [])
 
 
 async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
@@ -345,7 +345,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
     step, is_within = 1, True
     while is_within:
         store, seen = await case.open(), list[History]()
-        session = await saved(store, "one")
+        session = await save_new(store, "one")
         end = (await store.read(session.session_id)).history.end
         stale = await store.acquire(session.session_id)
 
@@ -362,7 +362,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
         except core.SessionFencedError:
             is_within = True
         if heirs:
-            same((await heirs[0].read(START)).history, seen[0])
+            check_equal((await heirs[0].read(START)).history, seen[0])
             await heirs[0].release()
         await stale.release()
         step += 1
@@ -375,30 +375,30 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
 async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> None:
     """Nobody finds it any more, the others are as they were, and a new one may have its id."""
     store = await case.open()
-    session, other = await saved(store, "one", "two"), await saved(store, "other")
+    session, other = await save_new(store, "one", "two"), await save_new(store, "other")
     await delete_session(session.session_id, store=store)
     for each in (store, await case.open()):
         await _is_gone(each, session.session_id)
-        same(await texts(each, other), ["other"])
-    with expecting(core.SessionNotFoundError) as caught:
+        check_equal(await load_texts(each, other), ["other"])
+    with expect_error(core.SessionNotFoundError) as caught:
         await delete_session(session.session_id, store=store)
-    same(caught[0].session_id, session.session_id)
+    check_equal(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
     await add_and_save(again, Message.user("new"))
-    same(await texts(store, again), ["new"])
+    check_equal(await load_texts(store, again), ["new"])
 
 
-async def who_loaded_a_session_that_is_deleted_cannot_store_it_again(case: StoreUnderTest) -> None:
+async def a_deleted_session_cannot_be_stored_again(case: StoreUnderTest) -> None:
     """It is told so, whether it has changes or not, and brings nothing back."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     await delete_session(session.session_id, store=store)
-    with expecting(core.SessionNotFoundError):
+    with expect_error(core.SessionNotFoundError):
         await loaded.open()
     loaded.add_message(Message.user("more"))
     for attempt in (loaded.save, loaded.open):
-        with expecting(core.SessionNotFoundError):
+        with expect_error(core.SessionNotFoundError):
             await attempt()
     await _is_gone(store, session.session_id)
 
@@ -406,21 +406,21 @@ async def who_loaded_a_session_that_is_deleted_cannot_store_it_again(case: Store
 async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None:
     """Its holder goes on as if nobody had tried."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     await session.open()
     for each in (store, await case.open()):
-        with expecting(core.SessionLockedError):
+        with expect_error(core.SessionLockedError):
             await delete_session(session.session_id, store=each)
     await add_and_save(session, Message.assistant("two"))
     await session.close()
-    same(await texts(store, session), ["one", "two"])
+    check_equal(await load_texts(store, session), ["one", "two"])
     await delete_session(session.session_id, store=store)
 
 
 async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
     """What nobody can read any more can be thrown away."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
     await delete_session(session.session_id, store=store)
@@ -430,14 +430,14 @@ async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
 async def a_writer_that_deleted_its_session_writes_nothing(case: StoreUnderTest) -> None:
     """Its right is gone with the session; once it has let go, the id is another's to take."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     stored = await store.read(session.session_id)
     writer = await store.acquire(session.session_id)
     await writer.delete()
     assert stored.metadata is not None, "it was stored"
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await writer.append(encode_line([b'{"kind":"rewind","to":0}'], START), START)
-    with expecting(core.SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await writer.write_metadata(stored.metadata)
     await _is_gone(store, session.session_id)
     await writer.release()
@@ -451,13 +451,13 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
     """Wherever it is cut off, no half of a session is left, and no lock."""
     store, steps, is_cut = await case.open(), 0, True
     while is_cut:
-        session = await saved(store, "one", "two")
+        session = await save_new(store, "one", "two")
         with trio.CancelScope() as scope:
-            with cancelling(scope, steps):
+            with cancel_after(scope, steps):
                 await delete_session(session.session_id, store=store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         if await store.exists(session.session_id):
-            same(await texts(store, session), ["one", "two"])
+            check_equal(await load_texts(store, session), ["one", "two"])
             await delete_session(session.session_id, store=store)
         await _is_gone(store, session.session_id)
     assert steps > 1, "deleting can be cancelled"
@@ -468,32 +468,32 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
 ) -> None:
     """And theirs, and no others; one that is written keeps what is above it."""
     store = await case.open()
-    parent, other = await saved(store, "parent"), await saved(store, "other")
+    parent, other = await save_new(store, "parent"), await save_new(store, "other")
     child = await _child(store, parent)
     grandchild = await _child(store, child)
     await delete_session(grandchild.session_id, store=store)
-    same(await texts(store, child), ["child"])
+    check_equal(await load_texts(store, child), ["child"])
     grandchild = await _child(store, child)
     for busy in (parent, grandchild):
         await busy.open()
-        with expecting(core.SessionLockedError):
+        with expect_error(core.SessionLockedError):
             await delete_session(parent.session_id, store=store, children=True)
         for each in (parent, child, grandchild):
-            same(await store.exists(each.session_id), True)
+            check_equal(await store.exists(each.session_id), True)
         await busy.close()
     await delete_session(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
-    same(await texts(store, other), ["other"])
+    check_equal(await load_texts(store, other), ["other"])
 
 
 async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
     """Deletes at the same time don't get in each other's way, with children or without."""
     store = await case.open()
-    alone = [await saved(store, "alone") for _ in range(60)]
-    parents = [await saved(store, "parent") for _ in range(10)]
+    alone = [await save_new(store, "alone") for _ in range(60)]
+    parents = [await save_new(store, "parent") for _ in range(10)]
     children = [await _child(store, parent) for parent in parents for _ in range(5)]
-    other = await saved(store, "other")
+    other = await save_new(store, "other")
 
     stores = cycle((store, await case.open()))
     async with trio.open_nursery() as nursery:
@@ -501,8 +501,8 @@ async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
             delete = partial(delete_session, store=next(stores), children=each in parents)
             nursery.start_soon(delete, each.session_id)
     left = {each.session_id for each in await store.list_all()}
-    same(left & {each.session_id for each in (*alone, *parents, *children)}, set())
-    same(await texts(store, other), ["other"])
+    check_equal(left & {each.session_id for each in (*alone, *parents, *children)}, set())
+    check_equal(await load_texts(store, other), ["other"])
 
 
 async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
@@ -515,8 +515,8 @@ async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
 
 async def _is_gone(store: SessionStore, session_id: str) -> None:
     """See that neither a look nor a load nor a list finds it."""
-    same(await store.exists(session_id), False)
-    with expecting(core.SessionNotFoundError):
+    check_equal(await store.exists(session_id), False)
+    with expect_error(core.SessionNotFoundError):
         await AgentSession.load(session_id, store=store)
     assert session_id not in [each.session_id for each in await store.list_all()], "it is listed"
 

@@ -14,7 +14,7 @@ from greenroom.session import (
     store as memory_store,
 )
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
-from greenroom.testing.session_store_contents import expecting, same
+from greenroom.testing.session_store_contents import check_equal, expect_error
 
 Writer = memory_store._MemoryWriter
 
@@ -351,13 +351,13 @@ async def test_the_failure_names_its_check():
 
 def test_what_was_expected_and_did_not_come_is_told():
     with pytest.raises(AssertionError, match="found 1, expected 2"):
-        same(1, 2)
+        check_equal(1, 2)
     with pytest.raises(AssertionError, match="ValueError was not raised"):
-        with expecting(ValueError):
+        with expect_error(ValueError):
             pass
     with pytest.raises(AssertionError, match="should say 'b': a"):
-        with expecting(ValueError, message="b"):
+        with expect_error(ValueError, message="b"):
             raise ValueError("a")
     with pytest.raises(KeyError):
-        with expecting(ValueError):
+        with expect_error(ValueError):
             raise KeyError

@@ -33,8 +33,8 @@ Files = Mapping[str, str]
 """What each path below `workspace` and `TMPDIR` holds, as a digest."""
 
 _MAX_FILES = 10_000
-_WHOLE = 1 << 20  # bytes; of a longer file the beginning and the size are compared
-_PATIENCE = 0.2  # seconds of real time for a thread that is about to end
+_MAX_DIGESTED = 1 << 20  # bytes; of a longer file the beginning and the size are compared
+_THREAD_TIMEOUT = 0.2  # seconds of real time for a thread that is about to end
 _TRIO = os.path.dirname(trio.__file__) + os.sep
 _LIBRARIES = (
     "<",  # code without a file
@@ -77,12 +77,12 @@ class Surroundings:
         self._warnings: list[warnings.WarningMessage] = []
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Give the run in the block a TMPDIR of its own, and a workspace that it may have.
 
         Settings that it changes are put back.
         """
-        folder = tempfile.mkdtemp(dir=_shelf())
+        folder = tempfile.mkdtemp(dir=_temporary_root())
         before, cwd = dict(os.environ), os.getcwd()
         default, tempfile.tempdir = tempfile.tempdir, folder
         os.environ["TMPDIR"] = folder
@@ -171,13 +171,13 @@ class Surroundings:
         os.environ.update(environment)
 
 
-def is_yours(filename: str) -> bool:
+def is_user_code(filename: str) -> bool:
     """Tell whether this is code of the user's, and not Python's, a library's or our own."""
     return not filename.startswith(_LIBRARIES)
 
 
 @cache
-def _shelf() -> str:
+def _temporary_root() -> str:
     """Make the folder of all TMPDIRs; it lasts as long as the process, as what is cached there."""
     folder = tempfile.mkdtemp(prefix="greenroom-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -196,7 +196,7 @@ def _digest(path: Path) -> str:
             return f"link to {os.readlink(path)}"
         if path.is_file():
             with path.open("rb") as file:
-                return f"{path.stat().st_size} bytes, {zlib.crc32(file.read(_WHOLE)):08x}"
+                return f"{path.stat().st_size} bytes, {zlib.crc32(file.read(_MAX_DIGESTED)):08x}"
     return ""
 
 
@@ -217,7 +217,7 @@ def _descriptors() -> set[tuple[str, str]]:
 
 def _threads(before: set[int | None]) -> tuple[str, ...]:
     """Name the threads that have been started and do something; one that ends has a moment."""
-    give_up = time.monotonic() + _PATIENCE
+    give_up = time.monotonic() + _THREAD_TIMEOUT
     while True:
         busy = [t for t in threading.enumerate() if t.ident not in before and _is_busy(t.ident)]
         if not busy or time.monotonic() > give_up:

@@ -28,7 +28,7 @@ _ROUNDING = 0.001  # seconds
 _GIVE_BACK = "give back in a `finally` what the call has taken"
 
 
-def nobody_is_stuck(trial: Trial) -> None:
+def no_call_is_stuck(trial: Trial) -> None:
     """Every call to the handle has returned: `ask`, `wait`, `interrupt`, `shutdown`."""
     assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}"
 
@@ -44,12 +44,12 @@ def no_process_is_left(trial: Trial) -> None:
     assert not found, f"still there: {'; '.join(found)} (end it in a `finally`, and wait for it)"
 
 
-def the_registry_has_no_ghost(trial: Trial) -> None:
+def the_registry_is_empty(trial: Trial) -> None:
     """The runtime calls nothing running that has ended."""
     assert not trial.running, f"still registered: {', '.join(trial.running)}"
 
 
-def there_is_an_outcome(trial: Trial) -> None:
+def the_agent_has_an_outcome(trial: Trial) -> None:
     """`wait()` tells how the agent ended: by no crash, and as killed or cancelled only by us."""
     assert trial.outcome is not None, "wait() has told nothing"
     crash = trial.outcome.error
@@ -87,13 +87,13 @@ def results_are_real(trial: Trial) -> None:
         history = (
             trial.history if session_id == trial.session_id else trial.stored.get(session_id, ())
         )
-        kept = {result.tool_use_id: result for m in history for result in m.tool_results}
+        results = {result.tool_use_id: result for m in history for result in m.tool_results}
         for chunk in chunks:
             if (
                 isinstance(chunk, core.ToolEnd)
                 and chunk.result.status is not core.ToolStatus.INTERRUPTED
             ):
-                assert kept.get(chunk.id) == chunk.result.block(chunk.id), (
+                assert results.get(chunk.id) == chunk.result.block(chunk.id), (
                     f"{session_id}: the result of {chunk.id} was {chunk.result.text!r}, "
                     "and the history says something else"
                 )
@@ -141,14 +141,14 @@ def the_session_is_stored(trial: Trial) -> None:
 
 def input_is_accounted_for(trial: Trial) -> None:
     """Each input with a receipt is in the history or undelivered, and never both."""
-    said = [message.text for message in trial.history if message.role == "user"]
+    inputs = [message.text for message in trial.history if message.role == "user"]
     undelivered = trial.undelivered
-    begun = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, core.TurnStart)}
+    started = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, core.TurnStart)}
     for each in trial.acknowledged:
         input_id = each.receipt.input_id
-        taken = each.text in said
-        assert taken or input_id in undelivered, f"the input {each.text!r} is lost"
-        assert not (input_id in begun and input_id in undelivered), (
+        is_in_history = each.text in inputs
+        assert is_in_history or input_id in undelivered, f"the input {each.text!r} is lost"
+        assert not (input_id in started and input_id in undelivered), (
             f"the input {each.text!r} began a turn, and is called undelivered"
         )
 
@@ -158,9 +158,9 @@ def turns_are_closed(trial: Trial) -> None:
     for session_id, chunks in trial.streams.items():
         turns = [chunk for chunk in chunks if isinstance(chunk, (core.TurnStart, core.Done))]
         expected = [chunk.input_id for chunk in turns if isinstance(chunk, core.TurnStart)]
-        told = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
+        actual = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
         wanted = [(kind, id_) for id_ in expected for kind in ("TurnStart", "Done")]
-        assert told == wanted, f"{session_id}: the turns are {told}"
+        assert actual == wanted, f"{session_id}: the turns are {actual}"
 
 
 def tools_are_closed(trial: Trial) -> None:
@@ -186,9 +186,11 @@ def prompts_are_closed(trial: Trial) -> None:
     """Every permission request is answered or withdrawn once, and none is open at the end."""
     assert not trial.pending, f"{len(trial.pending)} permission requests are still open"
     for session_id, chunks in trial.streams.items():
-        asked = [c.request_id for c in chunks if isinstance(c, core.PermissionRequest)]
+        requested = [c.request_id for c in chunks if isinstance(c, core.PermissionRequest)]
         decided = [c.request_id for c in chunks if isinstance(c, core.PermissionResponse)]
-        assert sorted(asked) == sorted(decided), f"{session_id}: asked {asked}, decided {decided}"
+        assert sorted(requested) == sorted(decided), (
+            f"{session_id}: asked {requested}, decided {decided}"
+        )
 
 
 def states_are_legal(trial: Trial) -> None:
@@ -223,7 +225,7 @@ def exited_is_last(trial: Trial) -> None:
         assert places == [len(chunks) - 1], f"{session_id}: Exited at {places} of {len(chunks)}"
 
 
-def subagents_are_told_of(trial: Trial) -> None:
+def subagents_are_reported(trial: Trial) -> None:
     """Every subagent that was spawned has one `SubAgentComplete`, unless it is detached."""
     for session_id, chunks in trial.streams.items():
         ended = [chunk.session_id for chunk in chunks if isinstance(chunk, core.SubAgentComplete)]
@@ -307,7 +309,7 @@ def no_file_is_left(trial: Trial) -> None:
     control = trial.control
     if control is None or trial.mode == "kill":
         return
-    known = {path for files in _seen(control) for path in files}
+    known = {path for files in _settled_files(control) for path in files}
     usual = _paths(control, control.left_at_end.files) - control.files_before.keys()
     for left in (trial.left, trial.left_at_end):
         files = _paths(trial, left.files)
@@ -326,9 +328,9 @@ def files_are_whole(trial: Trial) -> None:
     control = trial.control
     if control is None or trial.mode == "kill":
         return
-    for path in {path for files in _seen(control) for path in _paths(control, files)}:
+    for path in {path for files in _settled_files(control) for path in _paths(control, files)}:
         if control.left.files.get(path) == control.left_at_end.files.get(path):
-            whole = {files.get(path) for files in (trial.files_before, *_seen(control))}
+            whole = {files.get(path) for files in (trial.files_before, *_settled_files(control))}
             assert trial.left.files.get(path) in whole, (
                 f"{path} is neither as before nor as after a call "
                 "(write a file beside it, and put it in place with `os.replace`)"
@@ -356,23 +358,23 @@ def settings_are_restored(trial: Trial) -> None:
 
 
 def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
-    begun = {chunk.input_id for chunk in chunks if isinstance(chunk, core.TurnStart)}
-    return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, core.Done)}
+    started = {chunk.input_id for chunk in chunks if isinstance(chunk, core.TurnStart)}
+    return started - {chunk.input_id for chunk in chunks if isinstance(chunk, core.Done)}
 
 
 def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     for place, message in enumerate(history):
         for result in message.tool_results:
             text = (
                 f"{session_id}: message {place} answers {result.tool_use_id}, which nobody asks for"
             )
-            assert result.tool_use_id in asked, text
-            asked.remove(result.tool_use_id)
+            assert result.tool_use_id in requested, text
+            requested.remove(result.tool_use_id)
         if message.role == "assistant":
-            assert not asked, f"{session_id}: before message {place}, no answer to {asked}"
-            asked = [call.id for call in message.tool_uses]
-    assert not asked, f"{session_id}: no answer to {asked}"
+            assert not requested, f"{session_id}: before message {place}, no answer to {requested}"
+            requested = [call.id for call in message.tool_uses]
+    assert not requested, f"{session_id}: no answer to {requested}"
 
 
 def _by_call(calls: Iterable[EndedCall]) -> Mapping[str, list[EndedCall]]:
@@ -408,7 +410,7 @@ def _paths(trial: Trial, files: Files) -> set[str]:
     return {path for path in files if sessions.isdisjoint(path.split("/"))}
 
 
-def _seen(control: Trial) -> tuple[Files, ...]:
+def _settled_files(control: Trial) -> tuple[Files, ...]:
     """Return what files there are while nothing is half done."""
     return (control.files_before, *control.files_after_calls, control.left_at_end.files)
 

@@ -41,7 +41,7 @@ from greenroom.testing.fuzz.evidence import (
     Mode,
     Surroundings,
     Trial,
-    is_yours,
+    is_user_code,
     streams_of,
 )
 from greenroom.testing.models import ScriptedProvider, Step, call
@@ -193,8 +193,8 @@ class _Handle(AgentHandle):
 
     def _receipt(self, message: core.UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
         receipt = super()._receipt(message, is_delivered, replaced)
-        kept = [each for each in self.acknowledged if each.receipt.input_id != replaced]
-        self.acknowledged = [*kept, Acknowledged(receipt, message.text)]
+        others = [each for each in self.acknowledged if each.receipt.input_id != replaced]
+        self.acknowledged = [*others, Acknowledged(receipt, message.text)]
         return receipt
 
 
@@ -204,14 +204,14 @@ class _Calls:
     def __init__(self, list_files: Callable[[], Files] | None) -> None:
         """Look at the files after each call, where the run is one to compare with."""
         self._list_files = list_files
-        self.begun: dict[str, float] = {}
+        self.running: dict[str, float] = {}
         """The calls that run, and when they began."""
         self.ended: list[EndedCall] = []
         self.files: list[Files] = []
 
     def before_tool_call(self, agent: core.AgentContext, call: core.ToolUseBlock) -> None:
         """Look at the clock."""
-        self.begun[call.id] = trio.current_time()
+        self.running[call.id] = trio.current_time()
 
     def after_tool_call(
         self,
@@ -221,11 +221,13 @@ class _Calls:
         error: BaseException | None,
     ) -> None:
         """Note how it has ended."""
-        told = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
-        seconds = trio.current_time() - self.begun.pop(call.id)
+        arguments = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        seconds = trio.current_time() - self.running.pop(call.id)
         if not _is_virtual():
             seconds = 0.0  # it is never the same twice
-        self.ended.append(EndedCall(f"{call.name}({core.clip(told, _MAX_CALL)})", result, seconds))
+        self.ended.append(
+            EndedCall(f"{call.name}({core.clip(arguments, _MAX_CALL)})", result, seconds)
+        )
         if self._list_files:
             self.files.append(self._list_files())
 
@@ -250,14 +252,14 @@ class _Stage:
         self._surroundings = surroundings
         self._files_before = surroundings.files()
         self._recorder = _Calls(None if mode else surroundings.files)
-        self._left = Leftovers()
+        self._leftovers = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
         self._everything = trio.CancelScope()
         self._outside = trio.CancelScope()
         self._checkpoints = _Checkpoints(at, self._disturb, self._everything, self._recorder)
         self._disturbed = trio.Event()
-        self._dealt_with = trio.Event()
-        self._talked = trio.Event()
+        self._is_handled = trio.Event()
+        self._conversation_end = trio.Event()
         self._calls: list[str] = []
         self._before = 0
         self._alive: tuple[str, ...] = ()
@@ -281,14 +283,14 @@ class _Stage:
                     await callers.start(self._scenario.approver.attend, self._handle)
                     await self._talk()
                 if self._disturbed.is_set():
-                    await self._dealt_with.wait()
+                    await self._is_handled.wait()
                 nursery.cancel_scope.cancel()
         self._alive = self._alive or self._checkpoints.alive
         if self._checkpoints.error is not None:
             raise self._checkpoints.error
         if self._needs_successor and not self._calls:
             with trio.move_on_after(timeout) as self._checkpoints.everything:
-                await self._go_on()
+                await self._run_successor()
         trio.lowlevel.remove_instrument(self._checkpoints)
 
     @property
@@ -314,11 +316,11 @@ class _Stage:
         with self._call("leaving the runtime"), self._outside:
             async with self._scenario.open_runtime() as self._runtime:
                 self._runtime.instruments.add(self._recorder)
-                with self._checkpoints.adopting():
+                with self._checkpoints.adopt():
                     self._handle = _Handle(self._scenario.spawn(self._runtime))
                 self._chunks = self._handle.subscribe("all")
                 task_status.started()
-                await self._talked.wait()
+                await self._conversation_end.wait()
 
     async def _wait(self) -> None:
         with self._call("wait"):
@@ -331,25 +333,25 @@ class _Stage:
             await self._scenario.person(self._handle)
         with self._call("the last ask"):
             await self._ask_last()
-        self._talked.set()
+        self._conversation_end.set()
 
     async def _ask_last(self) -> None:
         """Ask until an answer has come that nobody has disturbed."""
         while True:
             before = self._disturbed.is_set()
             if before:
-                await self._dealt_with.wait()
-            self._look_back()
+                await self._is_handled.wait()
+            self._record_first_calls()
             await self._ask(self._handle)
             if self._disturbed.is_set() == before:
                 return
 
-    def _look_back(self) -> None:
+    def _record_first_calls(self) -> None:
         """Now all is over that was said and done; what follows is the probe."""
         self._first_calls = len(self._recorder.ended)
         if self._scenario.only_during_calls:
             self._worth_trying = tuple(self._checkpoints.during_calls)
-        self._left = self._surroundings.leftovers()
+        self._leftovers = self._surroundings.leftovers()
 
     async def _ask(self, handle: AgentHandle) -> None:
         self._probe = probe = None
@@ -359,10 +361,10 @@ class _Stage:
                 break
         self._probe = probe
 
-    async def _go_on(self) -> None:
+    async def _run_successor(self) -> None:
         """Tell the probe to the next agent, which has the same tools."""
         if self._mode is not None:
-            self._look_back()
+            self._record_first_calls()
         with self._call("the next agent"):
             async with self._scenario.open_runtime() as runtime, trio.open_nursery() as nursery:
                 runtime.instruments.add(self._recorder)
@@ -403,7 +405,7 @@ class _Stage:
                     await self._handle.shutdown()
                 case _:
                     pass
-        self._dealt_with.set()
+        self._is_handled.set()
 
     async def _join_interrupt(self) -> None:
         report = await self._handle.interrupt()
@@ -444,7 +446,7 @@ class _Stage:
             successor=self._successor,
             files_before=self._files_before,
             files_after_calls=tuple(self._recorder.files),
-            left=self._left,
+            left=self._leftovers,
         )
 
     async def _read(self) -> list[core.OutputChunk]:
@@ -488,11 +490,11 @@ class _Checkpoints(trio.abc.Instrument):
     ) -> None:
         """At the side of this number call `then`; when there is no end of them, cancel everything."""
         self._at = at
-        self._then = then
+        self._on_reached = then
         self.everything = everything
         """What is cancelled when there is no end."""
         self._calls = calls
-        self._adopting = False
+        self._is_adopting = False
         self._alive: dict[Task, None] = {}
         self.count = 0
         """The sides passed so far."""
@@ -509,19 +511,19 @@ class _Checkpoints(trio.abc.Instrument):
         return tuple(f"{task.name} ({_place(task)})" for task in self._alive)
 
     @contextmanager
-    def adopting(self) -> Iterator[None]:
+    def adopt(self) -> Iterator[None]:
         """Take the task that is spawned in this block for the agent's."""
-        self._adopting = True
+        self._is_adopting = True
         try:
             yield
         finally:
-            self._adopting = False
+            self._is_adopting = False
 
     # -- what trio tells ------------------------------------------------------------------------
 
     def task_spawned(self, task: Task) -> None:
         """Follow it if the agent, or a task of the agent, has spawned it."""
-        if self._adopting or trio.lowlevel.current_task() in self._alive:
+        if self._is_adopting or trio.lowlevel.current_task() in self._alive:
             self._alive[task] = None
 
     def task_exited(self, task: Task) -> None:
@@ -551,16 +553,16 @@ class _Checkpoints(trio.abc.Instrument):
 
     def _pass(self, task: Task, side: str) -> None:
         self.count += 1
-        if self._calls.begun:
+        if self._calls.running:
             self.during_calls.append(self.count)
         try:
             if self.count == self._at:
                 self.where = f"{task.name}, {side} in {_place(task)}"
                 others = (
-                    each for each in self._alive if each is not task and _lines(each, is_yours)
+                    each for each in self._alive if each is not task and _lines(each, is_user_code)
                 )
                 self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
-                self._then()
+                self._on_reached()
             elif self.count == _MAX_CHECKPOINTS:
                 self.everything.cancel()
         except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
@@ -569,7 +571,7 @@ class _Checkpoints(trio.abc.Instrument):
 
 def _place(task: Task) -> str:
     """Name the innermost lines that a task stands in: of the user's code, else of any but trio's."""
-    lines = _lines(task, is_yours) or _lines(task, lambda file: not file.startswith(_TRIO))
+    lines = _lines(task, is_user_code) or _lines(task, lambda file: not file.startswith(_TRIO))
     return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
 
 

@@ -21,8 +21,8 @@ MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel"
 """All that can be done to an agent from outside."""
 
 _SWITCH = "_ALLOW_DETERMINISTIC_SCHEDULING"
-_ENOUGH = 50  # violations; more of them tell nothing new
-_SHOWN = 10
+_MAX_VIOLATIONS = 50  # violations; more of them tell nothing new
+_MAX_SHOWN = 10
 _MAX_MESSAGE = 1_000  # characters, of its first line; pytest adds lines that show whole trials
 _A_DAY = 86_400.0
 _A_MINUTE = 60.0
@@ -80,10 +80,10 @@ class FuzzReport:
         ]
         alike = Counter((each.invariant, each.message) for each in self.violations)
         shown = {(each.invariant, each.message): each for each in reversed(self.violations)}
-        for key in [*alike][:_SHOWN]:
+        for key in [*alike][:_MAX_SHOWN]:
             lines.append(f"  {shown[key]}")
             lines += [f"    and {alike[key] - 1} more like it"] if alike[key] > 1 else []
-        more = len(alike) - _SHOWN
+        more = len(alike) - _MAX_SHOWN
         return "\n".join([*lines, f"  and {more} others"] if more > 0 else lines)
 
 
@@ -185,12 +185,14 @@ class _Sweep:
 
     def run(self, mode: Mode | None, checkpoint: int) -> Trial:
         clock = None if self.real_time else MockClock(autojump_threshold=0)
-        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watching():
-            made = self.scenario()
-            made.workspace = self.surroundings.begin(made.workspace)
-            around = self.surroundings
-            trial = trio.run(play, made, mode, checkpoint, self.limit, around, clock=clock)
-            left = around.leftovers()
+        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watch():
+            scenario = self.scenario()
+            scenario.workspace = self.surroundings.begin(scenario.workspace)
+            surroundings = self.surroundings
+            trial = trio.run(
+                play, scenario, mode, checkpoint, self.limit, surroundings, clock=clock
+            )
+            left = surroundings.leftovers()
         return replace(trial, left_at_end=left, control=self.control)
 
     def disturb(
@@ -207,7 +209,7 @@ class _Sweep:
                 if found and not violations and self.check(self.run(None, 0)):
                     return [*found, self._blame_run(trial)]
                 violations += found
-                if len(violations) >= _ENOUGH:
+                if len(violations) >= _MAX_VIOLATIONS:
                     return violations
         return violations
 
