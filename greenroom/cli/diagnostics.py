@@ -87,8 +87,6 @@ class _JsonLines(logging.Formatter):
         return serde.dumps(entry).decode()
 
 
-# -- the dump -------------------------------------------------------------------------------------
-
 logger = logging.getLogger("greenroom.cli")
 
 
@@ -121,8 +119,6 @@ def _write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
 
-
-# -- the tree: served by a process, asked for by `greenroom tree` ---------------------------------
 
 _tree_logger = logging.getLogger("greenroom.tree")
 
@@ -255,15 +251,14 @@ async def _read(path: Path) -> LiveTree | None:
                     answer += piece
                     if len(answer) > _MAX_ANSWER:
                         break
-        data = serde.loads(bytes(answer)) if answer else {}
+        data = serde.loads(bytes(answer)) if answer else None
     except (ConnectionRefusedError, FileNotFoundError):
         _remove(path)
         return None
     except (OSError, trio.BrokenResourceError, InvalidJSONError):
-        data = {}
-    if not isinstance(data, dict):
-        data = {}
-    return LiveTree(int(pid), str(data.get("text", "")), data.get("tree"))
+        data = None
+    fields = data if isinstance(data, dict) else {}
+    return LiveTree(int(pid), str(fields.get("text", "")), fields.get("tree"))
 
 
 async def print_trees(options: "Options") -> int:

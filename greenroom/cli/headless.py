@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom import core
+from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.recap import call_words
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -17,11 +18,6 @@ from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-
-# -- what a headless run records of its turn ------------------------------------------------------
-
-DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
-"""The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
 
 _CONFIGURATION = frozenset(
     {
@@ -155,9 +151,6 @@ def _question(request: PermissionRequest) -> dict[str, object]:
     }
 
 
-_BROKEN_PIPE = 128 + signal.SIGPIPE
-
-
 async def run_headless(options: "Options") -> int:
     """Answer one prompt and return the exit code.
 
@@ -201,7 +194,7 @@ class _Headless:
                 code = await self._run_turn()
             except BrokenPipeError:
                 await self._handle.interrupt()
-                code = _BROKEN_PIPE
+                code = BROKEN_PIPE
             except OSError as error:
                 await self._handle.interrupt()
                 tell(f"{error.filename}: {error.strerror}")

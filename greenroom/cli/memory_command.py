@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.stored_sessions import working_folder
+from greenroom.cli.stored_sessions import user_folder, working_folder
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
@@ -41,13 +41,10 @@ def memory_file(
         >>> memory_file(Path("/work/My Shop"), {"XDG_DATA_HOME": "/data"}, "linux").as_posix()
         '/data/greenroom/memory/My_Shop-509fa0755ae8.db'
     """
-    base = env.get("XDG_DATA_HOME", "")
-    data = Path(base) if os.path.isabs(base) else Path("~/.local/share").expanduser()
-    if platform == "darwin":
-        data = Path("~/Library/Application Support").expanduser()
     digest = blake2b(os.fsencode(os.path.realpath(workspace)), digest_size=6).hexdigest()
     name = re.sub(r"[^A-Za-z0-9.-]", "_", workspace.name)[:40]
-    return data / "greenroom" / "memory" / f"{name}-{digest}.db"
+    folder = user_folder("XDG_DATA_HOME", "~/.local/share", env, platform)
+    return folder / "memory" / f"{name}-{digest}.db"
 
 
 def tools_of_memory(workspace: Path) -> list["Tool"]:

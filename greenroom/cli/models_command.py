@@ -70,9 +70,7 @@ async def _print_tables(
 ) -> None:
     choice = settings.choose(env)
     await page.text(f"default: {choice.name}, {choice.reason}\n")
-    rows = [
-        (vendor.name, _describe_key(vendor, env), _default(vendor)) for vendor in selection.vendors
-    ]
+    rows = [(each.name, _describe_key(each, env), _default(each)) for each in selection.vendors]
     await page.table(("provider", "key", "model"), rows)
     await page.text("")
     models = [_row(model, settings) for model in selection.models]

@@ -64,8 +64,6 @@ def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
     return cast("Colors", console.color_system)
 
 
-# -- margins, without blanks at the ends of lines, which would wrap in a narrower window -----------
-
 _NARROWEST = 8
 _TAB = 8
 
@@ -132,7 +130,7 @@ def hang_indent(head: Text, content: RenderableType) -> Prefixed:
 
 
 def strip_end(line: Iterable[Segment]) -> list[Segment]:
-    """Return a line without the blanks at its end that nothing shows, such as a background."""
+    """Return a line without invisible blanks at its end, which would wrap in a narrower window."""
     left = list(line)
     while left and not left[-1].text.strip(" ") and not _is_filled(left[-1]):
         del left[-1]
@@ -143,9 +141,6 @@ def strip_end(line: Iterable[Segment]) -> list[Segment]:
 
 def _is_filled(segment: Segment) -> bool:
     return segment.style is not None and segment.style.bgcolor is not None
-
-
-# -- colours --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from greenroom.cli.terminal import Line, Question
 from greenroom.core import PermissionRequest, RuleDecision, exact
 from greenroom.permissions import user_rules_path
 
-# -- the answers, and how a line names them -------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -107,8 +105,6 @@ def find_choice(line: str) -> Choice | None:
     return next((each for each in CHOICES if word in each.words), None)
 
 
-# -- which request is asked now, and what an answer to it does ------------------------------------
-
 _ANSWER = "answer> "
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
@@ -143,7 +139,7 @@ class QuestionQueue:
         self._requests: tuple[PermissionRequest, ...] = ()
         self._answered_ids: set[str] = set()
         self._current_choice: Choice | None = None  # what asks for words next
-        self._decided_count = 0  # since nothing was open
+        self._answer_count = 0  # since nothing was open
 
     @property
     def current(self) -> PermissionRequest | None:
@@ -153,8 +149,8 @@ class QuestionQueue:
     @property
     def place(self) -> str:
         """Which of how many is asked now; empty where it is the only one."""
-        all_ = self._decided_count + len(self._requests)
-        return f"question {self._decided_count + 1} of {all_}" if all_ > 1 else ""
+        all_ = self._answer_count + len(self._requests)
+        return f"question {self._answer_count + 1} of {all_}" if all_ > 1 else ""
 
     @property
     def asks_for_words(self) -> bool:
@@ -201,9 +197,7 @@ class QuestionQueue:
         if self.current is before:
             return None
         self._current_choice = None
-        self._decided_count = (
-            self._decided_count + 1 if before is not None and self._requests else 0
-        )
+        self._answer_count = self._answer_count + 1 if before is not None and self._requests else 0
         return self.current
 
     def read(self, line: Line) -> Decision | str:
@@ -265,18 +259,12 @@ class QuestionQueue:
 
 
 def _why_not(request: PermissionRequest, choice: Choice) -> str:
-    if request.credential and choice.decision is RuleDecision.ALLOW:
-        return (
-            CREDENTIAL_VISIBLE
-            if choice.asks_value
-            else "a credential is asked for: give it, or not"
-        )
     if choice.asks_value:
-        return "no credential is asked for"
+        return CREDENTIAL_VISIBLE if request.credential else "no credential is asked for"
+    if request.credential and choice.decision is RuleDecision.ALLOW:
+        return "a credential is asked for: give it, or not"
     return "it has no command" if choice.asks_what else "no narrow rule fits this call"
 
-
-# -- what is shown --------------------------------------------------------------------------------
 
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from greenroom import core
+from greenroom.cli.arguments import DONE, FAILED
 from greenroom.cli.recap import one_line, quantity, shorten_home
 from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from greenroom.agents import ProjectText
     from greenroom.cli.arguments import PermissionsOptions
 
-
-# -- explain: what would be decided about one call ------------------------------------------------
 
 _AGENT = "coder"  # whose rules count in a run of the command
 
@@ -125,8 +124,6 @@ async def _show_explanation(
     await page.show(head, *(render_part(part, scheme) for part in found.parts), *remarks)
 
 
-# -- list: the rules of a run, in the order in which they are asked -------------------------------
-
 _IGNORED = "it allows, and the project's file is not trusted"
 _EXPIRED = "it has expired"
 
@@ -201,9 +198,6 @@ def _rules_as_json(rules: RunRules) -> dict[str, object]:
 
 def _rule_as_json(rule: PermissionRule) -> dict[str, object]:
     return {"id": rule.id, **encode_rule(rule), "scope": rule.scope, "source": rule.source}
-
-
-# -- log: what was decided in a session and in those of its subagents -----------------------------
 
 
 @dataclass(frozen=True)
@@ -289,11 +283,6 @@ def _decision_as_json(row: _Decision) -> dict[str, object]:
     return {**session, **msgspec.to_builtins(record)}
 
 
-# -- trust: let what the project says count, its rules and its texts for the model ----------------
-
-_NOT_TRUSTED = 1
-
-
 async def trust_project(options: "PermissionsOptions") -> int:
     """Show what the project's files say, one by one, and trust each if a person agrees.
 
@@ -336,7 +325,7 @@ async def trust_project(options: "PermissionsOptions") -> int:
     else:
         for each, is_agreed in agreed.items():
             await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
-    return 0 if all(agreed.values()) else _NOT_TRUSTED
+    return DONE if all(agreed.values()) else FAILED
 
 
 async def _ask_to_trust(

@@ -142,18 +142,14 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWrit
     try:
         rules = await trio.to_thread.run_sync(parse_rules, text, options.file)
     except core.RuleFileError as error:
-        if options.json:
-            found = {"error": error.message, "line": error.line, "column": error.column}
-            await page.line(serde.dumps({"rules": 0, "examples": 0, "failed": [found]}))
-        else:
-            await page.text(str(error))
+        failure = {"error": error.message, "line": error.line, "column": error.column}
+        result = {"rules": 0, "examples": 0, "failed": [failure]}
+        await page.result(str(error), result, as_json=options.json)
         return FAILED
     examples = sum(len(rule.match) + len(rule.not_match) for rule in rules)
-    if options.json:
-        await page.line(serde.dumps({"rules": len(rules), "examples": examples, "failed": []}))
-    else:
-        usable = f"{quantity(len(rules), 'rule')} can be used"
-        await page.text(f"{usable}; {quantity(examples, 'example')} tried")
+    text = f"{quantity(len(rules), 'rule')} can be used; {quantity(examples, 'example')} tried"
+    result = {"rules": len(rules), "examples": examples, "failed": []}
+    await page.result(text, result, as_json=options.json)
     return DONE
 
 

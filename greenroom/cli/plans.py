@@ -94,8 +94,6 @@ def _line(*parts: tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-# -- a plan that is carried out, as one list whose marks change -----------------------------------
-
 _PRINTED_ROWS = 60  # of a list that is printed
 
 
@@ -153,8 +151,6 @@ class PlanView:
         shown = render_chunk(step, self._scheme)
         return [] if shown is None else [shown]
 
-
-# -- greenroom plan show --------------------------------------------------------------------------
 
 _MAX_NAMED = 5  # sessions of subagents that an error lists
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _MAX_LENGTH = 65_536  # characters; what is longer is not taken
 _MASK = "•••"
+_KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 
 
 class HiddenLine:
@@ -195,8 +196,6 @@ class PromptApplication:
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
-    # -- the question ---------------------------------------------------------------------------
-
     def _ask(self, before: Question | None, question: Question | None) -> None:
         """Give the line to a new question, and restore it when no question is open."""
         if (question.id if question else None) == (before.id if before else None):
@@ -206,7 +205,7 @@ class PromptApplication:
         was_typing = before is not None and before.is_hidden and self._hidden_line.close()
         self._refusal, self._is_quiet = "", was_typing and question is None
         if self._is_quiet:
-            self._end_quiet_later()
+            self._call_later(self._end_quiet)
         self._buffer.reset()
         self._is_armed = question is not None and question.is_follow_up
         self._is_painted = False
@@ -239,15 +238,16 @@ class PromptApplication:
         self._pane.note_shown()
         if question.id and not self._is_painted:
             self._is_painted = True
-            self._arm_later(question)
+            self._call_later(partial(self._arm, question.id))
 
     def _note_press(self) -> None:
         if self._app.loop is not None:
             self._pressed_at = self._app.loop.time()
 
-    def _arm_later(self, question: Question) -> None:
+    def _call_later(self, function: Callable[[], None]) -> None:
+        """Call a function once a person has had the time to see what is shown."""
         if self._app.loop is not None:
-            self._app.loop.call_later(GUARD, self._arm, question.id)
+            self._app.loop.call_later(GUARD, function)
 
     def _arm(self, id_: str) -> None:
         """Let a question be answered, unless keys are still pressed that were meant otherwise."""
@@ -255,14 +255,10 @@ class PromptApplication:
         if question is None or loop is None or question.id != id_ or self._is_armed:
             return
         if loop.time() - self._pressed_at < GUARD or self._has_input():
-            self._arm_later(question)
+            self._call_later(partial(self._arm, question.id))
             return
         self._is_armed = True
         self._app.invalidate()
-
-    def _end_quiet_later(self) -> None:
-        if self._app.loop is not None:
-            self._app.loop.call_later(GUARD, self._end_quiet)
 
     def _end_quiet(self) -> None:
         """Take what is typed again, unless it may still be the rest of a hidden line."""
@@ -270,7 +266,7 @@ class PromptApplication:
         if loop is None or not self._is_quiet:
             return
         if loop.time() - self._pressed_at < GUARD or self._has_input():
-            self._end_quiet_later()
+            self._call_later(self._end_quiet)
         else:
             self._is_quiet, self._refusal = False, ""
             self._app.invalidate()
@@ -278,8 +274,6 @@ class PromptApplication:
     def _has_input(self) -> bool:
         """Whether something was typed that was not read yet."""
         return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
-
-    # -- keys -----------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -310,11 +304,7 @@ class PromptApplication:
         self._hidden_line.bind(keys, is_hidden)
         keys.add(Keys.Any, filter=is_quiet, eager=True)(lambda event: self._refuse_late())
         keys.add("enter", filter=is_hidden, eager=True)(lambda event: self._enter_hidden())
-        for name, key in (
-            ("escape", KeyName.ESCAPE),
-            ("c-c", KeyName.CTRL_C),
-            ("c-d", KeyName.CTRL_D),
-        ):
+        for name, key in _KEYS.items():
             press = partial(self._press_hidden, key)
             keys.add(name, filter=is_hidden | is_quiet, eager=True)(press)
 
@@ -382,8 +372,6 @@ class PromptApplication:
             self._buffer.reset(append_to_history=not line.question)
         else:
             self._app.output.bell()
-
-    # -- drawing --------------------------------------------------------------------------------
 
     def _label(self) -> str:
         question = self._frame.question

@@ -29,8 +29,6 @@ from prompt_toolkit.utils import get_cwidth
 from greenroom.cli.terminal import NARROWEST, Frame
 from greenroom.core import visible
 
-# -- the question: rows that lose nothing, and pages where there are too many ---------------------
-
 _MIN_ROWS = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
 _KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
@@ -200,9 +198,6 @@ class PromptLayout:
 
     def _height(self, window: int) -> Callable[[], Dimension]:
         return lambda: Dimension.exact(self._heights[window])
-
-
-# -- the terminal of standard input and output, as prompt_toolkit wants it -------------------------
 
 
 def open_file() -> TextIO:

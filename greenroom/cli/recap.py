@@ -25,7 +25,17 @@ def one_line(value: object) -> str:
         'two lines \\u{1b}[2J'
     """
     text = " ".join(str(value)[: 4 * _MAX_TITLE].split())
-    return visible(text if len(text) <= _MAX_TITLE else f"{text[: _MAX_TITLE - 1]}…")
+    return visible(shorten(text, _MAX_TITLE))
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text to at most so many characters, the last of them an ellipsis.
+
+    Example:
+        >>> shorten("a long title", 8)
+        'a long…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def title_of(session: SessionMetadata) -> str:

@@ -11,8 +11,6 @@ from greenroom.cli.permission_prompt import render_request
 from greenroom.cli.recap import RecapLine, call_words
 from greenroom.core import OutputChunk, visible
 
-# -- tool calls: what they do, printed and changed ------------------------------------------------
-
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
 _PROGRESS_LINES = 6
@@ -249,9 +247,6 @@ def _render_exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
     reason = f": {visible(chunk.error)}" if chunk.error else ""
     style = scheme.note if chunk.status is core.EndStatus.COMPLETED else scheme.error
     return Text(f"the agent has ended: {chunk.status}{reason}", style)
-
-
-# -- what was said and done before ----------------------------------------------------------------
 
 
 def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:

@@ -30,8 +30,6 @@ from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
-# -- the person: what they do, and what it does to the agent --------------------------------------
-
 HELP = """\
 Type what the agent should do, then Enter. While it works, a line is its next input.
   Esc, Ctrl-C   interrupt the agent
@@ -65,8 +63,6 @@ class Person:
         self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
-
-    # -- what the agent does --------------------------------------------------------------------
 
     async def note(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
@@ -107,8 +103,6 @@ class Person:
         if self._screen.questions.current is not request:
             return  # decided meanwhile; what decided it shows the next one
         self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
-
-    # -- what the person does -------------------------------------------------------------------
 
     async def handle_events(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
         """Carry out what the person does; leave when the terminal is closed."""
@@ -254,8 +248,6 @@ class Person:
     @property
     def _is_idle(self) -> bool:
         return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered_ids
-
-    # -- interrupting and leaving ---------------------------------------------------------------
 
     def _interrupt(self) -> None:
         self._nursery.start_soon(self._interrupt_and_report)

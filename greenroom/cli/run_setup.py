@@ -149,9 +149,6 @@ async def _open_session(options: "Options", store: SessionStore, workspace: Path
     return AgentSession.new("coder", store=store)
 
 
-# -- the model ------------------------------------------------------------------------------------
-
-
 def open_model_of_run(
     name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[LLMProvider, tuple[str, ...]]:
@@ -203,9 +200,6 @@ def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
     return f"{reason}, so the offline model answers{fix}"
 
 
-# -- the answers that the session remembers -------------------------------------------------------
-
-
 def restore_grants(
     session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
 ) -> tuple[str, ...]:
@@ -235,9 +229,6 @@ def _is_inside(workspace: Path, store: str | None) -> bool:
     if store is None:
         return False
     return Path(os.path.realpath(store)).is_relative_to(os.path.realpath(workspace))
-
-
-# -- the instructions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

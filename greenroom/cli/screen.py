@@ -14,6 +14,7 @@ from greenroom.cli.markdown_stream import MarkdownStream
 from greenroom.cli.painter import ColorScheme, Painter, Prefixed
 from greenroom.cli.permission_prompt import QuestionQueue, render_record, render_request
 from greenroom.cli.plans import PlanView
+from greenroom.cli.recap import shorten
 from greenroom.cli.render_chunk import (
     render_call,
     render_chunk,
@@ -26,8 +27,6 @@ from greenroom.cli.terminal import Frame, Question, Terminal
 from greenroom.core import OutputChunk, PermissionRequest, visible
 from greenroom.llm import model_profile
 from greenroom.planning import PLAN_STEP
-
-# -- what one agent shows: its text as it streams, its tools as they run, its subagents within it -
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600
@@ -160,8 +159,6 @@ class AgentView:
         shown = render_chunk(chunk, self._scheme)
         return [] if shown is None else [shown]
 
-    # -- text -----------------------------------------------------------------------------------
-
     def _blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
         return [
             part for block in blocks for part in (render_markdown(block, self._scheme), Text(""))
@@ -185,8 +182,6 @@ class AgentView:
             parts += [Prefixed(name, part) for part in child.finish()]
         return [*parts, *self._plan.close()]
 
-    # -- tools ----------------------------------------------------------------------------------
-
     def _feed_tool(
         self, chunk: core.ToolStart | core.ToolProgress | core.ToolEnd
     ) -> list[RenderableType]:
@@ -201,8 +196,6 @@ class AgentView:
         self._calls.pop(chunk.id, None)
         head = [] if start is None else [render_call(start, self._scheme)]
         return [*head, render_result(start, chunk, self._scheme), Text("")]
-
-    # -- subagents ------------------------------------------------------------------------------
 
     def _feed_subagent(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
@@ -225,12 +218,10 @@ class AgentView:
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        head = Text(f"{_shorten_name(visible(name))} │ ", self._scheme.subagent)
+        head = Text(f"{shorten(visible(name), _NAME)} │ ", self._scheme.subagent)
         child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
         self._children[chunk.session_id] = child
         return child
-
-    # -- what may still change ------------------------------------------------------------------
 
     def live(self, rows: int = 12) -> list[RenderableType]:
         """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
@@ -249,10 +240,6 @@ class AgentView:
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.live(rows)]
         return [*parts, *self._plan.live(rows)]
-
-
-def _shorten_name(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
 
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed

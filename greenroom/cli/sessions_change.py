@@ -73,12 +73,8 @@ async def fork_session(options: "SessionsOptions") -> int:
     """
     session = await load_session(options.session_id, open_store(options))
     fork = await session.fork(options.at, branch=options.branch)
-    out = OutputWriter()
-    if options.json:
-        made = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}
-        await out.line(serde.encode(made))
-    else:
-        await out.text(fork.session_id)
+    result = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}
+    await OutputWriter().result(fork.session_id, result, as_json=options.json)
     return 0
 
 
@@ -150,9 +146,6 @@ async def _confirm_rewind(
     restore = f"restore {quantity(files, 'file')}" if files else ""
     question = " and ".join(part for part in (back, restore) if part)
     return await confirm(f"\n{question[0].upper()}{question[1:]}?")
-
-
-# -- rm and archive -------------------------------------------------------------------------------
 
 
 async def remove_sessions(options: "SessionsOptions") -> int:
@@ -247,9 +240,6 @@ def _describe_subagents(count: int) -> str:
     return f" with {quantity(count, 'session')} of its subagents" if count else ""
 
 
-# -- repair ---------------------------------------------------------------------------------------
-
-
 async def repair_session(options: "SessionsOptions") -> int:
     """Keep of a damaged session what can be verified, set the rest aside, and say what that was.
 
@@ -293,9 +283,6 @@ async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
         return found[0]
 
 
-# -- import ---------------------------------------------------------------------------------------
-
-
 async def import_from(options: "SessionsOptions") -> int:
     """Make a session of a JSON export, and print its id.
 
@@ -309,13 +296,12 @@ async def import_from(options: "SessionsOptions") -> int:
     data = await trio.to_thread.run_sync(_read, options.file, abandon_on_cancel=True)
     store = open_store(options)
     session = await import_session(data, keep_id=options.keep_id, store=store)
-    out = OutputWriter()
-    if options.json:
-        made = {"session_id": session.session_id, "messages": len(session.history)}
-        origin = {"imported_from": session.get_metadata("imported_from")}
-        await out.line(serde.encode({**made, **origin}))
-    else:
-        await out.text(session.session_id)
+    result = {
+        "session_id": session.session_id,
+        "messages": len(session.history),
+        "imported_from": session.get_metadata("imported_from"),
+    }
+    await OutputWriter().result(session.session_id, result, as_json=options.json)
     return 0
 
 

@@ -132,8 +132,6 @@ def _short_place(session: SessionMetadata, most: int) -> str:
     return place if len(place) <= most else f"…{place[1 - most :]}"
 
 
-# -- search: in which session was that? -----------------------------------------------------------
-
 _DEFAULT_HITS = 20  # sessions that are found, unless more are asked for
 
 
@@ -202,9 +200,6 @@ def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
     ]
     damaged = [{"session_id": error.session_id, "error": error.message} for error in search.damaged]
     return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
-
-
-# -- show: a conversation, to be read -------------------------------------------------------------
 
 
 async def show_session(options: "SessionsOptions") -> int:
@@ -300,8 +295,6 @@ async def show_lines(lines: Iterable[RecapLine], page: OutputWriter, count: int)
         await page.show(row)
         before = line.at
 
-
-# -- export: a session as a text to read or to carry away -----------------------------------------
 
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.arguments import INTERRUPTED
-from greenroom.cli.recap import age, place_of, shorten_home, title_of
+from greenroom.cli.recap import age, place_of, shorten, shorten_home, title_of
 from greenroom.cli.streams import EndSignals, OutputWriter, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
@@ -57,12 +57,16 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
         >>> sessions_folder({"XDG_STATE_HOME": "/state"}, "linux").as_posix()
         '/state/greenroom/sessions'
     """
-    if platform == "darwin":
-        return Path("~/Library/Application Support/greenroom/sessions").expanduser()
-    base = env.get("XDG_STATE_HOME", "")
+    return user_folder("XDG_STATE_HOME", "~/.local/state", env, platform) / "sessions"
+
+
+def user_folder(variable: str, default: str, env: Mapping[str, str], platform: str) -> Path:
+    """Return the folder of this program in one of the XDG base directories, or in macOS's own."""
     # The specification says to ignore a relative path.
-    state = Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()
-    return state / "greenroom" / "sessions"
+    base = env.get(variable, "")
+    home = Path(base if os.path.isabs(base) else default)
+    home = Path("~/Library/Application Support") if platform == "darwin" else home
+    return home.expanduser() / "greenroom"
 
 
 def open_store(options: "Options") -> "FileStore | SQLiteStore":
@@ -83,7 +87,7 @@ def describe_session(session: AgentSession, workspace: Path) -> None:
     session.set_metadata("workspace", str(workspace))
     if session.get_metadata("title") is None:
         words = next((each.text for each in session.history if each.role == "user"), "")
-        session.set_metadata("title", _shorten(words))
+        session.set_metadata("title", shorten(" ".join(words.split()), _MAX_TITLE))
 
 
 def resume_command(session_id: str, options: "Options") -> str:
@@ -92,11 +96,6 @@ def resume_command(session_id: str, options: "Options") -> str:
     if options.sessions is not None:
         words += ["--sessions", options.sessions]
     return shlex.join(words)
-
-
-def _shorten(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _MAX_TITLE else f"{words[: _MAX_TITLE - 1].rstrip()}…"
 
 
 async def load_session(
@@ -172,9 +171,6 @@ def _last_used_at(store: SessionStore, session_id: str) -> int:
         return os.stat(store.folder(session_id)).st_mtime_ns
     except OSError:  # removed this moment
         return 0
-
-
-# -- choosing from a list -------------------------------------------------------------------------
 
 
 async def choose_session(options: "Options") -> str | int:

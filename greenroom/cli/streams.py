@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import ConfigurationError, visible
+from greenroom.core import ConfigurationError, serde, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-
-# -- reading --------------------------------------------------------------------------------------
 
 _READ_SIZE = 65_536
 
@@ -95,9 +93,6 @@ def add_context(prompt: str, piped: str) -> str:
     return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 _PIPE_COLUMNS = 10_000  # columns of a pipe or a file
 
 
@@ -122,6 +117,10 @@ class OutputWriter:
     async def line(self, line: bytes) -> None:
         """Write bytes and a newline; the errors are those of `text`."""
         await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
+
+    async def result(self, text: str, data: dict[str, object], *, as_json: bool) -> None:
+        """Write a result as a text for people, or as JSON."""
+        await (self.line(serde.encode(data)) if as_json else self.text(text))
 
     def write(self, text: str) -> None:
         """Write a piece of a text in the thread that calls, without a newline."""
@@ -170,8 +169,6 @@ def tell(*notes: str) -> None:
         print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
 
 
-# -- asking ---------------------------------------------------------------------------------------
-
 _YES = ("y", "yes")
 
 
@@ -194,9 +191,6 @@ async def confirm(question: str, hint: str = "add --yes") -> bool:
     while not answer.endswith(b"\n") and (more := await read_some(0)):
         answer += more
     return answer.decode("utf-8", "replace").strip().casefold() in _YES
-
-
-# -- the signals that end the program -------------------------------------------------------------
 
 
 class EndSignals:

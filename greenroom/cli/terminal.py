@@ -157,8 +157,6 @@ TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
 """Opens the terminal; leaving the block gives it back as it was."""
 
 
-# -- a terminal without control codes: a pipe, a file, or `TERM=dumb` ------------------------------
-
 _MAX_EVENTS = 64
 _MAX_LINE = 1_000_000  # bytes of a line; a longer one is taken in pieces
 _EARLY = "too early, not taken"
@@ -196,7 +194,7 @@ class _PlainTerminal:
         self._last_printed: object = (
             None  # what painted it, if the question was printed last of all
         )
-        self._answerable_id = ""  # the id of the question whose label was printed
+        self._open_id = ""  # the id of the question whose label was printed
         self._stale_bytes = 0  # bytes that were there before the question was
         self._stale_id = ""  # the question that was open then, for which they may have been meant
         self._early_bytes = 0  # and those after them that were there before its label was
@@ -218,13 +216,13 @@ class _PlainTerminal:
     def _is_guarded(self) -> bool:
         """Whether a person is asked and was not given the time to see it."""
         asked = self._question
-        return self._is_typed and asked is not None and self._answerable_id != (asked.id or None)
+        return self._is_typed and asked is not None and self._open_id != (asked.id or None)
 
     async def show(self, frame: Frame) -> None:
         question, before = frame.question, self._question
         is_new = question is not None and (before is None or before.id != question.id)
         if question is None or is_new:
-            self._answerable_id = ""
+            self._open_id = ""
         if question is not None and is_new and not question.is_follow_up:
             self._stale_bytes = count_unread(self._descriptor)
             if before is None or before.id:
@@ -259,11 +257,7 @@ class _PlainTerminal:
             return []
         self._last_printed = question.paint
         place = f"  {question.place}" if question.place else ""
-        label = (
-            question.label.rstrip()
-            if self._answerable_id and self._answerable_id == question.id
-            else ""
-        )
+        label = question.label.rstrip() if self._open_id and self._open_id == question.id else ""
         whole = question.paint(self.size[0]).removesuffix("\n")
         return [line for line in (whole, place, label) if line]
 
@@ -279,7 +273,7 @@ class _PlainTerminal:
 
     async def _take_answers_later(self, id_: str) -> None:
         await trio.sleep(GUARD)
-        if self._question is not None and self._question.id == id_ and self._answerable_id != id_:
+        if self._question is not None and self._question.id == id_ and self._open_id != id_:
             self._early_bytes = max(count_unread(self._descriptor) - self._stale_bytes, 0)
             self._discard_partial_line()
             with suppress(BrokenPipeError):  # the next frame finds that as well
@@ -288,7 +282,7 @@ class _PlainTerminal:
     async def _take_answers(self, question: Question) -> None:
         """Print the label, which says that the next line may be the answer."""
         # Before it is written, since a reader may answer before we are back.
-        self._answerable_id = question.id
+        self._open_id = question.id
         async with self._one_writer:
             is_last = self._last_printed is question.paint
             lines = [question.label.rstrip()] if is_last else self._question_lines()
@@ -317,7 +311,7 @@ class _PlainTerminal:
     async def _receive(self, data: bytes) -> None:
         """Take what was read; what was there before the label was printed can't answer."""
         # Of this moment: while its lines are handed on, another question may be asked.
-        question, is_guarded = self._answerable_id, self._is_guarded
+        question, is_guarded = self._open_id, self._is_guarded
         old, data = data[: self._stale_bytes], data[self._stale_bytes :]
         self._stale_bytes -= len(old)
         count = len(data) if is_guarded else self._early_bytes

@@ -24,8 +24,6 @@ from greenroom.runtime import (
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
-# -- a person who answers permission requests as the test wrote -------------------------------------
-
 ScriptedAnswer: TypeAlias = (
     Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
 )
@@ -153,14 +151,13 @@ def _unwrap(chunk: OutputChunk) -> OutputChunk:
 Ts = TypeVarTuple("Ts")
 Chunk = TypeVar("Chunk")
 
-# -- the run ----------------------------------------------------------------------------------------
 
 Content: TypeAlias = str | Iterable[core.ContentBlock]
 """What an agent can be told: a text, or content blocks."""
 
 _A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
 _A_MINUTE = 60.0
-_DEFAULT_LIMITS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
+_LIMITS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
 
 
 @dataclass(frozen=True)
@@ -292,9 +289,7 @@ async def run_agent_async(
     contents: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
-    async with AgentRuntime(
-        store or InMemoryStore(), limits or _DEFAULT_LIMITS, workspace
-    ) as runtime:
+    async with AgentRuntime(store or InMemoryStore(), limits or _LIMITS, workspace) as runtime:
         talk = _Conversation(runtime.spawn(session, agent_fn, *args), contents)
         with trio.move_on_after(_time_limit(timeout)) as patience:
             await talk.run_to_end(person)
@@ -343,6 +338,10 @@ class _Conversation:
                 self._results.append(await self._handle.ask(content))
             self._completed_count += 1
 
+    @property
+    def _place(self) -> str:
+        return f"input {self._completed_count + 1} of {len(self._inputs)}"
+
     async def run(self) -> AgentRun:
         """Collect what came of it."""
         return AgentRun(
@@ -356,7 +355,7 @@ class _Conversation:
     async def stop_hanging_agent(self) -> AgentRunError:
         """End the agent, and say where it hung."""
         handle = self._handle
-        where = f"in input {self._completed_count + 1} of {len(self._inputs)}, {handle.state}"
+        where = f"in {self._place}, {handle.state}"
         if self._completed_count == len(self._inputs):
             where = f"after its last input, {handle.state}"
         await handle.shutdown(grace=0)
@@ -372,10 +371,7 @@ class _Conversation:
             if result.status is core.TurnStatus.FAILED:
                 raise AgentRunError(f"turn {number} failed: {result.error}", run)
         if self._completed_count < len(self._inputs):
-            text = (
-                f"the agent ended before input {self._completed_count + 1} of {len(self._inputs)}"
-            )
-            raise AgentRunError(text, run)
+            raise AgentRunError(f"the agent ended before {self._place}", run)
         try:
             person.check_requests()
         except AssertionError as error:
@@ -386,9 +382,6 @@ def _unwrap_group(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-# -- a stream as one line of letters: what came, in which order, and when ---------------------------
 
 
 async def marbles(

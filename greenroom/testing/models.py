@@ -174,9 +174,6 @@ class _ScriptedStream(ModelStream):
         return (event,)
 
 
-# -- vectors, made of the words of a text and of nothing else ---------------------------------------
-
-
 class HashEmbedder:
     """Turns texts into vectors without a model: texts that share words are close to each other.
 
@@ -215,9 +212,6 @@ class HashEmbedder:
             digest = blake2b(self._canonical_words.get(word, word).encode(), digest_size=5).digest()
             vector[int.from_bytes(digest[:4], "big") % self.size] += 1.0 if digest[4] & 1 else -1.0
         return vector
-
-
-# -- no request to a real model leaves this machine -------------------------------------------------
 
 
 @contextmanager

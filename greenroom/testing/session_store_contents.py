@@ -103,8 +103,6 @@ def expect_error(kind: type[E], *, message: str = "") -> Iterator[list[E]]:
     assert message in str(caught[0]), f"the error should say {message!r}: {caught[0]}"
 
 
-# -- what a store keeps: all of it, nothing else, each session for itself ---------------------------
-
 _CONVERSATION = (
     Message.user("read a.txt\u2028please"),
     Message.assistant(
@@ -330,9 +328,6 @@ def _control_clock() -> Iterator[Iterator[datetime]]:
         clock.set_clock(None)
 
 
-# -- the history as lines: added at the end only, read from anywhere, damaged and set aside ---------
-
-
 async def a_line_is_added_at_the_end_only(case: StoreUnderTest) -> None:
     """A line for another place is refused, and the history is as it was."""
     store = await case.open()
@@ -485,8 +480,6 @@ async def listing_reads_no_history(case: StoreUnderTest) -> None:
     assert session.session_id in [each.session_id for each in await store.list_all()]
     check_equal(await store.exists(session.session_id), True)
 
-
-# -- the last page: the end of a conversation, read without what precedes it ------------------------
 
 _LONG = "so it goes " * 1_000
 

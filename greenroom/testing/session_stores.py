@@ -40,8 +40,6 @@ from greenroom.testing.session_store_contents import (
 
 W = TypeVar("W")
 
-# -- what comes between the steps of a save: a cancel, or an act of another writer ------------------
-
 
 class _CancelAfter(trio.abc.Instrument):
     """Cancels a scope when this task has made so many steps."""
@@ -147,9 +145,6 @@ class _ActingWriter:
         await self._writer.append(line, at, flush=flush)
         while self._acts:
             self._acts.pop()()
-
-
-# -- the right to write: one holder, cancelled, cut off or replaced ---------------------------------
 
 
 async def one_writer_at_a_time(case: StoreUnderTest) -> None:
@@ -369,9 +364,6 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
     assert step > 1, "appending takes a step at the least"
 
 
-# -- deleting: all of a session or nothing, and nothing but it --------------------------------------
-
-
 async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> None:
     """Nobody finds it any more, the others are as they were, and a new one may have its id."""
     store = await case.open()
@@ -520,8 +512,6 @@ async def _is_gone(store: SessionStore, session_id: str) -> None:
         await AgentSession.load(session_id, store=store)
     assert session_id not in [each.session_id for each in await store.list_all()], "it is listed"
 
-
-# -- the whole suite --------------------------------------------------------------------------------
 
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""

@@ -61,9 +61,6 @@ def described(number=0, title="a title", folder=HERE, **more):
     )
 
 
-# -- the list by itself ---------------------------------------------------------------------------
-
-
 def test_the_sessions_of_the_folder_are_shown_first():
     sessions = SessionList([described(1), described(2, folder="/a")], HERE)
     assert [each.session_id for each in sessions.matches] == ["s-00001"]
@@ -105,9 +102,6 @@ def test_a_row_fits_whatever_its_title_is(title, columns):
     assert cell_len(shown) <= columns
     assert visible(shown) == shown
     assert not set(shown) & set("\t\n")
-
-
-# -- in a terminal --------------------------------------------------------------------------------
 
 
 def test_a_number_continues_a_session_of_this_folder(terminal, keep):

@@ -252,8 +252,6 @@ def _processes() -> dict[int, str]:
     return found
 
 
-# -- the evidence of one run --------------------------------------------------------------------------
-
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
 """What is done to the agent: a turn is interrupted, at once or after its step; the agent is shut
 down, or killed; or the whole runtime is cancelled from outside."""

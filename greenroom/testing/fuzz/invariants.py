@@ -246,9 +246,6 @@ def the_next_input_works(trial: Trial) -> None:
         )
 
 
-# -- tools ------------------------------------------------------------------------------------------
-
-
 def calls_end_as_before(trial: Trial) -> None:
     """The same call as in the undisturbed run ends in the same way after the cancel.
 

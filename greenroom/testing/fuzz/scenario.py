@@ -157,13 +157,6 @@ def _contents(inputs: str | Iterable[Content]) -> list[str | list[core.ContentBl
     return [each if isinstance(each, str) else list(each) for each in inputs]
 
 
-# -- one run ----------------------------------------------------------------------------------------
-#
-# A checkpoint has two sides, and a cancel means something else on each: a task begins to wait (the
-# cancel wakes it), and a task that was woken is about to go on (what it waited for has come, and the
-# cancel waits for its next checkpoint). trio tells an instrument of both, between the steps of tasks:
-# what is done there is just what another task could do that runs at this moment.
-
 _MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
 _MAX_CALL = 200  # characters of a call's input
 _FRAMES = 4
@@ -221,13 +214,12 @@ class _Calls:
         error: BaseException | None,
     ) -> None:
         """Note how it has ended."""
-        arguments = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        pairs = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        text = f"{call.name}({core.clip(pairs, _MAX_CALL)})"
         seconds = trio.current_time() - self.running.pop(call.id)
         if not _is_virtual():
             seconds = 0.0  # it is never the same twice
-        self.ended.append(
-            EndedCall(f"{call.name}({core.clip(arguments, _MAX_CALL)})", result, seconds)
-        )
+        self.ended.append(EndedCall(text, result, seconds))
         if self._list_files:
             self.files.append(self._list_files())
 
@@ -310,8 +302,6 @@ class _Stage:
             pass  # it has ended, as it may at any time
         self._calls.remove(what)
 
-    # -- the people ---------------------------------------------------------------------------
-
     async def _host(self, task_status: trio.TaskStatus[None]) -> None:
         with self._call("leaving the runtime"), self._outside:
             async with self._scenario.open_runtime() as self._runtime:
@@ -374,8 +364,6 @@ class _Stage:
                 await self._ask(handle)
                 nursery.cancel_scope.cancel()
 
-    # -- the one who disturbs -------------------------------------------------------------------
-
     def _disturb(self) -> None:
         """Do it at this very checkpoint, in so far as it does not wait."""
         self._before = self._chunks.lag
@@ -412,8 +400,6 @@ class _Stage:
         self._interrupted = Interrupted(
             report, self._before, self._chunks.lag, self._handle.history_now
         )
-
-    # -- what is left ---------------------------------------------------------------------------
 
     async def evidence(self) -> Trial:
         """Collect what the run has left behind."""
@@ -479,11 +465,14 @@ class _Stage:
         return stored, damaged
 
 
-# -- checkpoints ------------------------------------------------------------------------------------
-
-
 class _Checkpoints(trio.abc.Instrument):
-    """Follows every task that an agent has started, in whatever nursery it lives."""
+    """Follows every task that an agent has started, in whatever nursery it lives.
+
+    A checkpoint has two sides, and a cancel differs between them: where a task begins to wait, the
+    cancel wakes it; where a woken task is about to go on, it has what it waited for, and the cancel
+    comes at its next checkpoint. Trio calls an instrument on both sides, between the steps of tasks,
+    where another task could run as well.
+    """
 
     def __init__(
         self, at: int, then: Callable[[], None], everything: trio.CancelScope, calls: _Calls
@@ -518,8 +507,6 @@ class _Checkpoints(trio.abc.Instrument):
             yield
         finally:
             self._is_adopting = False
-
-    # -- what trio tells ------------------------------------------------------------------------
 
     def task_spawned(self, task: Task) -> None:
         """Follow it if the agent, or a task of the agent, has spawned it."""

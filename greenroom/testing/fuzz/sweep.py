@@ -188,11 +188,9 @@ class _Sweep:
         with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watch():
             scenario = self.scenario()
             scenario.workspace = self.surroundings.begin(scenario.workspace)
-            surroundings = self.surroundings
-            trial = trio.run(
-                play, scenario, mode, checkpoint, self.limit, surroundings, clock=clock
-            )
-            left = surroundings.leftovers()
+            around = self.surroundings
+            trial = trio.run(play, scenario, mode, checkpoint, self.limit, around, clock=clock)
+            left = around.leftovers()
         return replace(trial, left_at_end=left, control=self.control)
 
     def disturb(
@@ -255,9 +253,6 @@ def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None
     step = max(1.0, len(choice) / max(1, share))
     first = step * place / len(modes)
     return [choice[int(first + step * number)] for number in range(min(share, len(choice)))]
-
-
-# -- repetition -------------------------------------------------------------------------------------
 
 
 @contextmanager
