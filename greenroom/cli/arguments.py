@@ -1,7 +1,7 @@
 """The command line: what it may contain, and what it means. It loads nothing but argparse.
 
-`command_parser` declares every command; `commands` says which function runs it. A command's options are
-a class of their own where it has more than a run.
+`command_parser` declares every command; `commands` says which function runs it. A command with
+more options than a run has a class of its own for them.
 """
 
 import argparse
@@ -165,7 +165,7 @@ class ModelsOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions(Options):
-    """The options of `greenroom memory`: the ids of entries, and how many are shown at the most."""
+    """The options of `greenroom memory`: the ids of entries, and the most that are listed."""
 
     ids: tuple[str, ...] = ()
     limit: int = 30

@@ -1,8 +1,8 @@
-"""How a run is watched from outside: its log, its dump at SIGUSR1, its tree for `greenroom tree`.
+"""Diagnostics of a run: its log, its dump on SIGUSR1, its tree for `greenroom tree`.
 
 A process listens at a socket of its user's for each of its runtimes. A client that connects gets one
-JSON object, and the connection ends. The object has what `runtime.tree()` has: names and states, and
-nothing of the conversations.
+JSON object, and the connection ends. The object is `runtime.tree()`: names and states, without
+any conversation.
 """
 
 import io
@@ -91,7 +91,7 @@ logger = logging.getLogger("greenroom.cli")
 
 
 def open_dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBase | None:
-    """Return what takes a dump: the log if there is one, else None for the standard error.
+    """Return where dumps are written: the log if there is one, else None for standard error.
 
     Where the program owns the screen that the standard error would write to, it is the file
     `dump.txt` beside the user's sessions; each dump replaces the one before it.
@@ -134,7 +134,7 @@ class LiveTree(NamedTuple):
 
     Attributes:
         pid: the process.
-        text: its tree, for people; empty where it did not answer in time.
+        text: its tree, for people; empty if it did not answer in time.
         tree: its tree, for programs.
     """
 
@@ -157,7 +157,7 @@ def live_folder(env: Mapping[str, str] = os.environ) -> Path:
 async def serve_tree(runtime: AgentRuntime) -> None:
     """Serve a runtime's agents to `greenroom tree` until it is cancelled; start it in a nursery.
 
-    Where no socket can be made it returns at once, and the log says why.
+    If no socket can be opened it returns at once and logs why.
 
     Example:
         ```python
@@ -186,7 +186,7 @@ def _listen(path: Path) -> trio.SocketListener:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(path.parent):
         raise OSError(f"others may write to {path.parent}")
-    # A client that found the socket before it listens would remove it as dead.
+    # A client that finds the socket before it listens would remove it.
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)  # left by an earlier process with this id
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -40,7 +40,7 @@ _MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         about: what it is about.
@@ -56,7 +56,7 @@ class Finding:
 
 
 async def run_doctor(options: "Options") -> int:
-    """Print the findings; the exit code is 1 where something must be fixed."""
+    """Print the findings; the exit code is 1 if something must be fixed."""
     findings = await trio.to_thread.run_sync(examine, options)
     findings.append(await examine_commands(options))
     out = OutputWriter()
@@ -71,7 +71,7 @@ async def run_doctor(options: "Options") -> int:
 
 
 def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Look at everything that a run needs. Keys are named, their values never shown."""
+    """Check everything that a run needs. Keys are named; their values are never shown."""
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
     return [
@@ -91,7 +91,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
 
 
 async def examine_commands(options: "Options") -> Finding:
-    """Look at what would confine commands, in the sandbox asked for or in the default one."""
+    """Check what confines commands, in the requested sandbox or the default one."""
     sandbox = Sandbox()
     if options.sandbox != "off":
         sandbox = Sandbox(options.sandbox, options.sandbox_network)
@@ -107,7 +107,7 @@ async def examine_commands(options: "Options") -> Finding:
 
 
 def _missing(report: core.SandboxReport) -> str:
-    """Name what is not confined, each reason once."""
+    """List what is not confined, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(
         f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"

@@ -31,7 +31,7 @@ _CONFIGURATION = frozenset(
 
 
 class TurnRecord:
-    """Collects from the chunks of one turn what its result says: errors, denials, the end."""
+    """Collects the result of one turn from its chunks: errors, denials, the end."""
 
     def __init__(self, session_id: str, model: str) -> None:
         """Start with an empty record of this session and model."""

@@ -85,7 +85,7 @@ def _exit_code(outcome: Outcome | None) -> int:
 
 
 def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
-    """Say what runs where, what the user should know, and what the conversation was about."""
+    """Return what is printed first: model, workspace, notes, the conversation so far."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
     lines += [Text(visible(warning), colors.error) for warning in setup.warnings]

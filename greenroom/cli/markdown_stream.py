@@ -65,7 +65,7 @@ class MarkdownStream:
 
     @property
     def tail(self) -> str:
-        """What is not finished yet: of a very long block the end, with its fence before it."""
+        """The unfinished block; of a very long one the end, after its opening fence."""
         if len(self._open) <= _MAX_TAIL:
             return self._open
         end = self._open[-_MAX_TAIL:]
@@ -73,11 +73,10 @@ class MarkdownStream:
         return f"{self._fence_line}\n{end}" if self._fence else end
 
     def finish(self, whole: str | None = None) -> list[str]:
-        """Return what was not given yet; the stream takes no more after that.
+        """Return the rest; the stream takes no more text.
 
         Args:
-            whole: the whole text, where it is known; what the stream has missed is then made up
-                for.
+            whole: the whole text if it is known, to make up for pieces that were missed.
         """
         rest = self._open
         if whole is not None:

@@ -91,7 +91,7 @@ async def forget_entries(options: "MemoryOptions") -> int:
 
 
 async def _open() -> SQLiteMemory | None:
-    """Open the memory of this folder; None where there is none yet."""
+    """Open the memory of this folder; return None if it does not exist yet."""
     path = memory_file(working_folder())
     return SQLiteMemory(path) if await trio.Path(path).exists() else None
 

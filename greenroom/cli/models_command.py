@@ -1,4 +1,4 @@
-"""What `greenroom models` prints, as tables or as JSON. What is not known is said to be unknown."""
+"""`greenroom models`: what it prints, as tables or as JSON."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class _Selection:
-    """What is asked for: providers and models; `one` where it is a single model."""
+    """The selected providers and models; `one` for a single model."""
 
     vendors: Sequence[Vendor]
     models: Sequence[ModelProfile]

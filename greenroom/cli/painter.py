@@ -52,7 +52,7 @@ class Painter:
 
 
 def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
-    """Tell how many colours the terminal has; None where `NO_COLOR` is set.
+    """Return how many colours the terminal has; None if `NO_COLOR` is set.
 
     Example:
         >>> detect_colors({"TERM": "xterm-256color"}), detect_colors({"TERM": "xterm", "NO_COLOR": "1"})
@@ -109,7 +109,7 @@ class Quoted:
 
 
 def _row_ends(line: str, width: int) -> Iterator[int]:
-    """Find where rows of so many columns end in a line; no letter is parted from its accents."""
+    """Find where to break a line into rows of this width; letters keep their accents."""
     used = 0
     for at, character in enumerate(line):
         cells = get_character_cell_size(character)

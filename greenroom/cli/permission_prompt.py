@@ -95,7 +95,7 @@ def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
 
 
 def find_choice(line: str) -> Choice | None:
-    """Return the choice that a line names; None where it is anything else, such as empty.
+    """Return the choice that a line names, or None.
 
     Example:
         >>> find_choice("Yes").label, find_choice("yes, but look first")
@@ -148,7 +148,7 @@ class QuestionQueue:
 
     @property
     def place(self) -> str:
-        """Which of how many is asked now; empty where it is the only one."""
+        """The number of the current request and of all; empty for a single one."""
         all_ = self._answer_count + len(self._requests)
         return f"question {self._answer_count + 1} of {all_}" if all_ > 1 else ""
 
@@ -177,7 +177,7 @@ class QuestionQueue:
         return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
-        """Take what is open now; return the request to show, if another one is asked than before."""
+        """Update the open requests; return the request to show if the current one changed."""
         before = self.current
         ids = {request.request_id for request in pending}
         self._answered_ids &= ids
@@ -187,7 +187,7 @@ class QuestionQueue:
         return self._next_request(before)
 
     def drop(self, request_id: str) -> PermissionRequest | None:
-        """Take a request as answered; return the request to show next, if there is one."""
+        """Mark a request as answered; return the next one to show, or None."""
         before = self.current
         self._answered_ids.add(request_id)
         self._requests = tuple(each for each in self._requests if each.request_id != request_id)
@@ -204,7 +204,7 @@ class QuestionQueue:
         """Read a line as an answer to the question that is open.
 
         Returns:
-            The decision; or words to say to the person, empty where there is nothing to say.
+            The decision, or a message for the person, which may be empty.
         """
         request, question = self.current, self.question(lambda _: "")
         if request is None or question is None or line.question != question.id:
@@ -316,7 +316,7 @@ def render_request(
 
 
 def render_record(request: PermissionRequest, scheme: ColorScheme) -> RenderableType:
-    """Show what was asked, once it is decided; of what is very long the beginning."""
+    """Show what was asked, once it is decided; long texts are cut."""
     lines: list[RenderableType] = [_head(request, "asked", scheme)]
     if request.details:
         lines.append(_quote(Text(_beginning(exact(request.details))), scheme))
@@ -333,7 +333,7 @@ def _beginning(text: str) -> str:
 
 
 def _quote(text: Text, scheme: ColorScheme) -> RenderableType:
-    """Put a mark before each line of a foreign text, so that none can pass for ours."""
+    """Mark each line of a foreign text, so that it can't be mistaken for ours."""
     return Quoted(Text("  │ ", scheme.note), text)
 
 
@@ -357,13 +357,13 @@ def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
 
 
 def _sandbox(report: core.SandboxReport, scheme: ColorScheme) -> RenderableType:
-    """Say what confines the call; a gap stands out."""
+    """Describe the sandbox of the call; a gap is highlighted."""
     warns = report.lacking or report.as_root
     return _render_line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
 
 
 def _effects(request: PermissionRequest) -> Iterator[str]:
-    """Say what it does beyond the workspace and beyond itself."""
+    """Describe the effects outside the workspace."""
     effects = request.effects
     for what, found in (
         ("runs with other rights", effects.privileges),
@@ -400,6 +400,6 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
 
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
-    """Show what the model says about the call, in quotes, so that it can't pass for a line of ours."""
+    """Show what the model says about the call, in quotes, so that it can't be mistaken for ours."""
     words = core.clip(exact(" ".join(claim.split())), _MAX_CLAIM)
     return _render_line(f"agent says: “{words}”", scheme.note)

@@ -1,4 +1,4 @@
-"""`greenroom permissions`: what the rules would decide, which there are, and what was decided.
+"""`greenroom permissions`: explain decisions, list rules, show past decisions, trust a project.
 
 `permissions_test_command` judges the calls of a file.
 """
@@ -129,7 +129,7 @@ _EXPIRED = "it has expired"
 
 
 async def list_rules(options: "PermissionsOptions") -> int:
-    """Print the rules of a run in this folder, where each comes from, and those that don't count.
+    """Print the rules of a run in this folder, their sources, and the rules that are ignored.
 
     Raises:
         RuleFileError: a rule of the command line can't be used.
@@ -169,7 +169,7 @@ _MODES = {
 
 
 def _find_ignored(rules: RunRules) -> list[tuple[PermissionRule, str]]:
-    """Return the rules that don't count, and why not."""
+    """Return the ignored rules, each with the reason."""
     expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.expired]
     return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
 
@@ -209,7 +209,7 @@ class _Decision:
 
 
 async def show_decisions(options: "PermissionsOptions") -> int:
-    """Print what was decided, the oldest first; the exit code is 1 where a subagent's is missing.
+    """Print what was decided, the oldest first; the exit code is 1 if a subagent's session is missing.
 
     Raises:
         SessionError: the session is unknown or can't be read.
@@ -230,7 +230,7 @@ async def show_decisions(options: "PermissionsOptions") -> int:
 
 
 async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[str]]:
-    """Read the decisions of a session and all below it, by their time; and what can't be read."""
+    """Read the decisions of a session and its subagents by time, and the errors of unreadable ones."""
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()

@@ -1,7 +1,7 @@
-"""`greenroom permissions test`: are the calls of a file decided as its author expects?
+"""`greenroom permissions test`: check the decisions about the calls of a file.
 
-A file holds a `Case` a line: a call, under which rules, and what should be decided about it. A case
-that needs files has a temporary folder of its own.
+A file holds a `Case` a line: a call, its rules, and the expected decision. A case that needs
+files gets a temporary folder.
 """
 
 import os
@@ -108,7 +108,7 @@ class _Result:
 
 
 async def test_file(options: "PermissionsOptions") -> int:
-    """Judge the calls of a file; the exit code is 1 where one is not decided as expected.
+    """Judge the calls of a file; the exit code is 1 if a decision is not as expected.
 
     Raises:
         ConfigurationError: the file can't be read, or a line is not a case.
@@ -129,7 +129,7 @@ def _read(name: str) -> str:
 
 
 def _is_rule_file(text: str) -> bool:
-    """Whether it is one object that says its version, laid out in any way, and not cases."""
+    """Whether the text is a rule file, which is one object with a version, and not cases."""
     first = text.lstrip().partition("\n")[0]
     try:
         return "version" in serde.loads_object(first)
@@ -225,7 +225,7 @@ def _make_folder(setup: Setup) -> Iterator[str]:
 
 
 def _place(root: Path, name: str) -> Path:
-    """Return where this belongs; a file of cases may come from anyone, so it stays in the folder."""
+    """Return the path in the temporary folder; a file of cases is untrusted, so it must stay inside."""
     path = root / name
     if not path.parent.resolve().is_relative_to(root) or ".." in Path(name).parts:
         raise core.ConfigurationError(f"setup: {name!r} is outside of the temporary folder")

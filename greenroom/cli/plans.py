@@ -42,7 +42,7 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
 
 
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
-    """Show one subtask; why it has failed, or waits, says more than its goal."""
+    """Show one subtask: its error if it has one, else its goal."""
     state = run.states[id_]
     words = one_line(state.error) if state.error else subtask_words(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
@@ -107,7 +107,7 @@ class PlanView:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is a plan, of which nothing is left to do."""
+        """Whether there is a plan and it is finished."""
         return self._run is not None and self._run.is_over
 
     def feed(self, step: Custom) -> list[RenderableType]:
@@ -141,7 +141,7 @@ class PlanView:
         return self._print(run)
 
     def lose(self) -> None:
-        """Forget the plan, of which steps were missed."""
+        """Forget the plan, since steps were missed."""
         self._run = None
 
     def _print(self, run: PlanRun | None) -> list[RenderableType]:
@@ -200,7 +200,7 @@ async def _load_run(session: AgentSession, store: SessionStore) -> PlanRun:
 
 
 def _subtask(run: PlanRun, id_: str) -> Iterator[RenderableType]:
-    """Show a subtask in a line, and below it where it is, and what came of it."""
+    """Show a subtask in a line, and its status and outcome below."""
     subtask, state, scheme = run.plan[id_], run.states[id_], ColorScheme()
     after = f"  (after {', '.join(subtask.after)})" if subtask.after else ""
     yield render_row(id_, state.status, f"{subtask_words(subtask)}{after}", scheme)
@@ -217,7 +217,7 @@ def _status(state: SubtaskState) -> str:
 
 
 def _outcome(state: SubtaskState) -> str:
-    """Say what came of a subtask: its error, or its result, where there is one."""
+    """Return the outcome of a subtask: its error or its result; empty without either."""
     if state.error or state.status is not SubtaskStatus.COMPLETED:
         return one_line(state.error)
     result = state.result

@@ -47,7 +47,7 @@ _KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 
 
 class HiddenLine:
-    """A line that is typed and never shown, such as a password; the screen says only that there is one.
+    """A line that is never shown, such as a password; the screen shows only that it is not empty.
 
     It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and macros,
     and each of them would remember it.
@@ -61,11 +61,11 @@ class HiddenLine:
 
     @property
     def mask(self) -> str:
-        """What is shown in its place; it does not show how long it is."""
+        """What is shown instead; it does not reveal the length."""
         return _MASK if self.text else ""
 
     def bind(self, keys: KeyBindings, when: Filter) -> None:
-        """Take what is typed; no key of the line editor's own does anything meanwhile."""
+        """Bind the keys that edit it; the line editor's own keys are off meanwhile."""
         for name, do in (
             (Keys.Any, self._type),
             (Keys.BracketedPaste, lambda event: self._add(event.data)),
@@ -112,7 +112,7 @@ ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
 
 
 class PromptApplication:
-    """An application that never ends by itself; it reports what the person does."""
+    """An application that runs until it is closed, and reports what the person does."""
 
     def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
         """Pass events to `on_event`, which returns False where there is no room for one."""
@@ -272,7 +272,7 @@ class PromptApplication:
             self._app.invalidate()
 
     def _has_input(self) -> bool:
-        """Whether something was typed that was not read yet."""
+        """Whether typed input is waiting to be read."""
         return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
 
     def _keys(self) -> KeyBindings:
@@ -342,7 +342,7 @@ class PromptApplication:
             self._pane.turn(pages)
 
     def _refuse(self, why: str = _EARLY) -> None:
-        """Take nothing, and say so."""
+        """Reject what was typed, and say why."""
         self._refusal = _TOO_SMALL if self._pane is not None and self._pane.is_too_small else why
         self._buffer.reset()
         self._app.output.bell()
@@ -379,7 +379,7 @@ class PromptApplication:
         return f"{label}{self._hidden_line.mask}"
 
     def _draw(self) -> None:
-        """Draw at once, not when the loop comes to it."""
+        """Draw at once, without waiting for the loop."""
         with set_app(self._app):
             self._arrange()
             self._app.renderer.render(self._app, self._app.layout)

@@ -69,7 +69,7 @@ def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Return runs of one style, and each end of a line by itself."""
+    """Return runs of one style, and each newline separately."""
     style, run = "", list[str]()
     for part in to_formatted_text(ANSI(text)):
         if run and (part[0] != style or part[1] == "\n"):
@@ -85,7 +85,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
 
 
 class QuestionPane:
-    """One question, fitted into the room that there is, and how much of it was on the screen.
+    """One question, fitted into the available rows, and how much of it was shown.
 
     It counts as read once every row was shown, one page after the other. Another width makes other
     rows: a question that was not read to its end by then begins again.
@@ -203,7 +203,7 @@ class PromptLayout:
 def open_file() -> TextIO:
     """Open the terminal once more.
 
-    A file of its own, so that nothing stays in standard output's buffer when the terminal is closed.
+    A separate file, so that nothing stays in standard output's buffer when the terminal is closed.
     """
     return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
 

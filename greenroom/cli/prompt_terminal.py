@@ -2,8 +2,8 @@
 
 prompt_toolkit runs on asyncio, so its application lives in its own thread. Two rules keep the
 threads apart: trio's side passes frames with `call_soon_threadsafe` and waits until each is
-written; the terminal's side passes events with `trio.from_thread`, and where there is no room for
-one, what was typed stays in the line.
+written; the terminal's side passes events with `trio.from_thread`, and when the queue is
+full, the text stays in the line.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ _MAX_EVENTS = 256
 
 @asynccontextmanager
 async def open_prompt_terminal() -> AsyncIterator[Terminal]:
-    """Take over the terminal of standard input and output until the block is left.
+    """Use the terminal of standard input and output until the block ends.
 
     While a question is open it is shown whole above the line, page by page where it is longer than
     the screen, and the line is for its answer alone: what was in it before comes back afterwards.

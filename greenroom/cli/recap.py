@@ -39,7 +39,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def title_of(session: SessionMetadata) -> str:
-    """Return the words that name a session, and what kind of one it is where nothing else does."""
+    """Return the title of a session with its kind, such as fork or subagent."""
     title = one_line(session.metadata.get("title") or "")
     kinds = ["archived"] if session.is_archived else []
     if session.forked_from is not None:
@@ -62,7 +62,7 @@ def place_of(session: SessionMetadata) -> str:
 
 
 def age(moment: datetime) -> str:
-    """Say how long ago that was: in minutes, hours or days, or else its date."""
+    """Describe how long ago it was: in minutes, hours or days, else as a date."""
     passed = clock.now() - moment
     if passed < timedelta(minutes=1):
         return "now"
@@ -76,7 +76,7 @@ def age(moment: datetime) -> str:
 
 
 def quantity(count: int, what: str) -> str:
-    """Write a number of things.
+    """Format a count with its noun.
 
     Example:
         >>> quantity(2, "file")
@@ -86,7 +86,7 @@ def quantity(count: int, what: str) -> str:
 
 
 def shorten_home(place: str) -> str:
-    """Write a folder of the user's as people do, from `~` on.
+    """Abbreviate the home folder to `~`.
 
     Example:
         >>> shorten_home("/tmp")
@@ -102,7 +102,7 @@ _MAX_CALL = 120
 
 
 def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Say on what a call works: its command, file, pattern, address or prompt, else its JSON.
+    """Describe the input of a call: its command, file, pattern, address or prompt, else its JSON.
 
     Example:
         >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"a": 1})

@@ -35,7 +35,7 @@ def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
 def render_result(
     start: core.ToolStart | None, end: core.ToolEnd, scheme: ColorScheme
 ) -> RenderableType:
-    """Show what a call gave: its list of things to do, its diff, or the head of its output."""
+    """Show the result of a call: its to-do list, its diff, or the start of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
         return indent(_todo_list(todos, scheme))
@@ -84,7 +84,7 @@ _ODD_ENDS = {
 
 
 def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
-    """Show one chunk by itself; None where there is nothing to see in it.
+    """Show one chunk on its own; return None if it shows nothing.
 
     A live display joins deltas and tool calls instead of showing their chunks one by one.
     """
@@ -116,7 +116,7 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
 
 
 def _render_event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
-    """Show what is about the agent rather than about what it does."""
+    """Show events of the agent itself."""
     match chunk:
         case core.Lagged():
             return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)

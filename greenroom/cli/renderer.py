@@ -36,7 +36,7 @@ Type what the agent should do, then Enter. While it works, a line is its next in
   Up, Alt-Up    on an empty line, or on any: take queued input back into the line
   Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session stays
   Alt-Enter     a new line
-  /compact      shorten the conversation now; that happens by itself when the model's window fills
+  /compact      shorten the conversation now; it happens automatically when the model's window fills
   /help         this
 An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
 the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line that
@@ -51,7 +51,7 @@ _DOUBLE_PRESS = 2.0  # seconds within which the second Ctrl-C leaves
 
 
 class Person:
-    """Carries out what the person does: inputs, answers, interrupts, leaving."""
+    """Handles what the person does: inputs, answers, interrupts, leaving."""
 
     def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
         """Act on this agent; leaving cancels the nursery."""
@@ -65,7 +65,7 @@ class Person:
         self._pressed_at = float("-inf")
 
     async def note(self, chunk: OutputChunk) -> None:
-        """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
+        """Follow a chunk of the agent: ask or withdraw a question, end a turn."""
         if isinstance(
             innermost(chunk), PermissionRequest | core.PermissionResponse | core.Lagged | core.Done
         ):
@@ -253,7 +253,7 @@ class Person:
         self._nursery.start_soon(self._interrupt_and_report)
 
     async def _take_back(self) -> None:
-        """Give back to the person what the agent has not taken."""
+        """Return inputs that the agent has not read to the person's line."""
         sent = self._steered_inputs | self._queued_inputs
         withdrawn = await self._handle.withdraw_inputs(*sent)
         for id_ in withdrawn:
@@ -277,7 +277,7 @@ class Person:
             self._leave()
 
     def _leave(self, line: str = "") -> None:
-        """End the run, and show what was typed and not sent, in the line too."""
+        """End the run, and show the text that was not sent."""
         for text in filter(None, (*self._queued_inputs.values(), line)):
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()

@@ -96,7 +96,7 @@ def project_rules_path(workspace: Path) -> Path:
 
 
 def ignored_rules(path: Path) -> int:
-    """Count the rules of a project's file that allow and don't count, since it is not trusted.
+    """Count the allow rules that are ignored because the project's file is not trusted.
 
     Raises:
         RuleFileError: it can't be read or used.
@@ -132,7 +132,7 @@ def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
-    """Read a file; names are unique in a file only, so a source comes before them."""
+    """Read a rule file; prefix rule names with the source, since they are unique only within a file."""
     try:
         rules = permissions.read_rules(path)
     except RuleFileError as error:

@@ -1,6 +1,6 @@
 """What every run is made of: the session, the rules, the model, the tools, the instructions.
 
-Each part may leave notes for the user, such as what differs from the last run of a session.
+Each part may add notes for the user, such as what has changed since the last run of a session.
 """
 
 import os
@@ -134,7 +134,7 @@ def _make_sandbox(options: "Options") -> Sandbox | None:
 
 
 async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
-    """Say what a sandbox that was asked for does not confine on this machine."""
+    """Describe what the requested sandbox does not confine on this machine."""
     if sandbox is None:
         return []
     report = await examine_sandbox(sandbox)
@@ -184,7 +184,7 @@ def _open_model(
 def _describe_session_model(
     session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[str, ...]:
-    """Say that another model could answer, where a key was set since the session began without one."""
+    """Suggest another model if a key was set since the session began offline."""
     if session.provider != "offline":
         return ()
     usual = settings.choose(env).name
@@ -203,7 +203,7 @@ def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
 def restore_grants(
     session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
 ) -> tuple[str, ...]:
-    """Apply the answers that the session remembers; say which, and what is not as it was.
+    """Apply the answers that the session remembers; return notes on them and on what has changed.
 
     A store inside the workspace may have come with the project, from anyone: what it grants counts
     for nothing.

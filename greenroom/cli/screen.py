@@ -39,7 +39,7 @@ _GOES_ON = (
     core.ThinkingComplete,
     core.ToolStart,
 )
-"""What an agent does after a plan that is finished."""
+"""What an agent publishes after a finished plan."""
 
 
 class AgentView:
@@ -170,7 +170,7 @@ class AgentView:
         return self._blocks(rest)
 
     def _end_all(self) -> list[RenderableType]:
-        """Print what an end has cut off: half a thought, half a text."""
+        """Print the unfinished thought and text."""
         thought = [render_thinking(self._thinking, self._scheme)] if self._thinking else []
         self._thinking = ""
         return [*thought, *self._end_text()]
@@ -284,7 +284,7 @@ class Screen:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be printed that it can't wait for a reader to catch up."""
+        """Whether too much waits to be printed to wait for the reader to catch up."""
         return len(self._unwritten) > _FULL
 
     def feed(self, chunk: OutputChunk) -> None:
@@ -310,7 +310,7 @@ class Screen:
         self.print(Text(visible(text), self.scheme.note))
 
     def error(self, text: str) -> None:
-        """Add what went wrong."""
+        """Add an error."""
         self.print(Text(visible(text), self.scheme.error))
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
@@ -332,14 +332,14 @@ class Screen:
         self._asked_request = None
 
     def refuse(self, why: str) -> None:
-        """Say, for the moment, why what was typed has done nothing."""
+        """Show briefly why the input was rejected."""
         if self._terminal.is_live:
             self.hint = visible(why)
         else:
             self.note(why)
 
     def put_back(self, text: str) -> None:
-        """Give a text back to the person that was not sent."""
+        """Return unsent text to the person."""
         if self._terminal.is_live:
             self._terminal.put_back(text)
         else:
@@ -365,7 +365,7 @@ class Screen:
 
     @property
     def _columns(self) -> int:
-        # The last column stays free: a terminal may wrap there by itself.
+        # The last column stays free: a terminal may wrap there.
         return self._terminal.size[0] - 1
 
     def _live(self) -> str:

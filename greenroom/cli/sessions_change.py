@@ -38,7 +38,7 @@ _ACTIONS = {
 
 
 async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
-    """Print what would become of each file, and what is not known."""
+    """Print what would happen to each file, and which changes are unknown."""
     if not plan.files and not plan.gaps:
         await page.text("\nNo file differs from what it was.")
         return
@@ -51,7 +51,7 @@ async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
 
 
 def _find_unrestored(plan: "RestorePlan", report: "RestoreReport") -> dict[str, str]:
-    """Return each file that tools changed and that is not as it was, and why."""
+    """Return the changed files that are not restored, each with the reason."""
     return {file.path: file.reason for file in plan.files if file.reason} | dict(report.failed)
 
 
@@ -79,7 +79,7 @@ async def fork_session(options: "SessionsOptions") -> int:
 
 
 async def rewind_session(options: "SessionsOptions") -> int:
-    """Go back to an earlier message, after showing what goes; the exit code is 1 after a no.
+    """Go back to an earlier message, after showing what is removed; the exit code is 1 if the person declines.
 
     With `--files`, what tools have changed since then is restored as well, as far as it can be; the
     exit code is 1 if a file could not be restored as planned.
@@ -132,7 +132,7 @@ async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
 async def _confirm_rewind(
     session: AgentSession, to: int, count: int, plan: "RestorePlan | None"
 ) -> bool:
-    """Show what would be taken back and restored, and ask; nothing needs no question."""
+    """Show what would be taken back and restored, and ask, unless it is nothing."""
     files = len(plan.steps) if plan else 0
     if not count and not files:
         return True
@@ -159,7 +159,7 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     listed = await store.list_all()
     chosen = await _find_ids(options, store)
     below = {each: _descendant_ids(each, listed) for each in chosen}
-    # A subagent's session is removed with its parent's, not by itself.
+    # A subagent's session is removed with its parent's, not separately.
     chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
     if not options.yes:
         # Beside the question, so that standard output holds results only.
@@ -241,7 +241,7 @@ def _describe_subagents(count: int) -> str:
 
 
 async def repair_session(options: "SessionsOptions") -> int:
-    """Keep of a damaged session what can be verified, set the rest aside, and say what that was.
+    """Keep what can be verified of a damaged session, set the rest aside, and report it.
 
     Raises:
         SessionError: the session is unknown, is being written, or can't be repaired.
@@ -266,7 +266,7 @@ async def repair_session(options: "SessionsOptions") -> int:
 
 
 async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
-    """Return the id that is meant, also of a session that can't be listed.
+    """Return the full id, even of a session that can't be listed.
 
     Raises:
         SessionError: no session, or more than one, begins like this.
@@ -306,7 +306,7 @@ async def import_from(options: "SessionsOptions") -> int:
 
 
 def _read(path: str) -> bytes:
-    """Read an export, and no more of it than shows that it is too long."""
+    """Read an export, at most one byte more than may be imported."""
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_IMPORT + 1)
     with open(path, "rb") as file:

@@ -78,9 +78,9 @@ def _report_damaged(damaged: Sequence[SessionError]) -> None:
 def _choose_shown(
     sessions: Sequence[SessionMetadata], options: "SessionsOptions"
 ) -> list[SessionMetadata]:
-    """Return those that the user asked for: of this folder, also archived ones and subagents'.
+    """Return the sessions that the options select: by folder, archived ones, subagents'.
 
-    A subagent's session belongs to its parent's, unless that is not stored or it was imported by itself.
+    A subagent's session is hidden with its parent's, unless that is missing or it was imported alone.
     """
     here = str(working_folder()) if options.here else None
     known = {each.session_id for each in sessions}
@@ -127,7 +127,7 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
 
 
 def _short_place(session: SessionMetadata, most: int) -> str:
-    """Return the folder, of which the end says most."""
+    """Return the folder, shortened at its beginning."""
     place = shorten_home(place_of(session))
     return place if len(place) <= most else f"…{place[1 - most :]}"
 
@@ -344,15 +344,15 @@ def _format(options: "SessionsOptions") -> "ExportFormat":
 
 
 def write_new_file(path: str, text: str, *, force: bool) -> None:
-    """Write a file for this user alone, all of it or nothing; it blocks.
+    """Write a file that only this user can read, whole or not at all; it blocks.
 
     Args:
         path: where.
         text: what it says.
-        force: whether it may replace another.
+        force: whether it may replace an existing file.
 
     Raises:
-        ConfigurationError: there is one, and it may not be replaced.
+        ConfigurationError: the file exists, and `force` is not set.
         OSError: the disk refused.
     """
     path, data = os.path.abspath(path), text.encode("utf-8", "replace")

@@ -46,7 +46,7 @@ class Settings:
     """What the user's settings file says.
 
     Attributes:
-        model: the model to use where none is named, as `provider:model`; or None.
+        model: the default model, as `provider:model`; or None.
         prices: what models cost, by `provider:model`.
     """
 
@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def currency(self) -> str:
-        """The currency of all prices; empty where there are none."""
+        """The currency of all prices; empty without prices."""
         return next((each.currency for each in self.prices.values()), "")
 
     def price_of(self, name: str) -> ListedPrice | None:
@@ -63,7 +63,7 @@ class Settings:
         return self.prices.get(name) or self.prices.get(without_date(name))
 
     def choose(self, env: Mapping[str, str]) -> ModelChoice:
-        """Choose the model that is used where none is named, and say why.
+        """Choose the default model, and give the reason.
 
         Raises:
             ConfigurationError: `GREENROOM_MODEL` names no model.
@@ -82,12 +82,12 @@ class Settings:
 
 
 def user_settings_path() -> Path:
-    """Return the user's settings file, which lies beside their own rules and need not exist."""
+    """Return the user's settings file, which is beside their rule file and need not exist."""
     return user_rules_path().with_name("settings.json")
 
 
 def read_settings(path: Path | None = None) -> Settings:
-    """Read a settings file, the user's own by default; what does not exist says nothing.
+    """Read a settings file, the user's own by default; a missing file is empty.
 
     Raises:
         ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not

@@ -1,7 +1,7 @@
 """Where sessions are kept, and which one a run continues: by its id, the newest, or chosen from a list.
 
-The list to choose from needs no more than a terminal that prints lines: it draws nothing anew and
-takes no keys.
+The list to choose from needs no more than a terminal that prints lines: it redraws nothing and
+handles no keys.
 """
 
 import os
@@ -145,7 +145,7 @@ async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
     A session without any message does not count.
 
     Raises:
-        SessionError: there is none, or it can't be read.
+        SessionError: the folder has no session, or it can't be read.
     """
     here = [each for each in await store.list_all() if _is_resumable(each, workspace)]
     if not here:
@@ -174,7 +174,7 @@ def _last_used_at(store: SessionStore, session_id: str) -> int:
 
 
 async def choose_session(options: "Options") -> str | int:
-    """Let the person choose a session; return its id, or the exit code where none was chosen.
+    """Let the person choose a session; return its id, or the exit code if none was chosen.
 
     Leaving without one is exit code 130, as an interrupt.
 
@@ -222,7 +222,7 @@ class SessionList:
     is_everywhere: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Leave out those of subagents; show all folders where this one has no session."""
+        """Leave out subagents' sessions; show all folders if this one has no session."""
         self.sessions = [
             each
             for each in self.sessions

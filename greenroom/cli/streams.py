@@ -27,13 +27,13 @@ _READ_SIZE = 65_536
 
 
 def is_stream(descriptor: int) -> bool:
-    """Whether one can wait until it has something to read: a pipe, a socket, a terminal."""
+    """Whether one can wait for input from it: a pipe, a socket, a terminal."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 async def read_some(descriptor: int) -> bytes:
-    """Read what is there, waiting for the first byte; empty at the end.
+    """Read the bytes that are available, waiting for the first; return b"" at the end.
 
     Raises:
         OSError: it can't be read.
@@ -57,14 +57,14 @@ def count_unread(descriptor: int) -> int:
 
 
 MAX_PIPED = 1_000_000
-"""At most so many bytes are read; what follows is left out, and the prompt says so."""
+"""The most bytes that are read; the rest is dropped, and the prompt says so."""
 
-# A parent that does not think of standard input may leave its pipe open for ever.
+# A parent process that ignores standard input may leave its pipe open forever.
 _FIRST_BYTE_TIMEOUT = 3.0
 
 
 async def read_piped(descriptor: int = 0) -> str:
-    """Read what is piped in, decoded as UTF-8; empty for a terminal, and where nothing comes.
+    """Read what is piped in, decoded as UTF-8; empty for a terminal, or if nothing comes.
 
     A pipe that says nothing for three seconds counts as empty. What is not UTF-8 is replaced.
     """
@@ -194,7 +194,7 @@ async def confirm(question: str, hint: str = "add --yes") -> bool:
 
 
 class EndSignals:
-    """Ends a block of the program in good order when one of them comes, and remembers which."""
+    """Cancels a scope when a signal arrives, and remembers which."""
 
     def __init__(self, *others: signal.Signals) -> None:
         """Watch for SIGTERM, SIGHUP and these."""

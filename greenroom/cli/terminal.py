@@ -1,4 +1,4 @@
-"""What the renderer needs of a terminal, and the plain one; `prompt_terminal` has the live one."""
+"""The interface of a terminal, and the plain one; `prompt_terminal` has the live one."""
 
 import os
 import shutil
@@ -112,7 +112,7 @@ PersonEvent: TypeAlias = Line | Key | Closed
 class Terminal(Protocol):
     """A terminal that is open.
 
-    It never lets a line answer a question that is not before the person's eyes: a live one keeps the
+    It never lets a line answer a question that the person can't see: a live one keeps the
     question above the line, a plain one prints it again after whatever else was printed. What is
     typed too early for an answer it refuses, and says so.
     """
@@ -154,7 +154,7 @@ class Terminal(Protocol):
 
 
 TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
-"""Opens the terminal; leaving the block gives it back as it was."""
+"""Opens the terminal, and restores it when the block ends."""
 
 
 _MAX_EVENTS = 64
@@ -239,7 +239,7 @@ class _PlainTerminal:
             self._send.close()  # the output is closed, so the person has left
 
     async def _write(self, *texts: str) -> None:
-        """Print texts, and in the same breath the open question, if it is not the last thing there."""
+        """Print texts, and the open question at once if it was not printed last."""
         async with self._one_writer:
             lines, question = [text for text in texts if text], self._question
             if lines:
@@ -309,7 +309,7 @@ class _PlainTerminal:
             await self._send.send(Closed())
 
     async def _receive(self, data: bytes) -> None:
-        """Take what was read; what was there before the label was printed can't answer."""
+        """Handle the bytes read; those typed before the label was printed can't answer."""
         # Of this moment: while its lines are handed on, another question may be asked.
         question, is_guarded = self._open_id, self._is_guarded
         old, data = data[: self._stale_bytes], data[self._stale_bytes :]
@@ -327,7 +327,7 @@ class _PlainTerminal:
             await self._split(data, question)
 
     async def _refuse(self, data: bytes, why: str) -> None:
-        """Say what was not taken; a terminal hands out whole lines."""
+        """Tell the person what was rejected; a terminal delivers whole lines."""
         text = data.decode("utf-8", "replace").strip()
         if text:
             with suppress(BrokenPipeError):

@@ -1,4 +1,4 @@
-"""One whole life of an agent in one call: who answers it, and everything that came of it."""
+"""A whole run of an agent in one call, with scripted answers and everything that it published."""
 
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ from greenroom.session import AgentSession, InMemoryStore, SessionStore
 ScriptedAnswer: TypeAlias = (
     Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
 )
-"""What a script is made of: a decision, a whole `Answer`, or a function of the request."""
+"""A step of a script: a decision, a whole `Answer`, or a function of the request."""
 
 _NO_ANSWER = Answer(
     RuleDecision.DENY, message="the test's approver has no answer for this request", by="script"
@@ -37,8 +37,8 @@ _NO_ANSWER = Answer(
 class ScriptedApprover:
     """Answers the permission requests of an agent and its subagents, each with the next answer.
 
-    A request beyond the script is denied, and `check()` fails; so does an answer that nobody asked
-    for. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
+    A request beyond the script is denied, and `check()` fails; so does an unused
+    answer. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
 
     Attributes:
         requests: what it was asked, in order.
@@ -73,7 +73,7 @@ class ScriptedApprover:
 
     @property
     def unused(self) -> int:
-        """How many answers nobody has asked for yet."""
+        """How many answers are unused."""
         return len(self._script)
 
     async def attend(
@@ -101,16 +101,16 @@ class ScriptedApprover:
         """Fail unless each request had an answer in the script, and each answer its request.
 
         Raises:
-            AssertionError: it was asked something else than written.
+            AssertionError: the requests differ from the script.
         """
         self.check_requests()
-        assert not self._script, f"answers that nobody asked for: {len(self._script)}"
+        assert not self._script, f"unused answers: {len(self._script)}"
 
     def check_requests(self) -> None:
         """Fail unless each request had an answer in the script; some answers may be unused.
 
         Raises:
-            AssertionError: it was asked more than written.
+            AssertionError: a request had no answer in the script.
         """
         asked = "; ".join(f"{each.tool_name}: {each.action}" for each in self.unexpected)
         assert not self.unexpected, f"no answer was written for these requests: {asked}"
@@ -153,7 +153,7 @@ Chunk = TypeVar("Chunk")
 
 
 Content: TypeAlias = str | Iterable[core.ContentBlock]
-"""What an agent can be told: a text, or content blocks."""
+"""An input of an agent: a text, or content blocks."""
 
 _A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
 _A_MINUTE = 60.0
@@ -190,9 +190,9 @@ class AgentRun:
 
 
 class AgentRunError(AssertionError):
-    """A run did not go as a test expects; `run` holds what there was of it.
+    """A run did not go as a test expects; `run` holds what was recorded.
 
-    Its cause is the error that crashed the agent, where one did.
+    Its cause is the error that crashed the agent, if it crashed.
     """
 
     def __init__(self, message: str, run: AgentRun) -> None:
@@ -214,7 +214,7 @@ def run_agent(
     timeout: float | None = None,
     check: bool = True,
 ) -> AgentRun:
-    """Run an agent in a runtime of its own, tell it each input in turn, and return what came of it.
+    """Run an agent in a new runtime, send it each input in turn, and return what it did.
 
     For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours pass
     in no time. While a thread, a process or a socket works, every task waits and such a clock would
@@ -222,10 +222,10 @@ def run_agent(
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
-        *args: what else it is given.
-        inputs: what it is told, each after the turn of the one before; one text may stand alone.
-            After the last one it is shut down, and may finish what it does. Without any, it has to
-            end by itself.
+        *args: its further arguments.
+        inputs: its inputs, each sent after the turn of the one before; a single text will do. After
+            the last one it is shut down, and may finish its work. Without inputs it has to end
+            without a shutdown.
         approver: answers its permission requests; by default none is expected.
         session: the conversation that it continues; by default a new one.
         store: where the session lives; by default in memory.
@@ -308,7 +308,7 @@ def _time_limit(timeout: float | None) -> float:
 
 
 class _Conversation:
-    """The inputs of one run, told one after the other."""
+    """The inputs of one run, sent one after the other."""
 
     def __init__(self, handle: AgentHandle, contents: list[Content]) -> None:
         self._handle = handle
@@ -319,7 +319,7 @@ class _Conversation:
         self._results: list[TurnResult] = []
 
     async def run_to_end(self, person: ScriptedApprover) -> None:
-        """Tell every input, and wait for the agent's end."""
+        """Send every input, and wait for the agent to end."""
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(person.attend, self._handle)
@@ -334,7 +334,7 @@ class _Conversation:
 
     async def _tell(self) -> None:
         for content in self._inputs:
-            with suppress(core.TurnError):  # it opened no turn for this one
+            with suppress(core.TurnError):  # no turn was opened for it
                 self._results.append(await self._handle.ask(content))
             self._completed_count += 1
 
@@ -343,7 +343,7 @@ class _Conversation:
         return f"input {self._completed_count + 1} of {len(self._inputs)}"
 
     async def run(self) -> AgentRun:
-        """Collect what came of it."""
+        """Collect everything that it did."""
         return AgentRun(
             chunks=tuple([chunk async for chunk in self._chunks]),
             results=tuple(self._results),
@@ -353,7 +353,7 @@ class _Conversation:
         )
 
     async def stop_hanging_agent(self) -> AgentRunError:
-        """End the agent, and say where it hung."""
+        """End the agent, and return an error that says where it hung."""
         handle = self._handle
         where = f"in {self._place}, {handle.state}"
         if self._completed_count == len(self._inputs):

@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer as it is recorded; it is not complete where its reader left before its end."""
+    """An answer as it is recorded; it is incomplete if its reader stopped early."""
 
     status: int
     headers: dict[str, str]
@@ -68,7 +68,7 @@ class Exchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a file holds."""
+    """The contents of a file."""
 
     format: Literal["greenroom cassette"]
     version: Literal[1]
@@ -76,7 +76,7 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def text_or_binary(data: bytes) -> str | Binary:
-    """Return bytes as text where they are text, so that people can read them."""
+    """Return bytes as text if they are text, so that people can read them."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -151,7 +151,7 @@ async def cassette(
     Args:
         path: the file, JSON.
         mode: "auto", "replay" or "record"; the last one replaces a file that exists.
-        client: what to record with; by default a client of its own.
+        client: what to record with; by default a new client.
         secrets: texts that must not reach the file, besides what headers and the environment hold.
         ignore: members of the request's body that don't have to be as they were recorded.
 
@@ -236,7 +236,7 @@ class CassetteClient(ABC):
         """Open the answer to a request."""
 
     async def aclose(self) -> None:
-        """Close nothing: the block of `cassette` closes what it has opened."""
+        """Do nothing: `cassette` closes what it has opened."""
         await trio.lowlevel.checkpoint()
 
 
@@ -445,13 +445,13 @@ def _describe(sent: _Sent, concealment: Concealment) -> Request:
 
 
 WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
-"""Whose words a request is in."""
+"""The API of a request."""
 
 
 def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelRequest:
     """Read the body of a recorded request; a provider of this API writes the same body of it.
 
-    What has no typed place stands in the `extra` of messages, blocks and tools, and in `options`, where
+    What has no typed field is in the `extra` of messages, blocks and tools, and in `options`, where
     `msgspec.UNSET` leaves out what the provider would add. `same_request` compares two bodies.
 
     Args:

@@ -50,7 +50,7 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
-    """Find what the headers of an answer say of who has asked: cookies, organisations, projects."""
+    """Find what identifies the caller in the headers of an answer: cookies, organisations, projects."""
     named = {name: value for name, value in headers.items() if _IDENTIFYING.search(name)}
     yield from (each for each in _secrets_of_headers(named) if len(each) >= _MIN_LENGTH)
 
@@ -78,7 +78,7 @@ class Concealment:
     """Takes secrets out of texts and of bodies that came in pieces."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """Know these secrets, and the keys of all vendors that the environment holds."""
+        """Conceal these secrets, and the vendors' keys in the environment."""
         keys = (os.environ.get(key, "").strip() for each in VENDORS.values() for key in each.keys)
         self._secrets: set[str] = set()
         self._forms: set[str] = set()
@@ -86,7 +86,7 @@ class Concealment:
         self.add(each for each in secrets if len(each) >= _MIN_NAMED_LENGTH)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Know more secrets."""
+        """Conceal more secrets."""
         more = set(secrets) - self._secrets
         self._secrets |= more
         self._forms.update(form for each in more for form in _forms(each))

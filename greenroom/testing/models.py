@@ -44,7 +44,7 @@ class Reply:
     error: core.GreenroomError | None = None
 
     def message(self, provider: str, model: str) -> Message:
-        """Make the message that this reply amounts to."""
+        """Return this reply as a message."""
         blocks = Message.assistant(self.content).content
         calls = any(isinstance(block, ToolUseBlock) for block in blocks)
         reason = core.StopReason.TOOL_USE if calls else core.StopReason.END_TURN
@@ -61,11 +61,11 @@ class Reply:
 Step: TypeAlias = (
     str | Reply | ToolUseBlock | list[core.ContentBlock] | Callable[[ModelRequest], "Step"]
 )
-"""What a script is made of: a text, a reply, one call, blocks, or a function of the request."""
+"""A step of a script: a text, a reply, one call, blocks, or a function of the request."""
 
 
 def call(name: str, /, **arguments: object) -> ToolUseBlock:
-    """Make a tool call with an id of its own, for a script.
+    """Make a tool call with a new id, for a script.
 
     Example:
         >>> call("Read", file_path="a.py").input

@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Exception)
 
 
 class StoreUnderTest(ABC):
-    """A store of yours, for `check_session_store`: how it is opened, and how it comes to harm.
+    """A store to check with `check_session_store`: how to open it, and how to damage it.
 
     All that `open` returns holds the same sessions. They may hold others than the checks make.
     """
@@ -34,7 +34,7 @@ class StoreUnderTest(ABC):
 
     @abstractmethod
     async def lose_lock(self, session_id: str) -> None:
-        """Make the store take the session's writer for dead, though it lives."""
+        """Make the store consider the session's writer dead, though it is alive."""
 
     @abstractmethod
     async def remove(self, session_id: str) -> None:
@@ -142,7 +142,7 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
 
 
 async def a_session_grows_over_many_saves_and_loads(case: StoreUnderTest) -> None:
-    """Each holder goes on where the one before has stopped."""
+    """Each holder continues where the one before stopped."""
     store = await case.open()
     session_id = (await save_new(store, _CONVERSATION[0])).session_id
     for message in (_CONVERSATION[3], Message.user("and?"), _CONVERSATION[3]):
@@ -254,7 +254,7 @@ async def an_unknown_session_is_not_found(case: StoreUnderTest) -> None:
 
 
 async def a_removed_session_is_not_brought_back(case: StoreUnderTest) -> None:
-    """Who loaded it before it was removed can't store it again."""
+    """A copy loaded before the removal can't be stored again."""
     store = await case.open()
     session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=store)
@@ -312,7 +312,7 @@ async def many_sessions_grow_side_by_side(case: StoreUnderTest) -> None:
 
 @contextmanager
 def _control_clock() -> Iterator[Iterator[datetime]]:
-    """Let the wall clock stand still; each `next` moves it on by a minute."""
+    """Stop the wall clock; each `next` moves it on by a minute."""
     start = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
     moment = [start]
 
@@ -363,7 +363,7 @@ async def reading_goes_on_from_a_place(case: StoreUnderTest) -> None:
 
 
 async def another_past_is_refused(case: StoreUnderTest) -> None:
-    """Nobody goes on from a line that is not the one stored."""
+    """Reading can't continue after a line that differs from the stored one."""
     store = await case.open()
     session = await save_new(store, "one")
     end = (await store.read(session.session_id)).history.end
@@ -431,7 +431,7 @@ async def what_a_crash_left_of_an_unsaved_session_is_put_aside(case: StoreUnderT
 
 
 async def a_damaged_end_is_reported_and_set_aside(case: StoreUnderTest) -> None:
-    """A reader is told of a last line that can't be read; who opens the session puts it aside."""
+    """A load reports a last line that can't be read; opening the session sets it aside."""
     store = await case.open()
     session = await save_new(store, "one")
     first = (await store.read(session.session_id)).history.end
@@ -522,7 +522,7 @@ async def the_last_page_leaves_a_torn_end_out(case: StoreUnderTest) -> None:
 
 
 async def the_last_page_of_nothing_is_an_error(case: StoreUnderTest) -> None:
-    """There is no page of a session that is not there, none without a message, and else there is one."""
+    """A missing session and a page of no messages are errors; a session without messages is not."""
     store = await case.open()
     with expect_error(core.SessionNotFoundError):
         await read_last(new_id("s"), 1, store=store)
@@ -542,7 +542,7 @@ async def _make_long_session(case: StoreUnderTest, messages: int) -> AgentSessio
 
 
 async def _grow(session: AgentSession, messages: int) -> None:
-    """Add messages of eleven kilobytes, each in a line of its own."""
+    """Add messages of eleven kilobytes, each in its own line."""
     for number in range(messages):
         session.add_message(Message.user(f"{number} {_LONG}"))
         await session.save(flush=False)

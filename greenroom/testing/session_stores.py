@@ -72,7 +72,7 @@ def cancel_after(scope: trio.CancelScope, steps: int) -> Iterator[None]:
 async def act_within(
     work: Coroutine[object, object, W], step: int, act: Callable[[], Awaitable[None]]
 ) -> tuple[W, bool]:
-    """Do the work, and the act behind its step of this number, from 1, before it goes on.
+    """Do the work, and the act after its step of this number, counted from 1.
 
     Both are done by this task, so nothing of the work happens meanwhile but what it has left to threads
     and to other machines, and for that its step waits.
@@ -148,7 +148,7 @@ class _ActingWriter:
 
 
 async def one_writer_at_a_time(case: StoreUnderTest) -> None:
-    """A second writer is refused, and told who holds the session; readers are let in."""
+    """A second writer is refused, with the holder's process; readers are allowed."""
     store = await case.open()
     first = await save_new(store, "one")
     await first.open()
@@ -169,7 +169,7 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
 
 
 async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
-    """An id is taken while someone holds it, and free again if nothing was stored."""
+    """An id is reserved while a session holds it, and free again if nothing was stored."""
     store, session_id = await case.open(), new_id("s")
     first = AgentSession.new("checked", session_id=session_id, store=store)
     second = AgentSession.new("checked", session_id=session_id, store=await case.open())
@@ -182,7 +182,7 @@ async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
 
 
 async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> None:
-    """Neither while the session of that id is open nor later."""
+    """Neither while the session with that id is open nor later."""
     store = await case.open()
     first = await save_new(store, "one")
     second = AgentSession.new("checked", session_id=first.session_id, store=store)
@@ -198,7 +198,7 @@ async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> 
 
 
 async def opening_brings_in_what_another_writer_added(case: StoreUnderTest) -> None:
-    """Who opens a session sees it as it is stored now."""
+    """Opening a session loads its latest stored state."""
     store = await case.open()
     first = await save_new(store, "one")
     reader = await AgentSession.load(first.session_id, store=await case.open())
@@ -212,7 +212,7 @@ async def opening_brings_in_what_another_writer_added(case: StoreUnderTest) -> N
 
 
 async def a_change_on_both_sides_is_refused(case: StoreUnderTest) -> None:
-    """Two who loaded the same session can't both go on."""
+    """Only one of two loaded copies of a session can continue."""
     store = await case.open()
     first = await save_new(store, "one")
     second = await AgentSession.load(first.session_id, store=store)
@@ -302,7 +302,7 @@ async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest
 
 
 async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) -> None:
-    """A writer that was taken for dead is refused from the next holder on, whatever it writes."""
+    """A writer that has lost its lock can write nothing once there is a new holder."""
     store = await case.open()
     session = await save_new(store, "one")
     stored = await store.read(session.session_id)
@@ -332,7 +332,7 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
 async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
     case: StoreUnderTest,
 ) -> None:
-    """To see that the right is still there and to write is one step: nothing can come between.
+    """Checking the lock and writing is one step: nothing can come between.
 
     Whichever step of an append the next writer comes behind: once that one has its right, the history
     is its own, with the line or without.
@@ -365,7 +365,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
 
 
 async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> None:
-    """Nobody finds it any more, the others are as they were, and a new one may have its id."""
+    """It is not found any more, the others are unchanged, and a new session may have its id."""
     store = await case.open()
     session, other = await save_new(store, "one", "two"), await save_new(store, "other")
     await delete_session(session.session_id, store=store)
@@ -381,7 +381,7 @@ async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> 
 
 
 async def a_deleted_session_cannot_be_stored_again(case: StoreUnderTest) -> None:
-    """It is told so, whether it has changes or not, and brings nothing back."""
+    """Saving and opening fail, with changes or without, and restore nothing."""
     store = await case.open()
     session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
@@ -396,7 +396,7 @@ async def a_deleted_session_cannot_be_stored_again(case: StoreUnderTest) -> None
 
 
 async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None:
-    """Its holder goes on as if nobody had tried."""
+    """Its holder continues unaffected."""
     store = await case.open()
     session = await save_new(store, "one")
     await session.open()
@@ -410,7 +410,7 @@ async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None
 
 
 async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
-    """What nobody can read any more can be thrown away."""
+    """A session that can't be read can still be deleted."""
     store = await case.open()
     session = await save_new(store, "one")
     await add_and_save(session, Message.assistant("two"))
@@ -420,7 +420,7 @@ async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
 
 
 async def a_writer_that_deleted_its_session_writes_nothing(case: StoreUnderTest) -> None:
-    """Its right is gone with the session; once it has let go, the id is another's to take."""
+    """It loses its right with the session; once it has released the id, others can acquire it."""
     store = await case.open()
     session = await save_new(store, "one")
     stored = await store.read(session.session_id)
@@ -458,7 +458,7 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
 async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     case: StoreUnderTest,
 ) -> None:
-    """And theirs, and no others; one that is written keeps what is above it."""
+    """Their children too, and no other sessions; a session in use keeps its ancestors."""
     store = await case.open()
     parent, other = await save_new(store, "parent"), await save_new(store, "other")
     child = await _child(store, parent)
@@ -506,7 +506,7 @@ async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
 
 
 async def _is_gone(store: SessionStore, session_id: str) -> None:
-    """See that neither a look nor a load nor a list finds it."""
+    """Check that neither `exists` nor a load nor the list finds it."""
     check_equal(await store.exists(session_id), False)
     with expect_error(core.SessionNotFoundError):
         await AgentSession.load(session_id, store=store)
@@ -521,7 +521,7 @@ SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *checks_in(__name__))
 
 
 async def check_session_store(case: StoreUnderTest) -> None:
-    """Run every check on a store, in turn; each makes sessions of its own in it.
+    """Run every check on a store, in turn; each makes its own sessions in it.
 
     What passes behaves as this project's stores do. It does not show that a store survives a crash
     or a loss of power: that takes a process that is killed, and a disk that fails.

@@ -2,7 +2,7 @@
 
 An agent's tasks end with it, whatever its tools do. What a tool has made or changed elsewhere does
 not: files, descriptors, threads, processes, settings of the process. So `Surroundings` looks before
-the run and after it. To keep this exact on a busy machine, each run has a TMPDIR of its own.
+the run and after it. To keep this exact on a busy machine, each run has its own TMPDIR.
 """
 
 import atexit
@@ -46,7 +46,7 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What is there that was not before, in words; empty where there is nothing.
+    """What a run has left behind, in words.
 
     Attributes:
         files: what files there are in all, also those from before.
@@ -54,7 +54,7 @@ class Leftovers:
         threads: the names of threads that were started and still run at the end, without idle ones
             of trio's.
         descriptors: what new file descriptors are open on; on Linux alone.
-        unclosed: what nobody had closed, so that the garbage collector did.
+        unclosed: what the garbage collector had to close.
         settings: variables of the environment and the working directory, where they have changed.
             They were put back.
     """
@@ -71,14 +71,14 @@ class Surroundings:
     """Watches the runs of one sweep from outside of trio, and puts back what they change."""
 
     def __init__(self) -> None:
-        """Nothing is watched yet."""
+        """Watch nothing yet."""
         self._keeps_frozen = _is_frozen()
         self._roots: dict[str, Path] = {}
         self._warnings: list[warnings.WarningMessage] = []
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Give the run in the block a TMPDIR of its own, and a workspace that it may have.
+        """Give the run in the block its own TMPDIR and a workspace.
 
         Settings that it changes are put back.
         """
@@ -133,7 +133,7 @@ class Surroundings:
                 if len(found) > _MAX_FILES:
                     raise core.ConfigurationError(
                         f"{root} has more than {_MAX_FILES} files",
-                        hint="give the scenario a small workspace of its own",
+                        hint="give the scenario its own small workspace",
                     )
         return found
 
@@ -172,7 +172,7 @@ class Surroundings:
 
 
 def is_user_code(filename: str) -> bool:
-    """Tell whether this is code of the user's, and not Python's, a library's or our own."""
+    """Whether this is the user's code, and not Python's, a library's or ours."""
     return not filename.startswith(_LIBRARIES)
 
 
@@ -186,7 +186,7 @@ def _temporary_root() -> str:
 
 @cache
 def _is_frozen() -> bool:
-    """Tell whether the program has frozen what it keeps; asked once, as Python counts every object."""
+    """Whether the program has frozen what it keeps; asked once, as Python counts every object."""
     return gc.get_freeze_count() > 0
 
 
@@ -309,7 +309,7 @@ class Trial:
         checkpoints: how many the run had in all.
         worth_trying: those of them at which a cancel can show something; empty for all.
         session_id: the agent's session.
-        outcome: how the agent ended, as `wait()` told; None where `wait()` never returned.
+        outcome: what `wait()` returned; None if it never did.
         state: its last state, as the handle shows it.
         history: its conversation in memory.
         stored: the conversations that the store holds, by session id, its subagents' too.

@@ -50,8 +50,8 @@ def the_registry_is_empty(trial: Trial) -> None:
 
 
 def the_agent_has_an_outcome(trial: Trial) -> None:
-    """`wait()` tells how the agent ended: by no crash, and as killed or cancelled only by us."""
-    assert trial.outcome is not None, "wait() has told nothing"
+    """`wait()` says how the agent ended: without a crash, and killed or cancelled only by the sweep."""
+    assert trial.outcome is not None, "wait() has returned nothing"
     crash = trial.outcome.error
     assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
     fitting = {
@@ -100,7 +100,7 @@ def results_are_real(trial: Trial) -> None:
 
 
 def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
-    """What a turn has spawned is gone when it is told to be interrupted or failed."""
+    """The subagents of a turn have ended when it is reported as interrupted or failed."""
     for session_id, chunks in trial.streams.items():
         running: set[str] = set()
         for chunk in chunks:
@@ -206,7 +206,7 @@ def states_are_legal(trial: Trial) -> None:
 
 
 def a_turn_ends_idle(trial: Trial) -> None:
-    """When a turn is told to be over, the agent is idle."""
+    """When a turn is reported as over, the agent is idle."""
     for session_id, chunks in trial.streams.items():
         state = core.AgentState.idle()
         for chunk in chunks:
@@ -346,7 +346,7 @@ def no_descriptor_is_left(trial: Trial) -> None:
 
 def nothing_is_left_to_the_collector(trial: Trial) -> None:
     """The garbage collector had nothing to close, and no async generator to end."""
-    _check_left(trial, lambda left: left.unclosed, "nobody closed", "open it with `with`")
+    _check_left(trial, lambda left: left.unclosed, "not closed", "open it with `with`")
 
 
 def settings_are_restored(trial: Trial) -> None:
@@ -363,9 +363,7 @@ def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
     requested: list[str] = []
     for place, message in enumerate(history):
         for result in message.tool_results:
-            text = (
-                f"{session_id}: message {place} answers {result.tool_use_id}, which nobody asks for"
-            )
+            text = f"{session_id}: message {place} answers {result.tool_use_id}, which was not requested"
             assert result.tool_use_id in requested, text
             requested.remove(result.tool_use_id)
         if message.role == "assistant":
@@ -402,20 +400,20 @@ def _shape(text: str) -> str:
 
 
 def _paths(trial: Trial, files: Files) -> set[str]:
-    """Leave out what sessions keep in folders of their own."""
+    """Leave out the folders of sessions."""
     sessions = {*trial.streams, trial.successor}
     return {path for path in files if sessions.isdisjoint(path.split("/"))}
 
 
 def _settled_files(control: Trial) -> tuple[Files, ...]:
-    """Return what files there are while nothing is half done."""
+    """Return the files before the run, after each call and at the end."""
     return (control.files_before, *control.files_after_calls, control.left_at_end.files)
 
 
 def _check_left(
     trial: Trial, kind: Callable[[Leftovers], Sequence[str]], what: str, hint: str
 ) -> None:
-    """Compare with the undisturbed run, in which numbers and made-up names are others."""
+    """Compare with the undisturbed run, ignoring numbers and made-up names."""
     control = trial.control
     if control is None or trial.mode == "kill":
         return

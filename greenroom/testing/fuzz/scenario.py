@@ -1,7 +1,6 @@
 """A scenario, and one run of it: disturbed at one checkpoint, from its first task to its evidence.
 
-`Scenario` is an agent with everything around it: what it is told, and who answers for it. `play` runs
-it once.
+`Scenario` is an agent with its inputs and the answers to its requests. `play` runs it once.
 """
 
 import gc
@@ -61,8 +60,8 @@ class Scenario:
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
-        *args: what else it is given.
-        inputs: what it is told, each after the turn of the one before; one text may stand alone.
+        *args: its further arguments.
+        inputs: its inputs, each sent after the turn of the one before; a single text will do.
         person: talks to the handle in place of `inputs`, for what they can't say. It may be told
             `AgentNotRunningError` at any time, and need not catch it.
         approver: answers permission requests.
@@ -106,7 +105,7 @@ class Scenario:
         self.spawn = spawn
         """Starts the agent with a new session."""
         self.only_during_calls = False
-        """Whether a cancel elsewhere than in a call of a tool would show nothing new."""
+        """Whether only cancels during a tool call are worth trying."""
 
     @classmethod
     def of_tool(
@@ -192,7 +191,7 @@ class _Handle(AgentHandle):
 
 
 class _Calls:
-    """An instrument of the runtime that notes how calls of tools end, and what is told again."""
+    """An instrument of the runtime that records how tool calls end."""
 
     def __init__(self, list_files: Callable[[], Files] | None) -> None:
         """Look at the files after each call, where the run is one to compare with."""
@@ -229,7 +228,7 @@ def _is_virtual() -> bool:
 
 
 class _Stage:
-    """The agent in its runtime, the people around it, and the one who disturbs."""
+    """One run: the agent in its runtime, its callers, and the disturbance."""
 
     _runtime: AgentRuntime
     _handle: _Handle
@@ -263,7 +262,7 @@ class _Stage:
         self._first_calls = 0
 
     async def play(self, timeout: float) -> None:
-        """Run it to its end; where there is none, to the time limit."""
+        """Run it to its end, or to the time limit."""
         self._everything.deadline = trio.current_time() + timeout
         trio.lowlevel.add_instrument(self._checkpoints)
         with self._everything:
@@ -287,14 +286,14 @@ class _Stage:
 
     @property
     def _needs_successor(self) -> bool:
-        """Where the agent has ended in peace; a control is compared with those that go on, too."""
+        """Whether the agent has ended normally; the control needs a successor for comparison."""
         if self._mode is None:
             return self._probe is not None and self._probe.status is core.TurnStatus.COMPLETED
         return self._mode in {"shutdown", "cancel"}
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:
-        """Note who waits for the runtime; who never comes back is stuck."""
+        """Record a call to the runtime; one that never returns is stuck."""
         self._calls.append(what)
         try:
             yield
@@ -326,7 +325,7 @@ class _Stage:
         self._conversation_end.set()
 
     async def _ask_last(self) -> None:
-        """Ask until an answer has come that nobody has disturbed."""
+        """Ask until an answer came undisturbed."""
         while True:
             before = self._disturbed.is_set()
             if before:
@@ -337,7 +336,7 @@ class _Stage:
                 return
 
     def _record_first_calls(self) -> None:
-        """Now all is over that was said and done; what follows is the probe."""
+        """Record the calls and leftovers so far; what follows is the probe."""
         self._first_calls = len(self._recorder.ended)
         if self._scenario.only_during_calls:
             self._worth_trying = tuple(self._checkpoints.during_calls)
@@ -352,7 +351,7 @@ class _Stage:
         self._probe = probe
 
     async def _run_successor(self) -> None:
-        """Tell the probe to the next agent, which has the same tools."""
+        """Send the probe to the next agent, which has the same tools."""
         if self._mode is not None:
             self._record_first_calls()
         with self._call("the next agent"):
@@ -492,7 +491,7 @@ class _Checkpoints(trio.abc.Instrument):
         self.where = ""
         """Where the task of interest stood; empty until the number is reached."""
         self.error: BaseException | None = None
-        """What went wrong in here, where nobody can raise."""
+        """An error in an instrument's method, which can't raise."""
 
     @property
     def alive(self) -> tuple[str, ...]:
@@ -514,7 +513,7 @@ class _Checkpoints(trio.abc.Instrument):
             self._alive[task] = None
 
     def task_exited(self, task: Task) -> None:
-        """It is gone."""
+        """Stop following it."""
         self._alive.pop(task, None)
 
     def before_task_step(self, task: Task) -> None:
@@ -557,7 +556,7 @@ class _Checkpoints(trio.abc.Instrument):
 
 
 def _place(task: Task) -> str:
-    """Name the innermost lines that a task stands in: of the user's code, else of any but trio's."""
+    """Name the innermost lines that a task is at: of the user's code, else of any but trio's."""
     lines = _lines(task, is_user_code) or _lines(task, lambda file: not file.startswith(_TRIO))
     return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
 
