@@ -130,5 +130,5 @@ def find_command(options: Options) -> "Callable[[], Awaitable[int]]":
     elif name == "run" and options.resume == "":
         name = "run --resume"
     module, _, function = COMMANDS[name].partition(".")
-    found = getattr(import_module(f"greenroom.cli.{module}"), function)
-    return partial(cast("Callable[[Options], Awaitable[int]]", found), options)
+    runner = getattr(import_module(f"greenroom.cli.{module}"), function)
+    return partial(cast("Callable[[Options], Awaitable[int]]", runner), options)

@@ -248,13 +248,13 @@ def _answer(place: Place, options: "CompletionOptions") -> Iterator[str]:
     if place.takes in _FILES:
         yield "files"
         return
-    found = [each for each in _candidates(place) if each.word.startswith(place.typed)]
-    yield "open" if found and all(each.word.endswith(":") for each in found) else "words"
+    candidates = [each for each in _candidates(place) if each.word.startswith(place.typed)]
+    yield "open" if candidates and all(each.word.endswith(":") for each in candidates) else "words"
     # Bash ends a word at some signs, such as ":", and replaces only what follows them.
     whole = place.before + place.typed
     is_part = options.word is not None and whole.endswith(options.word)
     done = len(whole) - len(options.word or "") if is_part else 0
-    for each in found:
+    for each in candidates:
         word = f"{place.before}{each.word}"[done:]
         if word:
             yield f"{word}\t{each.note}" if each.note and options.shell != "bash" else word
@@ -283,12 +283,12 @@ def _sessions(place: Place) -> "list[SessionMetadata]":
     folder = None if place.sessions is None else os.path.expanduser(place.sessions)
     try:
         store = open_store(Options(sessions=folder))
-        found = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
+        sessions = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
     except GreenroomError:
         return []
     return [
         each
-        for each in found
+        for each in sessions
         if each.parent_session_id is None and (each.is_archived or not place.archived)
     ]
 

@@ -204,8 +204,8 @@ def _listen(path: Path) -> trio.SocketListener:
 
 def _is_own(folder: Path) -> bool:
     """Whether a folder belongs to this user, and no other user can write to it."""
-    found = folder.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & 0o022
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _remove(path: Path) -> None:
@@ -228,15 +228,15 @@ async def read_trees() -> list[LiveTree]:
         paths = sorted(folder.glob("*.sock")) if _is_own(folder) else []
     except OSError:
         return []
-    found: dict[Path, LiveTree | None] = dict.fromkeys(paths)
+    trees: dict[Path, LiveTree | None] = dict.fromkeys(paths)
 
     async def read(path: Path) -> None:
-        found[path] = await _read(path)
+        trees[path] = await _read(path)
 
     async with trio.open_nursery() as nursery:
         for path in paths:
             nursery.start_soon(read, path)
-    return [each for each in found.values() if each is not None]
+    return [each for each in trees.values() if each is not None]
 
 
 async def _read(path: Path) -> LiveTree | None:
@@ -263,14 +263,14 @@ async def _read(path: Path) -> LiveTree | None:
 
 async def print_trees(options: "Options") -> int:
     """Print the agents of each process of this user's; the exit code is always 0."""
-    page, found = OutputWriter(), await read_trees()
+    page, processes = OutputWriter(), await read_trees()
     if options.json:
-        trees = [{"pid": each.pid, "tree": each.tree} for each in found]
+        trees = [{"pid": each.pid, "tree": each.tree} for each in processes]
         await page.line(serde.dumps(trees))
         return 0
-    for each in found:
+    for each in processes:
         lines = [visible(line) for line in each.text.splitlines()] or ["it does not answer"]
         await page.text("\n".join([f"process {each.pid}", *lines]))
-    if not found:
+    if not processes:
         await page.text("no agents are running")
     return 0

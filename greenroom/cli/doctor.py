@@ -179,17 +179,17 @@ def _rules(about: str, path: Path) -> Finding:
 
 
 def _project_rules(path: Path) -> Finding:
-    found = _rules("the project's rules", path)
-    if found.status == "problem" or not path.exists():
-        return found
+    finding = _rules("the project's rules", path)
+    if finding.status == "problem" or not path.exists():
+        return finding
     try:
         ignored = ignored_rules(path)
     except core.RuleFileError as error:
-        return Finding(found.about, "problem", error.message, error.hint)
+        return Finding(finding.about, "problem", error.message, error.hint)
     if not ignored:
-        return found
-    detail = f"{found.detail}; ignored, since a project may only deny and ask: {ignored}"
-    return Finding(found.about, "note", detail, "look at them with greenroom permissions trust")
+        return finding
+    detail = f"{finding.detail}; ignored, since a project may only deny and ask: {ignored}"
+    return Finding(finding.about, "note", detail, "look at them with greenroom permissions trust")
 
 
 def _terminal(env: Mapping[str, str]) -> Finding:

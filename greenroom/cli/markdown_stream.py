@@ -53,8 +53,8 @@ class MarkdownStream:
             return 0
         cut = start if self._after_blank and not line[0].isspace() else 0
         self._after_blank = False
-        if found := _FENCE.match(line):
-            self._fence, self._fence_line = found["mark"], line
+        if fence := _FENCE.match(line):
+            self._fence, self._fence_line = fence["mark"], line
         return cut
 
     def _take(self, cut: int) -> list[str]:

@@ -62,8 +62,8 @@ async def list_entries(options: "MemoryOptions") -> int:
     memory = await _open()
     entries = await memory.entries(limit=options.limit) if memory else ()
     if options.json:
-        found = {"path": str(memory_file(working_folder())), "entries": entries}
-        await OutputWriter().line(serde.encode(found))
+        result = {"path": str(memory_file(working_folder())), "entries": entries}
+        await OutputWriter().line(serde.encode(result))
     elif not entries:
         tell("nothing is remembered of this folder; greenroom --memory remembers")
     else:

@@ -111,10 +111,10 @@ def _tokens(count: int | None) -> str:
 
 def _abilities(model: ModelProfile) -> str:
     marks = {True: "", None: "?"}
-    found = model.abilities.items()
-    if all(has is None for _, has in found):
+    abilities = model.abilities.items()
+    if all(has is None for _, has in abilities):
         return _UNKNOWN
-    return ", ".join(f"{_words(name)}{marks[has]}" for name, has in found if has is not False)
+    return ", ".join(f"{_words(name)}{marks[has]}" for name, has in abilities if has is not False)
 
 
 def _words(name: str) -> str:

@@ -169,8 +169,10 @@ class QuestionQueue:
         if self._current_choice.asks_what:
             text = str(self.current.input[COMMAND_FIELD])
             # What can't be shown exactly has to be typed again.
-            shown = text if exact(text) == text else ""
-            return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
+            initial = text if exact(text) == text else ""
+            return Question(
+                f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=initial
+            )
         if self._current_choice.asks_value:
             id_ = f"{id_} value"
             return Question(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)

@@ -58,13 +58,14 @@ async def explain_call(options: "PermissionsOptions") -> int:
     context = core.AgentContext(
         session_id="explained", agent_type=_AGENT, workspace=core.Workspace(workspace)
     )
-    found = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
+    verdict = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
     page = OutputWriter()
     if options.json:
         about = {"tool": options.tool, "input": arguments, "cwd": str(workspace)}
-        await page.line(serde.dumps({**about, "mode": options.mode, **_explanation_as_json(found)}))
+        about["mode"] = options.mode
+        await page.line(serde.dumps({**about, **_explanation_as_json(verdict)}))
     else:
-        await _show_explanation(found, options, page)
+        await _show_explanation(verdict, options, page)
     return 0
 
 
@@ -84,23 +85,23 @@ def _read_input(options: "PermissionsOptions") -> dict[str, object]:
         ) from error
 
 
-def _explanation_as_json(found: Explanation) -> dict[str, object]:
+def _explanation_as_json(verdict: Explanation) -> dict[str, object]:
     """Describe an explanation with plain values."""
     return {
-        "decision": found.decision,
-        "reason": found.reason,
-        "rule": found.rule.id if found.rule else None,
-        "source": found.rule.source if found.rule else None,
-        "message": found.message,
-        "parts": [msgspec.to_builtins(part) for part in found.parts],
-        "digest": found.digest,
-        "remembers": [str(rule) for rule in found.remembers],
-        "forbids": [str(rule) for rule in found.forbids],
+        "decision": verdict.decision,
+        "reason": verdict.reason,
+        "rule": verdict.rule.id if verdict.rule else None,
+        "source": verdict.rule.source if verdict.rule else None,
+        "message": verdict.message,
+        "parts": [msgspec.to_builtins(part) for part in verdict.parts],
+        "digest": verdict.digest,
+        "remembers": [str(rule) for rule in verdict.remembers],
+        "forbids": [str(rule) for rule in verdict.forbids],
     }
 
 
 async def _show_explanation(
-    found: Explanation, options: "PermissionsOptions", page: OutputWriter
+    verdict: Explanation, options: "PermissionsOptions", page: OutputWriter
 ) -> None:
     from rich.text import Text
 
@@ -109,19 +110,20 @@ async def _show_explanation(
 
     scheme = ColorScheme()
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
-    head = Text(str(found.decision), styles[found.decision]).append(f": {visible(found.reason)}")
+    head = Text(str(verdict.decision), styles[verdict.decision])
+    head.append(f": {visible(verdict.reason)}")
     lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
-    if found.decision == "deny":
-        lines.append(f"the model gets: {found.message}")
-    if found.decision == "ask":
-        rules = ", ".join(str(rule) for rule in found.remembers)
-        why = f": {found.unremembered}" if found.unremembered else ""
+    if verdict.decision == "deny":
+        lines.append(f"the model gets: {verdict.message}")
+    if verdict.decision == "ask":
+        rules = ", ".join(str(rule) for rule in verdict.remembers)
+        why = f": {verdict.unremembered}" if verdict.unremembered else ""
         lines.append(f"an always would store: {rules}" if rules else f"always is not offered{why}")
-        if found.forbids:
-            lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
-    lines.append(f"digest: {found.digest}")
+        if verdict.forbids:
+            lines.append(f"a never would store: {', '.join(str(each) for each in verdict.forbids)}")
+    lines.append(f"digest: {verdict.digest}")
     remarks = [Text(f"  {visible(line)}", scheme.note) for line in lines]
-    await page.show(head, *(render_part(part, scheme) for part in found.parts), *remarks)
+    await page.show(head, *(render_part(part, scheme) for part in verdict.parts), *remarks)
 
 
 _IGNORED = "it allows, and the project's file is not trusted"
@@ -217,14 +219,14 @@ async def show_decisions(options: "PermissionsOptions") -> int:
     """
     root = await load_session(options.session_id, open_store(options))
     rows, missing = await _collect_decisions(root)
-    shown = rows[-options.last :] if options.last else rows
+    decisions = rows[-options.last :] if options.last else rows
     page = OutputWriter()
     if options.json:
-        await page.line(serde.dumps([_decision_as_json(row) for row in shown]))
+        await page.line(serde.dumps([_decision_as_json(row) for row in decisions]))
     elif not rows:
         await page.text("Nothing was decided in this session.")
     else:
-        await _show_decisions(shown, root, page)
+        await _show_decisions(decisions, root, page)
     tell(*missing)
     return 1 if missing else 0
 

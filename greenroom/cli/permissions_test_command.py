@@ -203,8 +203,8 @@ def _judge(line: int, case: Case, usual: PermissionManager, folder: str) -> _Res
         )
         category = case.meta.get("category")
         tool = case.tool if category is None else _Tool(case.tool, category)
-        found = manager.explain(tool, data, context, files=False)
-        return _Result(line, case, found.decision, found.reason, left_out)
+        explanation = manager.explain(tool, data, context, files=False)
+        return _Result(line, case, explanation.decision, explanation.reason, left_out)
 
 
 @contextmanager
@@ -236,14 +236,14 @@ def _place(root: Path, name: str) -> Path:
 def _make_manager(
     rules: tuple[dict[str, object], ...],
 ) -> tuple[PermissionManager, tuple[str, ...]]:
-    found, left_out = list[PermissionRule](), list[str]()
+    usable, left_out = list[PermissionRule](), list[str]()
     for number, rule in enumerate(rules):
         try:
             text = serde.dumps({"version": 1, "rules": [rule]}).decode()
-            found += parse_rules(text, f"rules[{number}]")
+            usable += parse_rules(text, f"rules[{number}]")
         except core.RuleFileError as error:
             left_out.append(error.message)
-    return PermissionManager(found), tuple(left_out)
+    return PermissionManager(usable), tuple(left_out)
 
 
 async def _print(results: list[_Result], failed: list[_Result], page: OutputWriter) -> None:
@@ -253,8 +253,8 @@ async def _print(results: list[_Result], failed: list[_Result], page: OutputWrit
     for each in failed:
         call = one_line(each.case.input.get("command") or each.case.input_raw or each.case.input)
         await page.text(f"{each.name}: {each.case.tool} {call}")
-        found = f"{each.decision}: {one_line(each.reason)}"
-        await page.text(f"    expected {each.case.expect}, found {found}")
+        actual = f"{each.decision}: {one_line(each.reason)}"
+        await page.text(f"    expected {each.case.expect}, found {actual}")
     missed = f"{len(failed)} not" if failed else "all"
     await page.text(f"{quantity(len(results), 'case')}, {missed} as expected")
 

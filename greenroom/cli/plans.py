@@ -31,11 +31,11 @@ _MARKS = {
 
 def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
     """Show a plan in at most so many rows, at least 3, each one line; what has no room is counted."""
-    shown = _choose(run, rows - 1)
-    width = min(max((len(id_) for id_ in shown), default=0), _MAX_ID_WIDTH)
+    ids = _choose(run, rows - 1)
+    width = min(max((len(id_) for id_ in ids), default=0), _MAX_ID_WIDTH)
     head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {one_line(run.plan.goal)}", ""))
-    lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in shown)]
-    if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(shown)):
+    lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in ids)]
+    if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(ids)):
         counts = ", ".join(f"{count} {status}" for status, count in sorted(left_out.items()))
         lines.append(_line((f"… and {counts}", scheme.note)))
     return Group(*lines)
@@ -148,8 +148,8 @@ class PlanView:
         return [] if run is None else [render_plan(run, _PRINTED_ROWS, self._scheme), Text("")]
 
     def _as_line(self, step: Custom) -> list[RenderableType]:
-        shown = render_chunk(step, self._scheme)
-        return [] if shown is None else [shown]
+        rendered = render_chunk(step, self._scheme)
+        return [] if rendered is None else [rendered]
 
 
 _MAX_NAMED = 5  # sessions of subagents that an error lists

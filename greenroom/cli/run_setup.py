@@ -260,13 +260,13 @@ def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
     users = user_rules_path().with_name("skills")
     skills = Skills(*([users] if users.is_dir() else []), workspace=workspace)
     texts = (*notes.texts, *(each.text for each in skills))
-    found = Instructions(
+    instructions = Instructions(
         "\n\n".join(filter(None, (skills.instructions, str(notes)))),
         skills.tools,
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *skills.faults),
     )
-    return _add_memory(found, workspace) if memory else found
+    return _add_memory(instructions, workspace) if memory else instructions
 
 
 def _add_memory(instructions: Instructions, workspace: Path) -> Instructions:

@@ -156,8 +156,8 @@ class AgentView:
         return reason.startswith(f"{error.kind}: {error.message}")
 
     def _render(self, chunk: OutputChunk) -> list[RenderableType]:
-        shown = render_chunk(chunk, self._scheme)
-        return [] if shown is None else [shown]
+        rendered = render_chunk(chunk, self._scheme)
+        return [] if rendered is None else [rendered]
 
     def _blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
         return [
@@ -322,8 +322,8 @@ class Screen:
     def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
         # The last column stays free here too, if it can.
         can_hide = self._terminal.is_live
-        shown = render_request(request, self.scheme, warning, can_hide=can_hide)
-        return self._painter.paint([shown], columns - 1)
+        rendered = render_request(request, self.scheme, warning, can_hide=can_hide)
+        return self._painter.paint([rendered], columns - 1)
 
     def _close_question(self) -> None:
         """Print a record of what was asked; a plain terminal has printed the question itself."""

@@ -274,13 +274,13 @@ async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
     damaged = [each.session_id for each in (await store.survey()).damaged]
     if text in damaged:
         return text
-    found = [each for each in damaged if each.startswith(text)]
+    matches = [each for each in damaged if each.startswith(text)]
     try:
         return await find_session_id(text, store)
     except SessionNotFoundError:
-        if len(found) != 1:
+        if len(matches) != 1:
             raise
-        return found[0]
+        return matches[0]
 
 
 async def import_from(options: "SessionsOptions") -> int:

@@ -51,18 +51,20 @@ async def list_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
     """
     survey = await open_store(options).survey()
-    found = _choose_shown(survey.sessions, options)
+    sessions = _choose_shown(survey.sessions, options)
     page = OutputWriter()
-    most = options.limit or (_DEFAULT_ROWS if page.is_terminal and not options.json else len(found))
-    shown = found[:most]
+    most = options.limit or (
+        _DEFAULT_ROWS if page.is_terminal and not options.json else len(sessions)
+    )
+    listed = sessions[:most]
     if options.json:
-        await page.line(b"[" + b",".join(serde.encode(each) for each in shown) + b"]")
-    elif not found:
+        await page.line(b"[" + b",".join(serde.encode(each) for each in listed) + b"]")
+    elif not sessions:
         await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
     else:
-        await page.text(_table(shown, page.columns))
-        if len(found) > len(shown):
-            await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
+        await page.text(_table(listed, page.columns))
+        if len(sessions) > len(listed):
+            await page.text(f"{len(sessions) - len(listed)} more: --limit N shows more of them")
     _report_damaged(survey.damaged)
     return 1 if survey.damaged else 0
 
@@ -142,19 +144,19 @@ async def search_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
         OSError: standard output can't be written.
     """
-    store, page, found = open_store(options), OutputWriter(), list[SearchHit]()
+    store, page, hits = open_store(options), OutputWriter(), list[SearchHit]()
     survey = await store.survey()
     search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
     limit = options.limit or _DEFAULT_HITS
-    while len(found) < limit and (hit := await anext(search, None)) is not None:
-        found.append(hit)
+    while len(hits) < limit and (hit := await anext(search, None)) is not None:
+        hits.append(hit)
         if not options.json:
             await _show(hit, options.text, page)
     if options.json:
-        await page.line(_hits_as_json(found, search))
-    elif not found:
+        await page.line(_hits_as_json(hits, search))
+    elif not hits:
         await page.text(f"Nothing was found in {quantity(search.searched, 'session')}.")
-    if len(found) == limit and not options.json:
+    if len(hits) == limit and not options.json:
         tell(f"the search ended at {quantity(limit, 'session')}; --limit N looks for more")
     for error in search.damaged[:_MAX_NAMED]:
         tell(str(error))
@@ -187,8 +189,8 @@ def _place(hit: SearchHit) -> str:
     return f"{branch}message {hit.at + 1}{more}"
 
 
-def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
-    hits = [
+def _hits_as_json(hits: list[SearchHit], search: SessionSearch) -> bytes:
+    rows = [
         {
             "session": hit.session,
             "message": None if hit.at is None else hit.at + 1,
@@ -196,10 +198,10 @@ def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
             "count": hit.count,
             "snippet": hit.snippet,
         }
-        for hit in found
+        for hit in hits
     ]
     damaged = [{"session_id": error.session_id, "error": error.message} for error in search.damaged]
-    return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
+    return serde.encode({"hits": rows, "searched": search.searched, "damaged": damaged})
 
 
 async def show_session(options: "SessionsOptions") -> int:
@@ -212,20 +214,20 @@ async def show_session(options: "SessionsOptions") -> int:
     if session.repair is not None:
         tell(str(session.repair))
     branches = await read_branches(session)
-    shown = _find_branch(branches, options.branch)
-    history = shown.history
+    branch = _find_branch(branches, options.branch)
+    history = branch.history
     count = len(history)
     skipped = max(count - options.last, 0) if options.last else 0
     page = OutputWriter()
     if options.json:
-        places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
+        places = {"branch": branch.number, "branches": len(branches), "skipped": skipped}
         await page.line(_messages_as_json(session.description.record, places, history[skipped:]))
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
     await page.text(
         "\n".join(
-            [*_heading(session.description.record, count), *_describe_branch(branches, shown)]
+            [*_heading(session.description.record, count), *_describe_branch(branches, branch)]
         )
     )
     if skipped:
@@ -242,12 +244,12 @@ def _find_branch(branches: Sequence[Branch], number: int | None) -> Branch:
     raise SessionError(f"there is no branch {number}: the last is {len(branches) - 1}")
 
 
-def _describe_branch(branches: Sequence[Branch], shown: Branch) -> list[str]:
+def _describe_branch(branches: Sequence[Branch], branch: Branch) -> list[str]:
     if len(branches) == 1:
         return []
     last = len(branches) - 1
-    which = "the current one" if shown.is_current else f"not the current one, which is {last}"
-    return [f"branch {shown.number} of 0 to {last}, {which} (--branch N shows another)"]
+    which = "the current one" if branch.is_current else f"not the current one, which is {last}"
+    return [f"branch {branch.number} of 0 to {last}, {which} (--branch N shows another)"]
 
 
 def _messages_as_json(
@@ -289,8 +291,8 @@ async def show_lines(lines: Iterable[RecapLine], page: OutputWriter, count: int)
         row.add_column(min_width=len(str(count)), justify="right", no_wrap=True)
         row.add_column()
         number = "" if line.at == before else str(line.at + 1)
-        shown = render_recap(line, scheme) if page.is_terminal else Text(str(line))
-        row.add_row(Text(number, scheme.note), shown)
+        rendered = render_recap(line, scheme) if page.is_terminal else Text(str(line))
+        row.add_row(Text(number, scheme.note), rendered)
         await page.text("")
         await page.show(row)
         before = line.at

@@ -119,14 +119,14 @@ async def find_session_id(text: str, store: SessionStore) -> str:
     """
     if await store.exists(text):
         return text
-    found = [each for each in await store.list_all() if each.session_id.startswith(text)]
-    if len(found) == 1:
-        return found[0].session_id
-    if found:
-        names = [each.session_id for each in found[:_MAX_NAMED]]
-        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+    matches = [each for each in await store.list_all() if each.session_id.startswith(text)]
+    if len(matches) == 1:
+        return matches[0].session_id
+    if matches:
+        names = [each.session_id for each in matches[:_MAX_NAMED]]
+        more = f" and {len(matches) - _MAX_NAMED} more" if len(matches) > _MAX_NAMED else ""
         raise SessionError(
-            f"{len(found)} sessions begin with {text}",
+            f"{len(matches)} sessions begin with {text}",
             hint=f"write more of the id: {', '.join(names)}{more}",
         )
     if (await store.read(text)).history.end.lines:

@@ -111,8 +111,8 @@ class OutputWriter:
             BrokenPipeError: the reader is gone.
             OSError: the disk that it goes to is full or broken.
         """
-        shown = visible(text) if self.is_terminal else text
-        await self.line(shown.encode("utf-8", "replace"))
+        printable = visible(text) if self.is_terminal else text
+        await self.line(printable.encode("utf-8", "replace"))
 
     async def line(self, line: bytes) -> None:
         """Write bytes and a newline; the errors are those of `text`."""
@@ -124,8 +124,8 @@ class OutputWriter:
 
     def write(self, text: str) -> None:
         """Write a piece of a text in the thread that calls, without a newline."""
-        shown = visible(text) if self.is_terminal else text
-        self._write(shown.encode("utf-8", "replace"))
+        printable = visible(text) if self.is_terminal else text
+        self._write(printable.encode("utf-8", "replace"))
 
     @property
     def columns(self) -> int | None:

@@ -312,7 +312,7 @@ class _Conversation:
 
     def __init__(self, handle: AgentHandle, contents: list[Content]) -> None:
         self._handle = handle
-        # A reader from the beginning: it is told what the ring has forgotten when it reads.
+        # A reader from the beginning: it learns at its next read what the ring has dropped.
         self._chunks = handle.subscribe("all")
         self._inputs = contents
         self._completed_count = 0
@@ -399,11 +399,11 @@ async def marbles(
         assert line == "(--)|"
         ```
     """
-    start, passed, drawn = trio.current_time(), 0, ""
+    start, seconds_drawn, line = trio.current_time(), 0, ""
     async for chunk in chunks:
         if letter := letters.get(type(chunk)):
             # A millionth of a second belongs to the second that it ends: clocks add up in floats.
             seconds = floor(trio.current_time() - start + 1e-6)
-            drawn += "-" * (seconds - passed) + letter
-            passed = seconds
-    return drawn
+            line += "-" * (seconds - seconds_drawn) + letter
+            seconds_drawn = seconds
+    return line

@@ -41,12 +41,12 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
         ['sk-12345', 'AIza-1234']
     """
     parts = urlsplit(url)
-    found = [
+    secrets = [
         *_secrets_of_headers(headers),
         parts.password or "",
         *(value for name, value in parse_qsl(parts.query) if _SENSITIVE.search(name)),
     ]
-    yield from (each for each in found if len(each) >= _MIN_LENGTH)
+    yield from (each for each in secrets if len(each) >= _MIN_LENGTH)
 
 
 def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
@@ -94,13 +94,13 @@ class Concealment:
     def conceal(self, pieces: Sequence[bytes]) -> list[bytes]:
         """Take secrets out of a body, wherever its pieces were cut; there are as many afterwards."""
         body = b"".join(pieces)
-        found = deque(each.span() for each in self._pattern(body).finditer(body))
+        spans = deque(each.span() for each in self._pattern(body).finditer(body))
         result, at = [], 0
         for piece in pieces:
             end = at + len(piece)
-            while found and found[0][1] <= at:
-                found.popleft()
-            result.append(_cut_secrets(body, at, end, found))
+            while spans and spans[0][1] <= at:
+                spans.popleft()
+            result.append(_cut_secrets(body, at, end, spans))
             at = end
         return result
 
@@ -136,10 +136,10 @@ class Concealment:
         return any(secret in text for text in texts for secret in self._secrets)
 
 
-def _cut_secrets(body: bytes, start: int, end: int, found: Iterable[tuple[int, int]]) -> bytes:
+def _cut_secrets(body: bytes, start: int, end: int, spans: Iterable[tuple[int, int]]) -> bytes:
     """Return a piece of a body without secrets; the placeholder is put where each begins."""
     result, at = bytearray(), start
-    for first, last in found:
+    for first, last in spans:
         if first >= end:
             break
         result += body[at : max(first, at)]
@@ -158,8 +158,8 @@ def _unescape(body: bytes) -> bytes:
     return body.replace(b"\\", b"")
 
 
-def _decode_units(found: re.Match[bytes]) -> bytes:
-    units = bytes.fromhex(b"".join(_HEX.findall(found[0])).decode())
+def _decode_units(match: re.Match[bytes]) -> bytes:
+    units = bytes.fromhex(b"".join(_HEX.findall(match[0])).decode())
     return units.decode("utf-16-be", _ANY).encode("utf-8", _ANY)
 
 

@@ -78,13 +78,13 @@ async def load_texts(store: SessionStore, session: AgentSession) -> list[str]:
     return [message.text for message in loaded.history]
 
 
-def check_equal(found: object, expected: object) -> None:
+def check_equal(actual: object, expected: object) -> None:
     """Fail unless both are equal.
 
     Raises:
         AssertionError: they are not; it shows both.
     """
-    assert found == expected, f"found {found!r}, expected {expected!r}"
+    assert actual == expected, f"found {actual!r}, expected {expected!r}"
 
 
 @contextmanager
@@ -445,7 +445,7 @@ async def a_damaged_end_is_reported_and_set_aside(case: StoreUnderTest) -> None:
         check_equal(found, (2, first.size, ""))
     await loaded.open()
     assert loaded.repair is not None, "what was done is reported"
-    assert loaded.repair.set_aside, "it is kept, and it is told where"
+    assert loaded.repair.set_aside, "it is kept, and its place is reported"
     await add_and_save(loaded, Message.assistant("three"))
     await loaded.close()
     again = await AgentSession.load(session.session_id, store=store)

@@ -87,8 +87,8 @@ async def act_within(
         if steps[0] == step:
             await act()
 
-    found = await _stepwise(work, interrupt)
-    return found, steps[0] >= step
+    result = await _stepwise(work, interrupt)
+    return result, steps[0] >= step
 
 
 @types.coroutine
@@ -102,8 +102,8 @@ def _stepwise(
         try:
             wish = work.send(answer) if failure is None else work.throw(failure)
         except StopIteration as done:
-            found: W = done.value
-            return found
+            result: W = done.value
+            return result
         try:
             answer, failure = (yield wish), None
             yield from between().__await__()
@@ -492,8 +492,8 @@ async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
         for each in (*alone, *parents):
             delete = partial(delete_session, store=next(stores), children=each in parents)
             nursery.start_soon(delete, each.session_id)
-    left = {each.session_id for each in await store.list_all()}
-    check_equal(left & {each.session_id for each in (*alone, *parents, *children)}, set())
+    remaining = {each.session_id for each in await store.list_all()}
+    check_equal(remaining & {each.session_id for each in (*alone, *parents, *children)}, set())
     check_equal(await load_texts(store, other), ["other"])
 
 

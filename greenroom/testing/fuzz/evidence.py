@@ -122,20 +122,20 @@ class Surroundings:
         Raises:
             ConfigurationError: there are more than 10,000.
         """
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for label, root in self._roots.items():
             for folder, folders, files in os.walk(root):
                 for name in (*folders, *files):
                     path = Path(folder, name)
                     if path not in self._roots.values():
-                        found[f"{label}/{path.relative_to(root)}"] = _digest(path)
+                        digests[f"{label}/{path.relative_to(root)}"] = _digest(path)
                 folders[:] = [n for n in folders if Path(folder, n) not in self._roots.values()]
-                if len(found) > _MAX_FILES:
+                if len(digests) > _MAX_FILES:
                     raise core.ConfigurationError(
                         f"{root} has more than {_MAX_FILES} files",
                         hint="give the scenario its own small workspace",
                     )
-        return found
+        return digests
 
     def leftovers(self) -> Leftovers:
         """Look what is there now that was not before."""
@@ -208,11 +208,11 @@ def _cwd() -> str:
 
 
 def _descriptors() -> set[tuple[str, str]]:
-    found = set()
+    descriptors = set()
     for fd in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # the one that lists the folder
-            found.add((fd.name, os.readlink(fd)))
-    return found
+            descriptors.add((fd.name, os.readlink(fd)))
+    return descriptors
 
 
 def _threads(before: set[int | None]) -> tuple[str, ...]:
@@ -239,17 +239,17 @@ def _processes() -> dict[int, str]:
     A process that a dead one has left behind is below this one only if something here has taken it
     in, as the launcher of `Bash` does.
     """
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     waiting = [os.getpid()]
     while waiting:
         for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             with suppress(OSError):  # what ends meanwhile has started nothing
                 for pid in map(int, thread.read_bytes().split()):
-                    found[pid] = ""
+                    commands[pid] = ""
                     waiting.append(pid)
                     command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                    found[pid] = command.replace(b"\0", b" ").decode("utf-8", "replace")
-    return found
+                    commands[pid] = command.replace(b"\0", b" ").decode("utf-8", "replace")
+    return commands
 
 
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
@@ -381,10 +381,10 @@ def streams_of(
     session_id: str, chunks: Iterable[OutputChunk]
 ) -> dict[str, tuple[OutputChunk, ...]]:
     """Take the chunks of an agent's subagents, of any depth, out of its own."""
-    found: dict[str, list[OutputChunk]] = {session_id: []}
+    streams: dict[str, list[OutputChunk]] = {session_id: []}
     for chunk in chunks:
         speaker = session_id
         while isinstance(chunk, core.SubAgentOutput):
             speaker, chunk = chunk.session_id, chunk.chunk  # noqa: PLW2901 (unwrapped layer by layer)
-        found.setdefault(speaker, []).append(chunk)
-    return {speaker: tuple(said) for speaker, said in found.items()}
+        streams.setdefault(speaker, []).append(chunk)
+    return {speaker: tuple(stream) for speaker, stream in streams.items()}

@@ -40,8 +40,10 @@ def nothing_is_alive(trial: Trial) -> None:
 
 def no_process_is_left(trial: Trial) -> None:
     """No process that was started is there when the runtime has been left; seen on Linux alone."""
-    found = trial.left_at_end.processes
-    assert not found, f"still there: {'; '.join(found)} (end it in a `finally`, and wait for it)"
+    processes = trial.left_at_end.processes
+    assert not processes, (
+        f"still there: {'; '.join(processes)} (end it in a `finally`, and wait for it)"
+    )
 
 
 def the_registry_is_empty(trial: Trial) -> None:
@@ -70,15 +72,15 @@ def history_is_paired(trial: Trial) -> None:
 
 def an_interrupt_leaves_nothing(trial: Trial) -> None:
     """When `interrupt()` returns the turn is over, and nothing of it is abandoned or unpaired."""
-    found = trial.interrupted
-    if found is None:
+    interrupt = trial.interrupted
+    if interrupt is None:
         return
-    assert not found.report.abandoned, f"abandoned: {', '.join(found.report.abandoned)}"
-    open_before = _open_turns(trial.published[: found.before])
-    open_after = _open_turns(trial.published[: found.after])
+    assert not interrupt.report.abandoned, f"abandoned: {', '.join(interrupt.report.abandoned)}"
+    open_before = _open_turns(trial.published[: interrupt.before])
+    open_after = _open_turns(trial.published[: interrupt.after])
     assert not open_before & open_after, "interrupt() returned before the turn was over"
     if not open_after:
-        _check_pairs(trial.session_id, found.history)
+        _check_pairs(trial.session_id, interrupt.history)
 
 
 def results_are_real(trial: Trial) -> None:
@@ -313,8 +315,8 @@ def no_file_is_left(trial: Trial) -> None:
         new = files - trial.files_before.keys() - known
         # Where names are made up, as those of temporary files are, as many of a kind may be left.
         too_many = Counter(map(_shape, new)) - Counter(map(_shape, usual - files))
-        found = sorted(path for path in new if _shape(path) in too_many)
-        assert not found, f"left behind: {', '.join(found)} (remove it in a `finally`)"
+        leftovers = sorted(path for path in new if _shape(path) in too_many)
+        assert not leftovers, f"left behind: {', '.join(leftovers)} (remove it in a `finally`)"
 
 
 def files_are_whole(trial: Trial) -> None:
@@ -373,10 +375,10 @@ def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
 
 
 def _by_call(calls: Iterable[EndedCall]) -> Mapping[str, list[EndedCall]]:
-    found: defaultdict[str, list[EndedCall]] = defaultdict(list)
+    by_call: defaultdict[str, list[EndedCall]] = defaultdict(list)
     for ended in calls:
-        found[ended.call].append(ended)
-    return found
+        by_call[ended.call].append(ended)
+    return by_call
 
 
 def _status(ended: EndedCall) -> str:
@@ -419,12 +421,12 @@ def _check_left(
         return
     for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
         known = Counter(map(_shape, kind(usual)))
-        found = []
+        leftovers = []
         for each in kind(left):
             known[_shape(each)] -= 1
             if known[_shape(each)] < 0:
-                found.append(each)
-        assert not found, f"{what}: {', '.join(found)} ({hint})"
+                leftovers.append(each)
+        assert not leftovers, f"{what}: {', '.join(leftovers)} ({hint})"
 
 
 INVARIANTS: Sequence[Invariant] = tuple(

@@ -62,11 +62,11 @@ class Scenario:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
         *args: its further arguments.
         inputs: its inputs, each sent after the turn of the one before; a single text will do.
-        person: talks to the handle in place of `inputs`, for what they can't say. It may be told
+        person: talks to the handle in place of `inputs`, for what they can't say. It may get
             `AgentNotRunningError` at any time, and need not catch it.
         approver: answers permission requests.
-        probe: what the agent is told last, to see that it still answers, and what the next one with
-            the same tools is told where it has ended; by default all inputs again, so that their
+        probe: the last inputs of the agent, which show that it still answers; if it has ended, the
+            next one with the same tools gets them. By default all inputs again, so that their
             calls can be compared with those of the undisturbed run.
         store: where its session lives; by default in memory.
         limits: the bounds of the runtime; by default more chunks are kept than usual.
@@ -435,14 +435,14 @@ class _Stage:
         )
 
     async def _read(self) -> list[core.OutputChunk]:
-        found: list[core.OutputChunk] = []
+        chunks: list[core.OutputChunk] = []
         with trio.move_on_after(1):  # it ends at once, unless the agent has not ended
             while True:
                 try:
-                    found.append(await anext(self._chunks))
+                    chunks.append(await anext(self._chunks))
                 except StopAsyncIteration:
                     break
-        return found
+        return chunks
 
     async def _load(
         self, sessions: tuple[str, ...]

@@ -79,9 +79,9 @@ class FuzzReport:
             f"cancels tried: {tried}"
         ]
         alike = Counter((each.invariant, each.message) for each in self.violations)
-        shown = {(each.invariant, each.message): each for each in reversed(self.violations)}
+        examples = {(each.invariant, each.message): each for each in reversed(self.violations)}
         for key in [*alike][:_MAX_SHOWN]:
-            lines.append(f"  {shown[key]}")
+            lines.append(f"  {examples[key]}")
             lines += [f"    and {alike[key] - 1} more like it"] if alike[key] > 1 else []
         more = len(alike) - _MAX_SHOWN
         return "\n".join([*lines, f"  and {more} others"] if more > 0 else lines)
@@ -203,10 +203,10 @@ class _Sweep:
                 if not trial.where:
                     break
                 self.injected[mode] += 1
-                found = self.check(trial)
-                if found and not violations and self.check(self.run(None, 0)):
-                    return [*found, self._blame_run(trial)]
-                violations += found
+                new = self.check(trial)
+                if new and not violations and self.check(self.run(None, 0)):
+                    return [*new, self._blame_run(trial)]
+                violations += new
                 if len(violations) >= _MAX_VIOLATIONS:
                     return violations
         return violations
@@ -221,7 +221,7 @@ class _Sweep:
         return Violation(*where, "runs_are_separate", text, self.seed)
 
     def check(self, trial: Trial) -> list[Violation]:
-        found = []
+        violations = []
         for invariant in self.invariants:
             try:
                 invariant(trial)
@@ -229,14 +229,14 @@ class _Sweep:
                 name = getattr(invariant, "__name__", repr(invariant))
                 text = clip(str(error).partition("\n")[0], _MAX_MESSAGE)
                 where = (trial.mode, trial.checkpoint, trial.where)
-                found.append(Violation(*where, name, text, self.seed))
-        return found
+                violations.append(Violation(*where, name, text, self.seed))
+        return violations
 
 
 def _check(scenario: object, modes: Sequence[Mode]) -> None:
     if isinstance(scenario, Scenario):
         raise ConfigurationError(
-            "each run needs a scenario of its own", hint="give the function that makes it"
+            "each run needs its own scenario", hint="give the function that makes it"
         )
     for mode in modes:
         if mode not in MODES:
