@@ -133,7 +133,7 @@ class Surroundings:
                 if len(digests) > _MAX_FILES:
                     raise core.ConfigurationError(
                         f"{root} has more than {_MAX_FILES} files",
-                        hint="give the scenario its own small workspace",
+                        hint="give the scenario a small workspace",
                     )
         return digests
 
