@@ -2,7 +2,7 @@
 
 The program: `commands` has `main` and the table of what runs which command; `arguments` declares them.
 `interactive` and `headless` are runs, of the parts of `run_setup` (`run_rules`, `settings`). The other
-commands: `sessions_read`, `sessions_change`, `permissions_command`, `permissions_cases`,
+commands: `sessions_read`, `sessions_change`, `permissions_command`, `permissions_test_command`,
 `models_command`, `memory_command`, `plans`, `doctor`, `completion`; `diagnostics` has the log and
 `greenroom tree`. They share `stored_sessions`, `recap` and `streams`.
 

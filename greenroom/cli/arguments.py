@@ -1,14 +1,14 @@
 """The command line: what it may contain, and what it means. It loads nothing but argparse.
 
-`command_parser` declares every command; `commands` says which function runs it. A command's options are
-a class of their own where it has more than a run.
+`command_parser` declares every command; `commands` says which function runs it. A command with
+more options than a run has a class of its own for them.
 """
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
 
 from greenroom._version import __version__
 
@@ -165,7 +165,7 @@ class ModelsOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions(Options):
-    """The options of `greenroom memory`: the ids of entries, and how many are shown at the most."""
+    """The options of `greenroom memory`: the ids of entries, and the most that are listed."""
 
     ids: tuple[str, ...] = ()
     limit: int = 30
@@ -209,14 +209,15 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     """
     parser = command_parser()
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    if values["prompt"] is None and {"output_format", "on_question"} & values.keys():
+    is_headless, resume = "prompt" in values, values.get("resume")
+    if not is_headless and {"output_format", "on_question"} & values.keys():
         parser.error("--output-format and --on-question need a headless run: add -p PROMPT")
-    if values["resume"] == "" and values["prompt"] is not None:
+    if resume == "" and is_headless:
         parser.error("--resume needs an id with -p PROMPT, since a headless run asks nothing")
-    if values["resume"] is not None and values["continue_last"]:
+    if resume is not None and "continue_last" in values:
         parser.error("--resume and --continue exclude each other")
     confines = "sandbox_network" in values or values.get("sandboxed") == "allow"
-    if confines and values["sandbox"] == "off":
+    if confines and values.get("sandbox", "off") == "off":
         parser.error("--sandbox-network and --sandboxed need a sandbox: add --sandbox MODE")
     values = {
         name: tuple(each) if isinstance(each, list) else each for name, each in values.items()
@@ -224,8 +225,6 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     kind = cast("type[Options]", values.pop("kind"))
     return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
-
-# -- what it may contain ------------------------------------------------------------------------
 
 _EPILOG = """\
 exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
@@ -235,272 +234,51 @@ the model: --model, else that of the session that is continued, else GREENROOM_M
 settings file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY that is set
 decides, else offline; greenroom models says which it is
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
-_EXPLAIN = """\
+_DESCRIPTIONS = {
+    "permissions explain": """\
 Say what would be decided about a call, part by part, and by which rule; nothing runs.
---allow, --deny and --permission-mode mean what they mean in a run."""
-_TEST = """\
+--allow, --deny and --permission-mode mean what they mean in a run.""",
+    "permissions test": """\
 Judge the calls of a file and say which are not decided as expected; nothing runs.
 FILE holds a JSON object a line with tool, input and expect; see docs/concepts/permissions.md.
-A rule file is tested by the examples of its own rules. The exit code is 1 if one fails."""
-_TRUST = """\
+A rule file is tested by the examples of its own rules. The exit code is 1 if one fails.""",
+    "permissions trust": """\
 Show what .greenroom/permissions.json allows, ask, and let it count from then on, until the file
 changes; and the same for each text that the project brings for the model, such as AGENTS.md. Only
-a person at a terminal can agree. What the rules deny or ask about always counts."""
-_MODELS = """\
+a person at a terminal can agree. What the rules deny or ask about always counts.""",
+    "sessions": "ID is a session's id, or the beginning of one that no other id has.",
+    "plan": "The plan of a session, such as one of plan_and_execute, and its state.",
+    "memory": "What agents have remembered of this folder, run with --memory.",
+    "models": """\
 List the providers of models, the default model and why it is the default, and what is known of each
 model: how much it takes, what it can do, what it costs. Models that are not listed can be used as
-well. Prices are those of your settings file. Keys are never shown."""
-_COMPLETION = """\
+well. Prices are those of your settings file. Keys are never shown.""",
+    "completion": """\
 Print a script that completes command lines at the press of Tab.
-For bash, put this into ~/.bashrc: source <(greenroom completion bash)"""
+For bash, put this into ~/.bashrc: source <(greenroom completion bash)""",
+}
+"""What the help of a command says, where it says more than the list of commands does."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads a command line, or the part of one that belongs to a command."""
+    """Reads a command line, or the part of one that belongs to a command.
+
+    What is not given is left out, since its default is that of the options' class.
+    """
+
+    def __init__(self, **settings: object) -> None:
+        """Take the settings of argparse."""
+        super().__init__(
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,
+            **settings,  # type: ignore[arg-type]
+        )
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end the program."""
         if message.startswith("argument COMMAND: invalid choice"):
             message = "there is no such command; to ask something, write greenroom -p PROMPT"
         super().error(message)
-
-
-_Parsers: TypeAlias = "argparse._SubParsersAction[Parser]"
-
-
-class _AddVerb(Protocol):
-    def __call__(self, name: str, text: str, description: str = "") -> Parser: ...
-
-
-def command_parser() -> Parser:
-    """Return what reads the command line."""
-    parser = Parser(
-        prog="greenroom",
-        description="A coding agent in your terminal. Without -p it is interactive.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"greenroom {__version__}")
-    _add_run(parser)
-    _add_folder(parser, default=None)
-    parser.set_defaults(command="run", kind=Options, json=False)
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    _add_sessions(commands)
-    _add_plan(commands)
-    _add_memory(commands)
-    _add_permissions(commands)
-    summary = "list models, whose key is set, which is the default, and what they cost"
-    models = _add_command(commands, ModelsOptions, "", "models", summary, _MODELS)
-    models.add_argument("name", metavar="NAME", nargs="?", help="only this model or provider")
-    add = partial(_add_command, commands, Options, "")
-    add("doctor", "say what is set up, what is missing, how to fix it")
-    add("tree", "list the agents that run now, with their subagents")
-    _add_completion(commands)
-    return parser
-
-
-def _add_command(
-    commands: _Parsers,
-    kind: type[Options],
-    group: str,
-    name: str,
-    text: str,
-    description: str = "",
-) -> Parser:
-    """Add a command that prints something, or a verb of a group of commands."""
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=description or f"{text[0].upper()}{text[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    # Suppressed where it is not given, so that it may also stand before the command.
-    _add_folder(parser, default=argparse.SUPPRESS)
-    parser.set_defaults(command=f"{group} {name}".lstrip(), kind=kind)
-    return parser
-
-
-def _add_group(
-    commands: _Parsers, kind: type[Options], name: str, text: str, description: str = ""
-) -> _AddVerb:
-    group = commands.add_parser(name, help=text, description=description or None)
-    verbs = group.add_subparsers(metavar="VERB", required=True)
-    return partial(_add_command, verbs, kind, name)
-
-
-def _add_run(parser: Parser) -> None:
-    add = parser.add_argument
-    add("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end")
-    # An option that is not given is left out, so that one without its context can be refused.
-    choice = partial(parser.add_argument, default=argparse.SUPPRESS)
-    choice("--output-format", choices=get_args(OutputFormat), help="what -p prints (text)")
-    question = "where -p would have to ask: deny, or end and leave the question open (deny)"
-    choice("--on-question", choices=get_args(OnQuestion), help=question)
-    add("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:")
-    resume = "continue this session; without ID, choose one"
-    add("--resume", metavar="ID", nargs="?", const="", help=resume)
-    newest = "continue the newest session of this folder"
-    add("--continue", dest="continue_last", action="store_true", help=newest)
-    _add_rules(parser, default=None)
-    confines = "what confines commands (off)"
-    add("--sandbox", choices=get_args(SandboxChoice), default="off", help=confines)
-    reached = "what commands reach in a sandbox (none)"
-    choice("--sandbox-network", choices=get_args(Network), help=reached)
-    confined = "whether to ask about commands whose files and network a sandbox confines (ask)"
-    choice("--sandboxed", choices=get_args(Sandboxed), help=confined)
-    remembered = "remember over sessions what is learned about this folder"
-    add("--memory", action="store_true", help=remembered)
-    add("--max-steps", metavar="N", type=_positive, default=100, help="model calls a turn (100)")
-    add("--log", metavar="FILE", help="write a log to this file")
-
-
-def _add_sessions(commands: _Parsers) -> None:
-    add = _add_group(
-        commands,
-        SessionsOptions,
-        "sessions",
-        "list, show, search, fork, rewind, export, import, remove, archive, repair",
-        "ID is a session's id, or the beginning of one that no other id has.",
-    )
-    _add_limits(add("list", "list sessions, the last changed first"), "30 in a terminal")
-    show = add("show", "show one session's conversation")
-    _add_id(show)
-    show.add_argument("--last", metavar="N", type=_positive, help="only the last N messages")
-    _add_branch(show)
-    search = add("search", "find sessions by what was said in them")
-    search.add_argument("text", metavar="TEXT", type=_some_text, help="in upper or lower case")
-    _add_limits(search, "20")
-    fork = add("fork", "make a new session that begins as this one does, and print its id")
-    _add_id(fork)
-    fork.add_argument("--at", metavar="N", type=_natural, help="with its first N messages (all)")
-    _add_branch(fork)
-    _add_changes(add)
-
-
-def _add_changes(add: _AddVerb) -> None:
-    """Add the verbs that change a session, or carry it away."""
-    rewind = add("rewind", "go back to an earlier message of a session")
-    _add_id(rewind)
-    first = "keep the first N messages"
-    rewind.add_argument("--to", metavar="N", type=_natural, required=True, help=first)
-    rewind.add_argument("--files", action="store_true", help="restore files that tools changed")
-    rewind.add_argument("--yes", action="store_true", help="don't ask")
-    export = add("export", "write a session as Markdown, an HTML page or JSON")
-    _add_id(export)
-    ending = "(by the ending of FILE, else markdown)"
-    export.add_argument("--format", choices=_EXPORT_FORMATS, help=ending)
-    export.add_argument("-o", "--output", metavar="FILE", help="a file, not standard output")
-    export.add_argument("--force", action="store_true", help="replace the file if there is one")
-    import_ = add("import", "make a session of an exported one, and print its id")
-    import_.add_argument("file", metavar="FILE", help="a JSON export; - reads standard input")
-    import_.add_argument("--keep-id", action="store_true", help="give it the id that it had")
-    remove = add("rm", "remove sessions for good, with those of their subagents")
-    remove.add_argument("ids", metavar="ID", nargs="+")
-    remove.add_argument("--yes", action="store_true", help="don't ask")
-    archive = add("archive", "hide sessions from the lists, and keep them")
-    archive.add_argument("ids", metavar="ID", nargs="+")
-    archive.add_argument("--undo", action="store_true", help="show them again")
-    _add_id(add("repair", "keep all that can be verified of a damaged session"))
-
-
-def _add_id(verb: Parser) -> None:
-    verb.add_argument("ids", metavar="ID", nargs=1)
-
-
-def _add_limits(verb: Parser, usual: str) -> None:
-    verb.add_argument("--here", action="store_true", help="only those of this folder")
-    verb.add_argument("--all", action="store_true", help="subagents' and archived ones as well")
-    verb.add_argument("--limit", metavar="N", type=_positive, help=f"at most N ({usual})")
-
-
-def _add_branch(verb: Parser) -> None:
-    left = "what a rewind or a compaction left, from 0"
-    verb.add_argument("--branch", metavar="N", type=_natural, help=left)
-
-
-def _add_permissions(commands: _Parsers) -> None:
-    summary = "explain a decision, list, test or trust rules, show what was decided"
-    add = _add_group(commands, PermissionsOptions, "permissions", summary)
-    explain = add("explain", "say what would be decided about a call, and why", _EXPLAIN)
-    call = explain.add_mutually_exclusive_group(required=True)
-    call.add_argument("text", metavar="CMD", nargs="?", help="a command of Bash")
-    call.add_argument("--input", metavar="JSON", help='such as \'{"file_path": "a.py"}\'')
-    explain.add_argument("--tool", metavar="TOOL", default="Bash", help="with --input (Bash)")
-    listing = add("list", "list the rules in force, in the order in which they are asked")
-    test = add("test", "judge the calls of a file, and compare", _TEST)
-    lines = "a JSON object a line, or a rule file; - reads standard input"
-    test.add_argument("file", metavar="FILE", help=lines)
-    for verb in (explain, listing, test):
-        _add_rules(verb, default=argparse.SUPPRESS)
-    log = add("log", "show what was decided in a session and in those of its subagents")
-    log.add_argument("session_id", metavar="ID", help="a session's id, or the beginning of one")
-    log.add_argument("--last", metavar="N", type=_positive, help="only the last N decisions")
-    add("trust", "let what the project's files say count, once you agree", _TRUST)
-
-
-def _add_memory(commands: _Parsers) -> None:
-    add = _add_group(
-        commands,
-        MemoryOptions,
-        "memory",
-        "list or forget what is remembered of this folder",
-        "What agents have remembered of this folder, run with --memory.",
-    )
-    listing = add("list", "list entries, the newest first")
-    listing.add_argument("--limit", metavar="N", type=_positive, default=30, help="at most N (30)")
-    add("forget", "remove entries for good").add_argument("ids", metavar="ID", nargs="+")
-
-
-def _add_plan(commands: _Parsers) -> None:
-    add = _add_group(
-        commands,
-        PlanOptions,
-        "plan",
-        "show the state of a plan",
-        "The plan of a session, such as one of plan_and_execute, and its state.",
-    )
-    show = add("show", "show the plan of a session, and how much of it is done")
-    _add_id(show)
-    show.add_argument("--mermaid", action="store_true", help="draw it, as a Mermaid flowchart")
-
-
-def _add_completion(commands: _Parsers) -> None:
-    """Add the command that prints the script, and the hidden one that the script runs."""
-    script = commands.add_parser(
-        "completion",
-        help="print a script that completes command lines at the press of Tab",
-        description=_COMPLETION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    script.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
-    script.set_defaults(command="completion", kind=CompletionOptions)
-    complete = commands.add_parser("complete")
-    complete.add_argument("shell", choices=SHELLS)
-    complete.add_argument("line")
-    complete.add_argument("--word")
-    complete.set_defaults(command="complete", kind=CompletionOptions)
-
-
-def _add_rules(parser: Parser, default: str | None) -> None:
-    """Take rules and the mode; `default` is argparse's where they may also stand elsewhere."""
-    add, rules = parser.add_argument, [] if default is None else default
-    add("--allow", metavar="RULE", action="append", default=rules, help="allow this without asking")
-    add("--deny", metavar="RULE", action="append", default=rules, help="never allow this")
-    mode = "default" if default is None else default
-    add("--permission-mode", dest="mode", choices=_MODES, default=mode, help="(default)")
-    add(
-        "--no-read-only",
-        dest="read_only",
-        action="store_false",
-        default=True if default is None else default,
-        help="ask about commands that only read, too",
-    )
-
-
-def _add_folder(parser: Parser, default: str | None) -> None:
-    place = "where sessions are kept: a folder, or the file of a database"
-    parser.add_argument("--sessions", metavar="DIR", default=default, help=place)
 
 
 def _some_text(text: str) -> str:
@@ -524,3 +302,190 @@ def _natural(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is less than 0")
     return number
+
+
+Argument: TypeAlias = Callable[[argparse.ArgumentParser], object]
+"""Adds an option or a positional argument to a parser."""
+
+
+def _argument(*names: str, **settings: object) -> Argument:
+    """Return what adds this argument; the settings are those of `add_argument`."""
+    return lambda parser: parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+
+
+def _flag(name: str, text: str, **settings: object) -> Argument:
+    return _argument(name, action="store_true", help=text, **settings)
+
+
+def _number(name: str, text: str, **settings: object) -> Argument:
+    return _argument(name, metavar="N", help=text, **{"type": _positive, **settings})
+
+
+def _choice(name: str, choices: Sequence[str], text: str, **settings: object) -> Argument:
+    return _argument(name, choices=choices, help=text, **settings)
+
+
+def _add_call(parser: argparse.ArgumentParser) -> None:
+    """Add the call that `permissions explain` is about: a command, or the input of another tool."""
+    call = parser.add_mutually_exclusive_group(required=True)
+    call.add_argument("text", metavar="CMD", nargs="?", help="a command of Bash")
+    call.add_argument("--input", metavar="JSON", help='such as \'{"file_path": "a.py"}\'')
+
+
+_PLACE = "where sessions are kept: a folder, or the file of a database"
+_QUESTION = "where -p would have to ask: deny, or end and leave the question open (deny)"
+_CONFINED = "whether to ask about commands whose files and network a sandbox confines (ask)"
+_CASES = "a JSON object a line, or a rule file; - reads standard input"
+_READ_ONLY = "ask about commands that only read, too"
+_RESUME = "continue this session; without ID, choose one"
+_SHELL = " or ".join(SHELLS)
+
+_RULES = (
+    _argument("--allow", metavar="RULE", action="append", help="allow this without asking"),
+    _argument("--deny", metavar="RULE", action="append", help="never allow this"),
+    _choice("--permission-mode", _MODES, "(default)", dest="mode"),
+    _argument("--no-read-only", dest="read_only", action="store_false", help=_READ_ONLY),
+)
+_SESSIONS = _argument("--sessions", metavar="DIR", help=_PLACE)
+_COMMON = (_flag("--json", "print JSON"), _SESSIONS)
+_ID = _argument("ids", metavar="ID", nargs=1)
+_IDS = _argument("ids", metavar="ID", nargs="+")
+_YES = _flag("--yes", "don't ask")
+_BRANCH = _number("--branch", "what a rewind or a compaction left, from 0", type=_natural)
+_TEXT = _argument("text", metavar="TEXT", type=_some_text, help="in upper or lower case")
+_TO = _number("--to", "keep the first N messages", type=_natural, required=True)
+_AT = _number("--at", "with its first N messages (all)", type=_natural)
+_LISTED = (
+    _flag("--here", "only those of this folder"),
+    _flag("--all", "subagents' and archived ones as well"),
+)
+
+_RUN = (
+    _argument("--version", action="version", version=f"greenroom {__version__}"),
+    _argument("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end"),
+    _choice("--output-format", get_args(OutputFormat), "what -p prints (text)"),
+    _choice("--on-question", get_args(OnQuestion), _QUESTION),
+    _argument("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:"),
+    _argument("--resume", metavar="ID", nargs="?", const="", help=_RESUME),
+    _flag("--continue", "continue the newest session of this folder", dest="continue_last"),
+    *_RULES,
+    _choice("--sandbox", get_args(SandboxChoice), "what confines commands (off)"),
+    _choice("--sandbox-network", get_args(Network), "what commands reach in a sandbox (none)"),
+    _choice("--sandboxed", get_args(Sandboxed), _CONFINED),
+    _flag("--memory", "remember over sessions what is learned about this folder"),
+    _number("--max-steps", "model calls a turn (100)"),
+    _argument("--log", metavar="FILE", help="write a log to this file"),
+    _SESSIONS,
+)
+_ARGUMENTS: dict[str, tuple[Argument, ...]] = {
+    "sessions list": (*_LISTED, _number("--limit", "at most N (30 in a terminal)")),
+    "sessions show": (_ID, _number("--last", "only the last N messages"), _BRANCH),
+    "sessions search": (_TEXT, *_LISTED, _number("--limit", "at most N (20)")),
+    "sessions fork": (_ID, _AT, _BRANCH),
+    "sessions rewind": (_ID, _TO, _flag("--files", "restore files that tools changed"), _YES),
+    "sessions export": (
+        _ID,
+        _choice("--format", _EXPORT_FORMATS, "(by the ending of FILE, else markdown)"),
+        _argument("-o", "--output", metavar="FILE", help="a file, not standard output"),
+        _flag("--force", "replace the file if there is one"),
+    ),
+    "sessions import": (
+        _argument("file", metavar="FILE", help="a JSON export; - reads standard input"),
+        _flag("--keep-id", "give it the id that it had"),
+    ),
+    "sessions rm": (_IDS, _YES),
+    "sessions archive": (_IDS, _flag("--undo", "show them again")),
+    "sessions repair": (_ID,),
+    "plan show": (_ID, _flag("--mermaid", "draw it, as a Mermaid flowchart")),
+    "memory list": (_number("--limit", "at most N (30)"),),
+    "memory forget": (_IDS,),
+    "permissions explain": (
+        _add_call,
+        _argument("--tool", metavar="TOOL", help="with --input (Bash)"),
+        *_RULES,
+    ),
+    "permissions list": _RULES,
+    "permissions test": (_argument("file", metavar="FILE", help=_CASES), *_RULES),
+    "permissions log": (
+        _argument("session_id", metavar="ID", help="a session's id, or the beginning of one"),
+        _number("--last", "only the last N decisions"),
+    ),
+    "permissions trust": (),
+    "models": (_argument("name", metavar="NAME", nargs="?", help="only this model or provider"),),
+    "doctor": (),
+    "tree": (),
+    "completion": (_argument("shell", metavar="SHELL", choices=SHELLS, help=_SHELL),),
+}
+"""The arguments of each command, besides those that all have; a run's own are `_RUN`."""
+
+_SUMMARIES = {
+    "sessions": "list, show, search, fork, rewind, export, import, remove, archive, repair",
+    "sessions list": "list sessions, the last changed first",
+    "sessions show": "show one session's conversation",
+    "sessions search": "find sessions by what was said in them",
+    "sessions fork": "make a new session that begins as this one does, and print its id",
+    "sessions rewind": "go back to an earlier message of a session",
+    "sessions export": "write a session as Markdown, an HTML page or JSON",
+    "sessions import": "make a session of an exported one, and print its id",
+    "sessions rm": "remove sessions for good, with those of their subagents",
+    "sessions archive": "hide sessions from the lists, and keep them",
+    "sessions repair": "keep all that can be verified of a damaged session",
+    "plan": "show the state of a plan",
+    "plan show": "show the plan of a session, and how much of it is done",
+    "memory": "list or forget what is remembered of this folder",
+    "memory list": "list entries, the newest first",
+    "memory forget": "remove entries for good",
+    "permissions": "explain a decision, list, test or trust rules, show what was decided",
+    "permissions explain": "say what would be decided about a call, and why",
+    "permissions list": "list the rules in force, in the order in which they are asked",
+    "permissions test": "judge the calls of a file, and compare",
+    "permissions log": "show what was decided in a session and in those of its subagents",
+    "permissions trust": "let what the project's files say count, once you agree",
+    "models": "list models, whose key is set, which is the default, and what they cost",
+    "doctor": "say what is set up, what is missing, how to fix it",
+    "tree": "list the agents that run now, with their subagents",
+    "completion": "print a script that completes command lines at the press of Tab",
+}
+"""What each command does, in the order of the help."""
+
+_KINDS: dict[str, type[Options]] = {
+    "sessions": SessionsOptions,
+    "plan": PlanOptions,
+    "memory": MemoryOptions,
+    "permissions": PermissionsOptions,
+    "models": ModelsOptions,
+    "completion": CompletionOptions,
+}
+
+
+def command_parser() -> Parser:
+    """Return what reads the command line."""
+    parser = Parser(
+        prog="greenroom",
+        description="A coding agent in your terminal. Without -p it is interactive.",
+        epilog=_EPILOG,
+    )
+    parser.set_defaults(command="run", kind=Options)
+    for add in _RUN:
+        add(parser)
+    groups = {"": parser.add_subparsers(metavar="COMMAND", title="commands")}
+    for name, summary in _SUMMARIES.items():
+        group, _, verb = name.rpartition(" ")
+        description = _DESCRIPTIONS.get(name, f"{summary[0].upper()}{summary[1:]}.")
+        command = groups[group].add_parser(verb, help=summary, description=description)
+        if name not in _ARGUMENTS:
+            groups[name] = command.add_subparsers(metavar="VERB", required=True)
+            continue
+        command.set_defaults(command=name, kind=_KINDS.get(group or name, Options))
+        for add in (*(_COMMON if name != "completion" else ()), *_ARGUMENTS[name]):
+            add(command)
+    _add_complete(groups[""].add_parser("complete"))
+    return parser
+
+
+def _add_complete(hidden: Parser) -> None:
+    """Add the arguments of the command that a completion script runs; the help does not list it."""
+    hidden.set_defaults(command="complete", kind=CompletionOptions)
+    hidden.add_argument("shell", choices=SHELLS)
+    hidden.add_argument("line")
+    hidden.add_argument("--word")

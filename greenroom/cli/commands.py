@@ -40,7 +40,7 @@ COMMANDS = {
     "permissions list": "permissions_command.list_rules",
     "permissions log": "permissions_command.show_decisions",
     "permissions trust": "permissions_command.trust_project",
-    "permissions test": "permissions_cases.test_file",
+    "permissions test": "permissions_test_command.test_file",
     "models": "models_command.list_models",
     "memory list": "memory_command.list_entries",
     "memory forget": "memory_command.forget_entries",
@@ -130,5 +130,5 @@ def find_command(options: Options) -> "Callable[[], Awaitable[int]]":
     elif name == "run" and options.resume == "":
         name = "run --resume"
     module, _, function = COMMANDS[name].partition(".")
-    found = getattr(import_module(f"greenroom.cli.{module}"), function)
-    return partial(cast("Callable[[Options], Awaitable[int]]", found), options)
+    runner = getattr(import_module(f"greenroom.cli.{module}"), function)
+    return partial(cast("Callable[[Options], Awaitable[int]]", runner), options)

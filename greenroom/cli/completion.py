@@ -1,7 +1,7 @@
-"""Completing a command line at the press of a key.
+"""Completion of command lines in the shell.
 
 A shell loads one of the `SCRIPTS`. At each press it runs the hidden `greenroom complete`, which splits
-the line typed so far (`split_line`), finds what may come at its end (`find_place`), and prints that.
+the line typed so far (`split_line`), finds what may follow (`find_place`), and prints it.
 """
 
 import argparse
@@ -199,7 +199,7 @@ class _Reader:
         return Place(typed, before, takes, fixed, self._sessions, self._archived)
 
     def _options(self, typed: str) -> tuple[Candidate, ...]:
-        """Return the options, by their long names unless a short one is being typed."""
+        """Return the options by their long names, unless a short one is typed."""
         return tuple(
             Candidate(name, (action.help or "").partition("\n")[0])
             for action in self._parser._actions
@@ -248,13 +248,13 @@ def _answer(place: Place, options: "CompletionOptions") -> Iterator[str]:
     if place.takes in _FILES:
         yield "files"
         return
-    found = [each for each in _candidates(place) if each.word.startswith(place.typed)]
-    yield "open" if found and all(each.word.endswith(":") for each in found) else "words"
+    candidates = [each for each in _candidates(place) if each.word.startswith(place.typed)]
+    yield "open" if candidates and all(each.word.endswith(":") for each in candidates) else "words"
     # Bash ends a word at some signs, such as ":", and replaces only what follows them.
     whole = place.before + place.typed
     is_part = options.word is not None and whole.endswith(options.word)
     done = len(whole) - len(options.word or "") if is_part else 0
-    for each in found:
+    for each in candidates:
         word = f"{place.before}{each.word}"[done:]
         if word:
             yield f"{word}\t{each.note}" if each.note and options.shell != "bash" else word
@@ -271,7 +271,7 @@ def _candidates(place: Place) -> Iterable[Candidate]:
 
 
 def _sessions(place: Place) -> "list[SessionMetadata]":
-    """Describe the sessions, the last changed first; what can't be read completes nothing."""
+    """List the sessions, the last changed first; return none if the store can't be read."""
     # Only now: where a command or an option is typed, all this need not be loaded.
     import trio
 
@@ -283,12 +283,12 @@ def _sessions(place: Place) -> "list[SessionMetadata]":
     folder = None if place.sessions is None else os.path.expanduser(place.sessions)
     try:
         store = open_store(Options(sessions=folder))
-        found = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
+        sessions = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
     except GreenroomError:
         return []
     return [
         each
-        for each in found
+        for each in sessions
         if each.parent_session_id is None and (each.is_archived or not place.archived)
     ]
 
@@ -302,7 +302,7 @@ def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidat
 
 
 def _models(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:
-    """Name the providers, the models that were used before, and of a provider those that are known."""
+    """List the providers, the models used before, and the known models of a provider."""
     from greenroom.cli.recap import model_of
     from greenroom.llm import MODELS, VENDORS
 

@@ -1,8 +1,8 @@
-"""How a run is watched from outside: its log, its dump at SIGUSR1, its tree for `greenroom tree`.
+"""Diagnostics of a run: its log, its dump on SIGUSR1, its tree for `greenroom tree`.
 
 A process listens at a socket of its user's for each of its runtimes. A client that connects gets one
-JSON object, and the connection ends. The object has what `runtime.tree()` has: names and states, and
-nothing of the conversations.
+JSON object, and the connection ends. The object is `runtime.tree()`: names and states, without
+any conversation.
 """
 
 import io
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
-_OLDER = 3
+_BACKUPS = 3
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def log_to_file(path: str) -> Iterator[None]:
 
 def _open(path: str) -> logging.Handler:
     try:
-        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_OLDER, encoding="utf-8")
+        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_BACKUPS, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or error
         raise ConfigurationError(
@@ -87,13 +87,11 @@ class _JsonLines(logging.Formatter):
         return serde.dumps(entry).decode()
 
 
-# -- the dump -------------------------------------------------------------------------------------
-
 logger = logging.getLogger("greenroom.cli")
 
 
 def open_dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBase | None:
-    """Return what takes a dump: the log if there is one, else None for the standard error.
+    """Return where dumps are written: the log if there is one, else None for standard error.
 
     Where the program owns the screen that the standard error would write to, it is the file
     `dump.txt` beside the user's sessions; each dump replaces the one before it.
@@ -122,15 +120,13 @@ def _write_private(path: Path, text: str) -> None:
         file.write(text)
 
 
-# -- the tree: served by a process, asked for by `greenroom tree` ---------------------------------
-
 _tree_logger = logging.getLogger("greenroom.tree")
 
 _numbers = itertools.count(1)  # of the runtimes that this process serves
 
-_SECONDS = 2.0
-_MOST = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
-_LONGEST = 100  # bytes of a socket's path: macOS takes 103, Linux 107
+_TIMEOUT = 2.0
+_MAX_ANSWER = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
+_MAX_PATH = 100  # bytes of a socket's path: macOS takes 103, Linux 107
 
 
 class LiveTree(NamedTuple):
@@ -138,7 +134,7 @@ class LiveTree(NamedTuple):
 
     Attributes:
         pid: the process.
-        text: its tree, for people; empty where it did not answer in time.
+        text: its tree, for people; empty if it did not answer in time.
         tree: its tree, for programs.
     """
 
@@ -161,7 +157,7 @@ def live_folder(env: Mapping[str, str] = os.environ) -> Path:
 async def serve_tree(runtime: AgentRuntime) -> None:
     """Serve a runtime's agents to `greenroom tree` until it is cancelled; start it in a nursery.
 
-    Where no socket can be made it returns at once, and the log says why.
+    If no socket can be opened it returns at once and logs why.
 
     Example:
         ```python
@@ -184,13 +180,13 @@ async def serve_tree(runtime: AgentRuntime) -> None:
 
 
 def _listen(path: Path) -> trio.SocketListener:
-    if len(os.fsencode(path)) > _LONGEST:
+    if len(os.fsencode(path)) > _MAX_PATH:
         raise OSError(f"the path {path} is too long for a socket")
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if not _is_own(path.parent):
         raise OSError(f"others may write to {path.parent}")
-    # A client that found the socket before it listens would remove it as dead.
+    # A client that finds the socket before it listens would remove it.
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)  # left by an earlier process with this id
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -208,8 +204,8 @@ def _listen(path: Path) -> trio.SocketListener:
 
 def _is_own(folder: Path) -> bool:
     """Whether a folder belongs to this user, and no other user can write to it."""
-    found = folder.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & 0o022
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _remove(path: Path) -> None:
@@ -221,7 +217,7 @@ async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
     tree = runtime.tree()
     answer = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
     async with stream:
-        with trio.move_on_after(_SECONDS), suppress(trio.BrokenResourceError):
+        with trio.move_on_after(_TIMEOUT), suppress(trio.BrokenResourceError):
             await stream.send_all(serde.dumps(answer))
 
 
@@ -232,15 +228,15 @@ async def read_trees() -> list[LiveTree]:
         paths = sorted(folder.glob("*.sock")) if _is_own(folder) else []
     except OSError:
         return []
-    found: dict[Path, LiveTree | None] = dict.fromkeys(paths)
+    trees: dict[Path, LiveTree | None] = dict.fromkeys(paths)
 
     async def read(path: Path) -> None:
-        found[path] = await _read(path)
+        trees[path] = await _read(path)
 
     async with trio.open_nursery() as nursery:
         for path in paths:
             nursery.start_soon(read, path)
-    return [each for each in found.values() if each is not None]
+    return [each for each in trees.values() if each is not None]
 
 
 async def _read(path: Path) -> LiveTree | None:
@@ -249,33 +245,32 @@ async def _read(path: Path) -> LiveTree | None:
         return None
     answer = bytearray()
     try:
-        with trio.move_on_after(_SECONDS):
+        with trio.move_on_after(_TIMEOUT):
             async with await trio.open_unix_socket(os.fspath(path)) as stream:
                 async for piece in stream:
                     answer += piece
-                    if len(answer) > _MOST:
+                    if len(answer) > _MAX_ANSWER:
                         break
-        data = serde.loads(bytes(answer)) if answer else {}
+        data = serde.loads(bytes(answer)) if answer else None
     except (ConnectionRefusedError, FileNotFoundError):
         _remove(path)
         return None
     except (OSError, trio.BrokenResourceError, InvalidJSONError):
-        data = {}
-    if not isinstance(data, dict):
-        data = {}
-    return LiveTree(int(pid), str(data.get("text", "")), data.get("tree"))
+        data = None
+    fields = data if isinstance(data, dict) else {}
+    return LiveTree(int(pid), str(fields.get("text", "")), fields.get("tree"))
 
 
 async def print_trees(options: "Options") -> int:
     """Print the agents of each process of this user's; the exit code is always 0."""
-    page, found = OutputWriter(), await read_trees()
+    page, processes = OutputWriter(), await read_trees()
     if options.json:
-        trees = [{"pid": each.pid, "tree": each.tree} for each in found]
+        trees = [{"pid": each.pid, "tree": each.tree} for each in processes]
         await page.line(serde.dumps(trees))
         return 0
-    for each in found:
+    for each in processes:
         lines = [visible(line) for line in each.text.splitlines()] or ["it does not answer"]
         await page.text("\n".join([f"process {each.pid}", *lines]))
-    if not found:
+    if not processes:
         await page.text("no agents are running")
     return 0

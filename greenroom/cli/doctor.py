@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 
+from greenroom import core
 from greenroom.cli.recap import quantity
 from greenroom.cli.run_rules import ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
 from greenroom.cli.streams import OutputWriter
-from greenroom.core import (
-    ConfigurationError,
-    ConfigurationFileError,
-    RuleFileError,
-    SandboxReport,
-    serde,
-)
+from greenroom.core import serde
 from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
@@ -45,7 +40,7 @@ _MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
         about: what it is about.
@@ -61,7 +56,7 @@ class Finding:
 
 
 async def run_doctor(options: "Options") -> int:
-    """Print the findings; the exit code is 1 where something must be fixed."""
+    """Print the findings; the exit code is 1 if something must be fixed."""
     findings = await trio.to_thread.run_sync(examine, options)
     findings.append(await examine_commands(options))
     out = OutputWriter()
@@ -76,7 +71,7 @@ async def run_doctor(options: "Options") -> int:
 
 
 def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Look at everything that a run needs. Keys are named, their values never shown."""
+    """Check everything that a run needs. Keys are named; their values are never shown."""
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
     return [
@@ -96,7 +91,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
 
 
 async def examine_commands(options: "Options") -> Finding:
-    """Look at what would confine commands, in the sandbox asked for or in the default one."""
+    """Check what confines commands, in the requested sandbox or the default one."""
     sandbox = Sandbox()
     if options.sandbox != "off":
         sandbox = Sandbox(options.sandbox, options.sandbox_network)
@@ -111,8 +106,8 @@ async def examine_commands(options: "Options") -> Finding:
     return Finding("sandbox", "note", detail, fix)
 
 
-def _missing(report: SandboxReport) -> str:
-    """Name what is not confined, each reason once."""
+def _missing(report: core.SandboxReport) -> str:
+    """List what is not confined, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(
         f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"
@@ -130,21 +125,21 @@ def _settings() -> tuple[Settings, Finding]:
     path, about = user_settings_path(), "your settings"
     try:
         settings = read_settings(path)
-    except ConfigurationFileError as error:
+    except core.ConfigurationFileError as error:
         detail = f"{error.message}; until that is fixed, no run begins"
         return Settings(), Finding(about, "problem", detail, error.hint)
     if not path.exists():
         return settings, Finding(about, "ok", f"none ({path})")
-    said = [f"the model {settings.model}"] if settings.model else []
-    said.append(quantity(len(settings.prices), "price"))
-    return settings, Finding(about, "ok", f"{', '.join(said)} in {path}")
+    parts = [f"the model {settings.model}"] if settings.model else []
+    parts.append(quantity(len(settings.prices), "price"))
+    return settings, Finding(about, "ok", f"{', '.join(parts)} in {path}")
 
 
 def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Finding:
     try:
         provider = settings.open(name, env)
         reason = "named with --model" if name is not None else settings.choose(env).reason
-    except ConfigurationError as error:
+    except core.ConfigurationError as error:
         return Finding("model", "problem", error.message, error.hint)
     detail = f"{provider.name}:{provider.model}, {reason}"
     if provider.name == "offline" and reason.startswith(("since no key", "since your keys")):
@@ -177,24 +172,24 @@ def _rules(about: str, path: Path) -> Finding:
         return Finding(about, "ok", f"none ({path})")
     try:
         count = len(read_rules(path))
-    except RuleFileError as error:
+    except core.RuleFileError as error:
         detail = f"{error.message}; until that is fixed, every call is asked about, or denied"
         return Finding(about, "problem", detail, error.hint)
     return Finding(about, "ok", f"{count} in {path}")
 
 
 def _project_rules(path: Path) -> Finding:
-    found = _rules("the project's rules", path)
-    if found.status == "problem" or not path.exists():
-        return found
+    finding = _rules("the project's rules", path)
+    if finding.status == "problem" or not path.exists():
+        return finding
     try:
         ignored = ignored_rules(path)
-    except RuleFileError as error:
-        return Finding(found.about, "problem", error.message, error.hint)
+    except core.RuleFileError as error:
+        return Finding(finding.about, "problem", error.message, error.hint)
     if not ignored:
-        return found
-    detail = f"{found.detail}; ignored, since a project may only deny and ask: {ignored}"
-    return Finding(found.about, "note", detail, "look at them with greenroom permissions trust")
+        return finding
+    detail = f"{finding.detail}; ignored, since a project may only deny and ask: {ignored}"
+    return Finding(finding.about, "note", detail, "look at them with greenroom permissions trust")
 
 
 def _terminal(env: Mapping[str, str]) -> Finding:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom import core
+from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.recap import call_words
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -17,11 +18,6 @@ from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-
-# -- what a headless run records of its turn ------------------------------------------------------
-
-DONE, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
-"""The exit codes: done, failed, usage or configuration, denied or waiting, interrupted."""
 
 _CONFIGURATION = frozenset(
     {
@@ -35,7 +31,7 @@ _CONFIGURATION = frozenset(
 
 
 class TurnRecord:
-    """Collects from the chunks of one turn what its result says: errors, denials, the end."""
+    """Collects the result of one turn from its chunks: errors, denials, the end."""
 
     def __init__(self, session_id: str, model: str) -> None:
         """Start with an empty record of this session and model."""
@@ -43,8 +39,8 @@ class TurnRecord:
         self._model = model
         self._calls: dict[tuple[str, str], core.ToolStart] = {}
         self._denials: list[dict[str, object]] = []
-        self._asked: dict[str, PermissionRequest] = {}
-        self._last_denied = False
+        self._open_requests: dict[str, PermissionRequest] = {}
+        self._is_last_call_denied = False
         self._has_begun = False
         self.credentials: dict[str, PermissionRequest] = {}
         """Requests for credentials, of subagents too, by the credentials' names."""
@@ -64,9 +60,9 @@ class TurnRecord:
             case core.ToolEnd():
                 self._note_end(chunk, source)
             case PermissionRequest() if not source:
-                self._asked[chunk.request_id] = chunk
+                self._open_requests[chunk.request_id] = chunk
             case core.PermissionResponse(cancelled=False):
-                self._asked.pop(chunk.request_id, None)
+                self._open_requests.pop(chunk.request_id, None)
             case core.TurnStart() if not source:
                 self._has_begun = True
             case core.Error() if not source:
@@ -79,7 +75,7 @@ class TurnRecord:
     def _note_end(self, end: core.ToolEnd, source: str) -> None:
         denied = end.result.status is core.ToolStatus.DENIED
         if not source:
-            self._last_denied = denied
+            self._is_last_call_denied = denied
         # Ids are unique within one reply of one agent only, so a call is forgotten at its end.
         call = self._calls.pop((source, end.id), None)
         if denied and call is not None:
@@ -91,7 +87,7 @@ class TurnRecord:
     def pending(self) -> tuple[PermissionRequest, ...]:
         """The questions that the turn left open."""
         waits = isinstance(self.end, core.Done) and self.end.status is TurnStatus.WAITING
-        return tuple(self._asked.values()) if waits else ()
+        return tuple(self._open_requests.values()) if waits else ()
 
     @property
     def exit_code(self) -> int:
@@ -115,7 +111,7 @@ class TurnRecord:
         if kind in _CONFIGURATION or is_unusable:
             return USAGE
         # The model tried what it may not do until its steps were used up.
-        return DENIED if self._last_denied and kind == "BudgetExceededError" else FAILED
+        return DENIED if self._is_last_call_denied and kind == "BudgetExceededError" else FAILED
 
     def result(self, reply: Message | None) -> dict[str, object]:
         """Make the object that `--output-format json` prints."""
@@ -153,9 +149,6 @@ def _question(request: PermissionRequest) -> dict[str, object]:
         "action": request.action,
         "reason": request.reason,
     }
-
-
-_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 async def run_headless(options: "Options") -> int:
@@ -201,7 +194,7 @@ class _Headless:
                 code = await self._run_turn()
             except BrokenPipeError:
                 await self._handle.interrupt()
-                code = _BROKEN_PIPE
+                code = BROKEN_PIPE
             except OSError as error:
                 await self._handle.interrupt()
                 tell(f"{error.filename}: {error.strerror}")

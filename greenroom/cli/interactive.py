@@ -25,7 +25,7 @@ from greenroom.session import AgentSession
 if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
 
-_SHOWN = 6  # messages of a resumed session that are shown
+_RECAP_MESSAGES = 6  # messages of a resumed session that are shown
 
 
 async def run_interactive(options: "Options") -> int:
@@ -85,21 +85,21 @@ def _exit_code(outcome: Outcome | None) -> int:
 
 
 def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
-    """Say what runs where, what the user should know, and what the conversation was about."""
+    """Return what is printed first: model, workspace, notes, the conversation so far."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
     lines += [Text(visible(warning), colors.error) for warning in setup.warnings]
     lines += [Text(visible(note), colors.note) for note in setup.notes]
-    earlier = recap(setup.session.history, _SHOWN)
+    earlier = recap(setup.session.history, _RECAP_MESSAGES)
     if earlier:
-        lines.append(Text(_so_far(setup.session), colors.note))
+        lines.append(Text(_describe_recap(setup.session), colors.note))
     for line in earlier:
         lines += [render_recap(line, colors), Text("")]
     return [*lines, Text("")]
 
 
-def _so_far(session: AgentSession) -> str:
-    left_out = count_earlier_turns(session.history, _SHOWN)
-    turns = "turn is" if left_out == 1 else "turns are"
-    more = f" ({left_out} earlier {turns} left out)" if left_out else ""
+def _describe_recap(session: AgentSession) -> str:
+    omitted = count_earlier_turns(session.history, _RECAP_MESSAGES)
+    turns = "turn is" if omitted == 1 else "turns are"
+    more = f" ({omitted} earlier {turns} left out)" if omitted else ""
     return f"session {session.session_id}, so far{more}:"

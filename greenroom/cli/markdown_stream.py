@@ -3,7 +3,7 @@
 import re
 
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
-_SHOWN_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
+_MAX_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
 
 
 class MarkdownStream:
@@ -22,9 +22,9 @@ class MarkdownStream:
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._given = ""
+        self._finished_text = ""
         self._open = ""
-        self._scanned = 0
+        self._position = 0
         self._fence = ""
         self._fence_line = ""
         self._after_blank = False
@@ -33,9 +33,9 @@ class MarkdownStream:
         """Take a piece of text and return the blocks that it finishes."""
         self._open += text
         blocks: list[str] = []
-        while (end := self._open.find("\n", self._scanned)) >= 0:
-            cut = self._scan(self._open[self._scanned : end], self._scanned, end + 1)
-            self._scanned = end + 1
+        while (end := self._open.find("\n", self._position)) >= 0:
+            cut = self._scan(self._open[self._position : end], self._position, end + 1)
+            self._position = end + 1
             if cut:
                 blocks += self._take(cut)
         return blocks
@@ -53,33 +53,32 @@ class MarkdownStream:
             return 0
         cut = start if self._after_blank and not line[0].isspace() else 0
         self._after_blank = False
-        if found := _FENCE.match(line):
-            self._fence, self._fence_line = found["mark"], line
+        if fence := _FENCE.match(line):
+            self._fence, self._fence_line = fence["mark"], line
         return cut
 
     def _take(self, cut: int) -> list[str]:
         block, self._open = self._open[:cut], self._open[cut:]
-        self._scanned -= cut
-        self._given += block
+        self._position -= cut
+        self._finished_text += block
         return [block] if block.strip() else []
 
     @property
     def tail(self) -> str:
-        """What is not finished yet: of a very long block the end, with its fence before it."""
-        if len(self._open) <= _SHOWN_TAIL:
+        """The unfinished block; of a very long one the end, after its opening fence."""
+        if len(self._open) <= _MAX_TAIL:
             return self._open
-        end = self._open[-_SHOWN_TAIL:]
+        end = self._open[-_MAX_TAIL:]
         end = end[end.find("\n") + 1 :]
         return f"{self._fence_line}\n{end}" if self._fence else end
 
     def finish(self, whole: str | None = None) -> list[str]:
-        """Return what was not given yet; the stream takes no more after that.
+        """Return the rest; the stream takes no more text.
 
         Args:
-            whole: the whole text, where it is known; what the stream has missed is then made up
-                for.
+            whole: the whole text if it is known, to make up for pieces that were missed.
         """
         rest = self._open
         if whole is not None:
-            rest = whole.removeprefix(self._given)
+            rest = whole.removeprefix(self._finished_text)
         return [rest] if rest.strip() else []

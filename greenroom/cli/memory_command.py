@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.stored_sessions import working_folder
+from greenroom.cli.stored_sessions import user_folder, working_folder
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
@@ -41,13 +41,10 @@ def memory_file(
         >>> memory_file(Path("/work/My Shop"), {"XDG_DATA_HOME": "/data"}, "linux").as_posix()
         '/data/greenroom/memory/My_Shop-509fa0755ae8.db'
     """
-    base = env.get("XDG_DATA_HOME", "")
-    data = Path(base) if os.path.isabs(base) else Path("~/.local/share").expanduser()
-    if platform == "darwin":
-        data = Path("~/Library/Application Support").expanduser()
     digest = blake2b(os.fsencode(os.path.realpath(workspace)), digest_size=6).hexdigest()
     name = re.sub(r"[^A-Za-z0-9.-]", "_", workspace.name)[:40]
-    return data / "greenroom" / "memory" / f"{name}-{digest}.db"
+    folder = user_folder("XDG_DATA_HOME", "~/.local/share", env, platform)
+    return folder / "memory" / f"{name}-{digest}.db"
 
 
 def tools_of_memory(workspace: Path) -> list["Tool"]:
@@ -65,8 +62,8 @@ async def list_entries(options: "MemoryOptions") -> int:
     memory = await _open()
     entries = await memory.entries(limit=options.limit) if memory else ()
     if options.json:
-        found = {"path": str(memory_file(working_folder())), "entries": entries}
-        await OutputWriter().line(serde.encode(found))
+        result = {"path": str(memory_file(working_folder())), "entries": entries}
+        await OutputWriter().line(serde.encode(result))
     elif not entries:
         tell("nothing is remembered of this folder; greenroom --memory remembers")
     else:
@@ -94,7 +91,7 @@ async def forget_entries(options: "MemoryOptions") -> int:
 
 
 async def _open() -> SQLiteMemory | None:
-    """Open the memory of this folder; None where there is none yet."""
+    """Open the memory of this folder; return None if it does not exist yet."""
     path = memory_file(working_folder())
     return SQLiteMemory(path) if await trio.Path(path).exists() else None
 

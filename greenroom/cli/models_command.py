@@ -1,4 +1,4 @@
-"""What `greenroom models` prints, as tables or as JSON. What is not known is said to be unknown."""
+"""`greenroom models`: what it prints, as tables or as JSON."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom import llm
 from greenroom.cli.recap import one_line, shorten_home
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
 from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import serde
-from greenroom.llm import (
-    MODELS,
-    VENDORS,
-    ModelProfile,
-    Vendor,
-    full_name,
-    model_profile,
-    similar_models,
-)
+from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
 
 if TYPE_CHECKING:
     from greenroom.cli.arguments import ModelsOptions
@@ -29,8 +22,8 @@ _UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """What is asked for: providers and models; `one` where it is a single model."""
+class _Selection:
+    """The selected providers and models; `one` for a single model."""
 
     vendors: Sequence[Vendor]
     models: Sequence[ModelProfile]
@@ -44,41 +37,43 @@ async def list_models(options: "ModelsOptions", env: Mapping[str, str] = os.envi
         ConfigurationError: no such provider, or settings that can't be used.
     """
     settings = await trio.to_thread.run_sync(read_settings)
-    shown = _choose(options.name, settings, env)
+    selection = _choose(options.name, settings, env)
     page = OutputWriter()
     if options.json:
-        await page.line(serde.dumps(_as_json(shown, settings, env)))
-    elif shown.one:
-        await page.text(_describe(shown.models[0], settings))
+        await page.line(serde.dumps(_as_json(selection, settings, env)))
+    elif selection.one:
+        await page.text(_describe(selection.models[0], settings))
     else:
-        await _print_tables(page, shown, settings, env)
+        await _print_tables(page, selection, settings, env)
     return 0
 
 
-def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Shown:
-    known = {each.name: each for each in (*MODELS.values(), *map(model_profile, settings.prices))}
+def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Selection:
+    known = {
+        each.name: each for each in (*MODELS.values(), *map(llm.model_profile, settings.prices))
+    }
     if name is None:
-        return _Shown(list(VENDORS.values()), list(known.values()))
+        return _Selection(list(VENDORS.values()), list(known.values()))
     if vendor := VENDORS.get(name.strip().removesuffix(":")):
         models = [each for each in known.values() if each.name.startswith(f"{vendor.name}:")]
-        return _Shown([vendor], models)
-    full = full_name(name, env)
-    profile = model_profile(full)
-    if profile.looked_up is None and (near := similar_models(full)):
+        return _Selection([vendor], models)
+    full = llm.full_name(name, env)
+    profile = llm.model_profile(full)
+    if profile.looked_up is None and (near := llm.similar_models(full)):
         tell(f"{full} is not in the catalogue, though it may exist; did you mean {near[0]}?")
     vendor = VENDORS.get(full.partition(":")[0])
-    return _Shown([vendor] if vendor else [], [profile], one=True)
+    return _Selection([vendor] if vendor else [], [profile], one=True)
 
 
 async def _print_tables(
-    page: OutputWriter, shown: _Shown, settings: Settings, env: Mapping[str, str]
+    page: OutputWriter, selection: _Selection, settings: Settings, env: Mapping[str, str]
 ) -> None:
     choice = settings.choose(env)
     await page.text(f"default: {choice.name}, {choice.reason}\n")
-    rows = [(vendor.name, _key(vendor, env), _default(vendor)) for vendor in shown.vendors]
+    rows = [(each.name, _describe_key(each, env), _default(each)) for each in selection.vendors]
     await page.table(("provider", "key", "model"), rows)
     await page.text("")
-    models = [_row(model, settings) for model in shown.models]
+    models = [_row(model, settings) for model in selection.models]
     await page.table(("model", "window", "output", "abilities", "price"), models)
     await page.text(f"\n{_FOOT}\nSettings: {shorten_home(str(user_settings_path()))}")
 
@@ -89,7 +84,7 @@ mark is unknown. Prices, from your settings, are for a million tokens: input, ou
 cache, written to it. greenroom models NAME says where and when all that was looked up."""
 
 
-def _key(vendor: Vendor, env: Mapping[str, str]) -> str:
+def _describe_key(vendor: Vendor, env: Mapping[str, str]) -> str:
     """Say whether a provider has its key, and in which variable; never the key."""
     if variable := vendor.key_in(env):
         return f"{variable} is set"
@@ -116,10 +111,10 @@ def _tokens(count: int | None) -> str:
 
 def _abilities(model: ModelProfile) -> str:
     marks = {True: "", None: "?"}
-    found = model.abilities.items()
-    if all(has is None for _, has in found):
+    abilities = model.abilities.items()
+    if all(has is None for _, has in abilities):
         return _UNKNOWN
-    return ", ".join(f"{_words(name)}{marks[has]}" for name, has in found if has is not False)
+    return ", ".join(f"{_words(name)}{marks[has]}" for name, has in abilities if has is not False)
 
 
 def _words(name: str) -> str:
@@ -152,7 +147,9 @@ def _describe(model: ModelProfile, settings: Settings) -> str:
     return "\n".join(lines)
 
 
-def _as_json(shown: _Shown, settings: Settings, env: Mapping[str, str]) -> dict[str, object]:
+def _as_json(
+    selection: _Selection, settings: Settings, env: Mapping[str, str]
+) -> dict[str, object]:
     choice = settings.choose(env)
     return {
         "default": {"name": choice.name, "reason": choice.reason},
@@ -165,9 +162,9 @@ def _as_json(shown: _Shown, settings: Settings, env: Mapping[str, str]) -> dict[
                 "needs_key": vendor.needs_key(env),
                 "default_model": vendor.default or None,
             }
-            for vendor in shown.vendors
+            for vendor in selection.vendors
         ],
-        "models": [_model_as_json(model, settings) for model in shown.models],
+        "models": [_model_as_json(model, settings) for model in selection.models],
     }
 
 

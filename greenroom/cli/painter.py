@@ -52,7 +52,7 @@ class Painter:
 
 
 def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
-    """Tell how many colours the terminal has; None where `NO_COLOR` is set.
+    """Return how many colours the terminal has; None if `NO_COLOR` is set.
 
     Example:
         >>> detect_colors({"TERM": "xterm-256color"}), detect_colors({"TERM": "xterm", "NO_COLOR": "1"})
@@ -63,8 +63,6 @@ def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
     console = Console(file=io.StringIO(), force_terminal=True, _environ=env)
     return cast("Colors", console.color_system)
 
-
-# -- margins, without blanks at the ends of lines, which would wrap in a narrower window -----------
 
 _NARROWEST = 8
 _TAB = 8
@@ -106,12 +104,12 @@ class Quoted:
         prefix = list(self._prefix.render(console))
         for line in self._text.split("\n", allow_blank=True):
             line.expand_tabs(_TAB)
-            for row in line.divide(_ends_of_rows(line.plain, width)):
+            for row in line.divide(_row_ends(line.plain, width)):
                 yield from (*prefix, *row.render(console), Segment.line())
 
 
-def _ends_of_rows(line: str, width: int) -> Iterator[int]:
-    """Find where rows of so many columns end in a line; no letter is parted from its accents."""
+def _row_ends(line: str, width: int) -> Iterator[int]:
+    """Find where to break a line into rows of this width; letters keep their accents."""
     used = 0
     for at, character in enumerate(line):
         cells = get_character_cell_size(character)
@@ -132,7 +130,7 @@ def hang_indent(head: Text, content: RenderableType) -> Prefixed:
 
 
 def strip_end(line: Iterable[Segment]) -> list[Segment]:
-    """Return a line without the blanks at its end that nothing shows, such as a background."""
+    """Return a line without invisible blanks at its end, which would wrap in a narrower window."""
     left = list(line)
     while left and not left[-1].text.strip(" ") and not _is_filled(left[-1]):
         del left[-1]
@@ -143,9 +141,6 @@ def strip_end(line: Iterable[Segment]) -> list[Segment]:
 
 def _is_filled(segment: Segment) -> bool:
     return segment.style is not None and segment.style.bgcolor is not None
-
-
-# -- colours --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -193,12 +188,12 @@ def diff_text(diff: str, scheme: ColorScheme) -> Text:
     """Colour a unified diff; blanks at the end of a changed line are shown as dots."""
     text = Text()
     for line in visible(diff).splitlines():
-        text.append(_with_dots(line) + "\n", _diff_style(line, scheme))
+        text.append(_mark_blanks(line) + "\n", _diff_style(line, scheme))
     text.right_crop(1)
     return text
 
 
-def _with_dots(line: str) -> str:
+def _mark_blanks(line: str) -> str:
     bare = line.rstrip(" ")
     return bare + "·" * (len(line) - len(bare)) if line[:1] in "+-" else line
 

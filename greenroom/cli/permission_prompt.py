@@ -10,23 +10,12 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from greenroom import core
 from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
 from greenroom.cli.recap import shorten_home
 from greenroom.cli.terminal import Line, Question
-from greenroom.core import (
-    PermissionPart,
-    PermissionRequest,
-    Remember,
-    RuleDecision,
-    SandboxReport,
-    clip,
-    disguises,
-    exact,
-    texts_in,
-)
+from greenroom.core import PermissionRequest, RuleDecision, exact
 from greenroom.permissions import user_rules_path
-
-# -- the answers, and how a line names them -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Choice:
     words: tuple[str, ...]
     label: str
     decision: RuleDecision
-    remember: Remember | None = None
+    remember: core.Remember | None = None
     asks_why: bool = False
     asks_what: bool = False
     asks_value: bool = False
@@ -57,11 +46,11 @@ class Choice:
 _ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
 
 CREDENTIAL_HIDDEN = "it stays in memory until this program ends, and is never shown"
-CREDENTIAL_SEEN = (
+CREDENTIAL_VISIBLE = (
     "what is typed here would be seen: run this in a terminal that is not a pipe and whose TERM is not"
     " dumb, or give it with handle.give_credential"
 )
-EDITED = "command"
+COMMAND_FIELD = "command"
 """The field of an input that can be changed in a line."""
 
 CHOICES = (
@@ -90,7 +79,7 @@ def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice,
         each
         for each in CHOICES
         if (each.remember is None or rules[each.decision])
-        and (not each.asks_what or isinstance(request.input.get(EDITED), str))
+        and (not each.asks_what or isinstance(request.input.get(COMMAND_FIELD), str))
         and (each.decision is _DENY or each.asks_value == bool(request.credential))
         and (can_hide or not each.asks_value)
     )
@@ -106,7 +95,7 @@ def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
 
 
 def find_choice(line: str) -> Choice | None:
-    """Return the choice that a line names; None where it is anything else, such as empty.
+    """Return the choice that a line names, or None.
 
     Example:
         >>> find_choice("Yes").label, find_choice("yes, but look first")
@@ -116,14 +105,12 @@ def find_choice(line: str) -> Choice | None:
     return next((each for each in CHOICES if word in each.words), None)
 
 
-# -- which request is asked now, and what an answer to it does ------------------------------------
-
 _ANSWER = "answer> "
 _CHOOSE = "allow? > "
 _WHY = "why not? > "
 _VALUE = "value, not shown > "
 _WHAT = "run instead? > "
-_QUOTED = 100  # characters of what was refused
+_MAX_QUOTE = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
 
 
@@ -133,7 +120,7 @@ class Decision:
 
     request_id: str
     decision: RuleDecision
-    remember: Remember | None = None
+    remember: core.Remember | None = None
     message: str = ""
     input: dict[str, object] | None = None
     value: str = field(default="", repr=False)
@@ -149,84 +136,86 @@ class QuestionQueue:
     def __init__(self, *, can_hide: bool = False) -> None:
         """Start with nothing open; `can_hide` says whether what is typed can be hidden."""
         self._can_hide = can_hide
-        self._open: tuple[PermissionRequest, ...] = ()
-        self._answered: set[str] = set()
-        self._chosen: Choice | None = None  # what asks for words next
-        self._decided = 0  # since nothing was open
+        self._requests: tuple[PermissionRequest, ...] = ()
+        self._answered_ids: set[str] = set()
+        self._current_choice: Choice | None = None  # what asks for words next
+        self._answer_count = 0  # since nothing was open
 
     @property
     def current(self) -> PermissionRequest | None:
         """The request that is asked now."""
-        return self._open[0] if self._open else None
+        return self._requests[0] if self._requests else None
 
     @property
     def place(self) -> str:
-        """Which of how many is asked now; empty where it is the only one."""
-        all_ = self._decided + len(self._open)
-        return f"question {self._decided + 1} of {all_}" if all_ > 1 else ""
+        """The number of the current request and of all; empty for a single one."""
+        all_ = self._answer_count + len(self._requests)
+        return f"question {self._answer_count + 1} of {all_}" if all_ > 1 else ""
 
     @property
     def asks_for_words(self) -> bool:
         """Whether an answer, a reason or a command is asked for now, and no choice."""
         is_question = self.current is not None and self.current.options is not None
-        return is_question or self._chosen is not None
+        return is_question or self._current_choice is not None
 
     def question(self, paint: Callable[[int], str]) -> Question | None:
         """Return what the next line may answer; `paint` shows the request that is asked now."""
         if self.current is None:
             return None
         id_ = self.current.request_id
-        if self._chosen is None:
+        if self._current_choice is None:
             label = _CHOOSE if self.current.options is None else _ANSWER
             return Question(id_, label, paint, self.place)
-        if self._chosen.asks_what:
-            text = str(self.current.input[EDITED])
+        if self._current_choice.asks_what:
+            text = str(self.current.input[COMMAND_FIELD])
             # What can't be shown exactly has to be typed again.
-            shown = text if exact(text) == text else ""
-            return Question(f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=shown)
-        if self._chosen.asks_value:
+            initial = text if exact(text) == text else ""
+            return Question(
+                f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=initial
+            )
+        if self._current_choice.asks_value:
             id_ = f"{id_} value"
             return Question(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
         return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
-        """Take what is open now; return the request to show, if another one is asked than before."""
+        """Update the open requests; return the request to show if the current one changed."""
         before = self.current
         ids = {request.request_id for request in pending}
-        self._answered &= ids
-        known = tuple(each for each in self._open if each.request_id in ids)
-        seen = {request.request_id for request in known} | self._answered
-        self._open = (*known, *(each for each in pending if each.request_id not in seen))
-        return self._changed(before)
+        self._answered_ids &= ids
+        known = tuple(each for each in self._requests if each.request_id in ids)
+        seen = {request.request_id for request in known} | self._answered_ids
+        self._requests = (*known, *(each for each in pending if each.request_id not in seen))
+        return self._next_request(before)
 
     def drop(self, request_id: str) -> PermissionRequest | None:
-        """Take a request as answered; return the request to show next, if there is one."""
+        """Mark a request as answered; return the next one to show, or None."""
         before = self.current
-        self._answered.add(request_id)
-        self._open = tuple(each for each in self._open if each.request_id != request_id)
-        return self._changed(before)
+        self._answered_ids.add(request_id)
+        self._requests = tuple(each for each in self._requests if each.request_id != request_id)
+        return self._next_request(before)
 
-    def _changed(self, before: PermissionRequest | None) -> PermissionRequest | None:
+    def _next_request(self, before: PermissionRequest | None) -> PermissionRequest | None:
         if self.current is before:
             return None
-        self._chosen = None
-        self._decided = self._decided + 1 if before is not None and self._open else 0
+        self._current_choice = None
+        self._answer_count = self._answer_count + 1 if before is not None and self._requests else 0
         return self.current
 
     def read(self, line: Line) -> Decision | str:
         """Read a line as an answer to the question that is open.
 
         Returns:
-            The decision; or words to say to the person, empty where there is nothing to say.
+            The decision, or a message for the person, which may be empty.
         """
         request, question = self.current, self.question(lambda _: "")
         if request is None or question is None or line.question != question.id:
             return TOO_LATE if line.text.strip() else ""
-        if self._chosen is not None:
-            chosen, self._chosen = self._chosen, None
+        if self._current_choice is not None:
+            chosen, self._current_choice = self._current_choice, None
             if chosen.asks_value:
-                return self._given(request, line.text)
-            read = self._changed_call if chosen.asks_what else self._reason
+                return self._read_value(request, line.text)
+            read = self._read_command if chosen.asks_what else self._read_reason
             return read(request, line.text)
         if request.options is not None:
             words = line.text.strip()
@@ -242,51 +231,47 @@ class QuestionQueue:
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
         if choice.asks_why or choice.asks_what or choice.asks_value:
-            self._chosen = choice
+            self._current_choice = choice
             return ""
         return Decision(request.request_id, choice.decision, choice.remember)
 
-    def _reason(self, request: PermissionRequest, text: str) -> Decision | str:
+    def _read_reason(self, request: PermissionRequest, text: str) -> Decision | str:
         if not text.strip():
             return "no reason given; the question is still open"
         return Decision(request.request_id, RuleDecision.DENY, message=text.strip())
 
-    def _given(self, request: PermissionRequest, text: str) -> Decision | str:
+    def _read_value(self, request: PermissionRequest, text: str) -> Decision | str:
         value = text.strip()  # what is pasted often brings the end of its line
         if not value:
             return "nothing was typed; the question is still open"
         return Decision(request.request_id, RuleDecision.ALLOW, value=value)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
-        words = clip(exact(" ".join(text.split())), _QUOTED)
+        words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
         choices = describe_choices(request, can_hide=self._can_hide)
         if request.credential:  # it may be the value
             return f"that is not a choice, and was not sent: {choices}"
         return f"“{words}” is not a choice, and was not sent: {choices}"
 
-    def _changed_call(self, request: PermissionRequest, text: str) -> Decision | str:
-        if not text.strip() or text.strip() == str(request.input[EDITED]).strip():
+    def _read_command(self, request: PermissionRequest, text: str) -> Decision | str:
+        if not text.strip() or text.strip() == str(request.input[COMMAND_FIELD]).strip():
             return "nothing was changed; the question is still open"
-        changed = {**request.input, EDITED: text}
+        changed = {**request.input, COMMAND_FIELD: text}
         return Decision(request.request_id, RuleDecision.ALLOW, input=changed)
 
 
 def _why_not(request: PermissionRequest, choice: Choice) -> str:
-    if request.credential and choice.decision is RuleDecision.ALLOW:
-        return (
-            CREDENTIAL_SEEN if choice.asks_value else "a credential is asked for: give it, or not"
-        )
     if choice.asks_value:
-        return "no credential is asked for"
+        return CREDENTIAL_VISIBLE if request.credential else "no credential is asked for"
+    if request.credential and choice.decision is RuleDecision.ALLOW:
+        return "a credential is asked for: give it, or not"
     return "it has no command" if choice.asks_what else "no narrow rule fits this call"
 
-
-# -- what is shown --------------------------------------------------------------------------------
 
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
-def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
+def render_part(part: core.PermissionPart, scheme: ColorScheme) -> RenderableType:
     """Show a part of a call, what the rules say to it and why; no line of it looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
     head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
@@ -298,8 +283,8 @@ def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
     return hang_indent(head, body)
 
 
-_CLAIM = 300  # characters
-_RECORDED = (40, 4_000)  # lines and characters of each text in the record of a question
+_MAX_CLAIM = 300  # characters
+_RECORD_LIMITS = (40, 4_000)  # lines and characters of each text in the record of a question
 
 
 def render_request(
@@ -315,17 +300,17 @@ def render_request(
     """
     lines: list[RenderableType] = [_head(request, "asks", scheme)]
     if request.details:
-        lines.append(_quoted(Text(exact(request.details)), scheme))
+        lines.append(_quote(Text(exact(request.details)), scheme))
     if request.diff:
-        lines.append(_quoted(diff_text(exact(request.diff), scheme), scheme))
-    lines += [_line(line, "bold") for line in _warnings(request)]
+        lines.append(_quote(diff_text(exact(request.diff), scheme), scheme))
+    lines += [_render_line(line, "bold") for line in _warnings(request)]
     lines += [render_part(part, scheme) for part in request.parts]
-    lines += [_line(line, scheme.effect) for line in _effects(request)]
-    lines += [_line(line, scheme.note) for line in _remarks(request, can_hide=can_hide)]
+    lines += [_render_line(line, scheme.effect) for line in _effects(request)]
+    lines += [_render_line(line, scheme.note) for line in _remarks(request, can_hide=can_hide)]
     if request.sandbox is not None:
         lines.append(_sandbox(request.sandbox, scheme))
     if warning:
-        lines.append(_line(warning, scheme.error))
+        lines.append(_render_line(warning, scheme.error))
     if request.claim:
         lines.append(_claim(request.claim, scheme))
     lines.append(Text(f"  {describe_choices(request, can_hide=can_hide)}", scheme.question))
@@ -333,28 +318,28 @@ def render_request(
 
 
 def render_record(request: PermissionRequest, scheme: ColorScheme) -> RenderableType:
-    """Show what was asked, once it is decided; of what is very long the beginning."""
+    """Show what was asked, once it is decided; long texts are cut."""
     lines: list[RenderableType] = [_head(request, "asked", scheme)]
     if request.details:
-        lines.append(_quoted(Text(_beginning(exact(request.details))), scheme))
+        lines.append(_quote(Text(_beginning(exact(request.details))), scheme))
     if request.diff:
-        lines.append(_quoted(diff_text(_beginning(exact(request.diff)), scheme), scheme))
+        lines.append(_quote(diff_text(_beginning(exact(request.diff)), scheme), scheme))
     return Group(*lines)
 
 
 def _beginning(text: str) -> str:
-    lines, letters = _RECORDED
+    lines, letters = _RECORD_LIMITS
     beginning = "\n".join(text[:letters].split("\n")[:lines])
     left = len(text) - len(beginning)
     return f"{beginning}\n… {left:,} more characters …" if left else beginning
 
 
-def _quoted(text: Text, scheme: ColorScheme) -> RenderableType:
-    """Put a mark before each line of a foreign text, so that none can pass for ours."""
+def _quote(text: Text, scheme: ColorScheme) -> RenderableType:
+    """Mark each line of a foreign text, so that it can't be mistaken for ours."""
     return Quoted(Text("  │ ", scheme.note), text)
 
 
-def _line(text: str, style: str) -> RenderableType:
+def _render_line(text: str, style: str) -> RenderableType:
     return hang_indent(Text("  "), Text(" ".join(exact(text).split("\n")), style))
 
 
@@ -362,7 +347,9 @@ def _warnings(request: PermissionRequest) -> tuple[str, ...]:
     """Return what may mislead; searched for here where the request does not come from a runtime."""
     if request.warnings or request.session_id:
         return request.warnings
-    return disguises(request.action, request.details, request.diff, *texts_in(request.input))
+    return core.disguises(
+        request.action, request.details, request.diff, *core.texts_in(request.input)
+    )
 
 
 def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
@@ -371,14 +358,14 @@ def _head(request: PermissionRequest, verb: str, scheme: ColorScheme) -> Text:
     return head.append(f"{who} {verb}: {exact(request.action)} ({exact(request.tool_name)})")
 
 
-def _sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
-    """Say what confines the call; a gap stands out."""
+def _sandbox(report: core.SandboxReport, scheme: ColorScheme) -> RenderableType:
+    """Describe the sandbox of the call; a gap is highlighted."""
     warns = report.lacking or report.as_root
-    return _line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
+    return _render_line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
 
 
 def _effects(request: PermissionRequest) -> Iterator[str]:
-    """Say what it does beyond the workspace and beyond itself."""
+    """Describe the effects outside the workspace."""
     effects = request.effects
     for what, found in (
         ("runs with other rights", effects.privileges),
@@ -397,7 +384,7 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
         return
     if request.credential:
         yield f"asked because: {exact(request.reason)}"
-        yield CREDENTIAL_HIDDEN if can_hide else CREDENTIAL_SEEN
+        yield CREDENTIAL_HIDDEN if can_hide else CREDENTIAL_VISIBLE
         return
     if request.cwd:
         yield f"in {exact(request.cwd)}"
@@ -415,6 +402,6 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
 
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
-    """Show what the model says about the call, in quotes, so that it can't pass for a line of ours."""
-    words = clip(exact(" ".join(claim.split())), _CLAIM)
-    return _line(f"agent says: “{words}”", scheme.note)
+    """Show what the model says about the call, in quotes, so that it can't be mistaken for ours."""
+    words = core.clip(exact(" ".join(claim.split())), _MAX_CLAIM)
+    return _render_line(f"agent says: “{words}”", scheme.note)

@@ -1,6 +1,6 @@
-"""`greenroom permissions`: what the rules would decide, which there are, and what was decided.
+"""`greenroom permissions`: explain decisions, list rules, show past decisions, trust a project.
 
-`permissions_cases` judges the calls of a file.
+`permissions_test_command` judges the calls of a file.
 """
 
 from collections.abc import Iterable
@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from greenroom import core
+from greenroom.cli.arguments import DONE, FAILED
 from greenroom.cli.recap import one_line, quantity, shorten_home
 from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.streams import OutputWriter, confirm, tell
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    InvalidJSONError,
-    PermissionRecord,
-    SessionError,
-    Workspace,
-    exact,
-    serde,
-    visible,
-)
+from greenroom.core import serde, visible
 from greenroom.permissions import (
     Explanation,
     PermissionRule,
@@ -46,8 +38,6 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import PermissionsOptions
 
 
-# -- explain: what would be decided about one call ------------------------------------------------
-
 _AGENT = "coder"  # whose rules count in a run of the command
 
 
@@ -58,57 +48,60 @@ async def explain_call(options: "PermissionsOptions") -> int:
         ConfigurationError: the input is not a JSON object, or a command is given for another tool.
         RuleFileError: a rule of the command line can't be used.
     """
-    arguments = _input(options)
+    arguments = _read_input(options)
     workspace = working_folder()
     rules = await trio.to_thread.run_sync(
         load_rules, workspace, options.allow, options.deny, options.mode, options.read_only
     )
     tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
-    context = AgentContext(
-        session_id="explained", agent_type=_AGENT, workspace=Workspace(workspace)
+    context = core.AgentContext(
+        session_id="explained", agent_type=_AGENT, workspace=core.Workspace(workspace)
     )
-    found = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
+    verdict = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
     page = OutputWriter()
     if options.json:
         about = {"tool": options.tool, "input": arguments, "cwd": str(workspace)}
-        await page.line(serde.dumps({**about, "mode": options.mode, **_explanation_as_json(found)}))
+        about["mode"] = options.mode
+        await page.line(serde.dumps({**about, **_explanation_as_json(verdict)}))
     else:
-        await _show_explanation(found, options, page)
+        await _show_explanation(verdict, options, page)
     return 0
 
 
-def _input(options: "PermissionsOptions") -> dict[str, object]:
+def _read_input(options: "PermissionsOptions") -> dict[str, object]:
     if options.text is not None:
         if options.tool != "Bash":
-            raise ConfigurationError(
+            raise core.ConfigurationError(
                 f"a command is for Bash, not for {options.tool}",
                 hint='write --input, such as \'{"file_path": "a.py"}\'',
             )
         return {"command": options.text}
     try:
         return serde.loads_object(options.input or "")
-    except InvalidJSONError as error:
-        raise ConfigurationError(f"--input: {error.message}", hint="one JSON object") from error
+    except core.InvalidJSONError as error:
+        raise core.ConfigurationError(
+            f"--input: {error.message}", hint="one JSON object"
+        ) from error
 
 
-def _explanation_as_json(found: Explanation) -> dict[str, object]:
+def _explanation_as_json(verdict: Explanation) -> dict[str, object]:
     """Describe an explanation with plain values."""
     return {
-        "decision": found.decision,
-        "reason": found.reason,
-        "rule": found.rule.id if found.rule else None,
-        "source": found.rule.source if found.rule else None,
-        "message": found.message,
-        "parts": [msgspec.to_builtins(part) for part in found.parts],
-        "digest": found.digest,
-        "remembers": [str(rule) for rule in found.remembers],
-        "forbids": [str(rule) for rule in found.forbids],
+        "decision": verdict.decision,
+        "reason": verdict.reason,
+        "rule": verdict.rule.id if verdict.rule else None,
+        "source": verdict.rule.source if verdict.rule else None,
+        "message": verdict.message,
+        "parts": [msgspec.to_builtins(part) for part in verdict.parts],
+        "digest": verdict.digest,
+        "remembers": [str(rule) for rule in verdict.remembers],
+        "forbids": [str(rule) for rule in verdict.forbids],
     }
 
 
 async def _show_explanation(
-    found: Explanation, options: "PermissionsOptions", page: OutputWriter
+    verdict: Explanation, options: "PermissionsOptions", page: OutputWriter
 ) -> None:
     from rich.text import Text
 
@@ -117,29 +110,28 @@ async def _show_explanation(
 
     scheme = ColorScheme()
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
-    head = Text(str(found.decision), styles[found.decision]).append(f": {visible(found.reason)}")
+    head = Text(str(verdict.decision), styles[verdict.decision])
+    head.append(f": {visible(verdict.reason)}")
     lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
-    if found.decision == "deny":
-        lines.append(f"the model gets: {found.message}")
-    if found.decision == "ask":
-        rules = ", ".join(str(rule) for rule in found.remembers)
-        why = f": {found.unremembered}" if found.unremembered else ""
+    if verdict.decision == "deny":
+        lines.append(f"the model gets: {verdict.message}")
+    if verdict.decision == "ask":
+        rules = ", ".join(str(rule) for rule in verdict.remembers)
+        why = f": {verdict.unremembered}" if verdict.unremembered else ""
         lines.append(f"an always would store: {rules}" if rules else f"always is not offered{why}")
-        if found.forbids:
-            lines.append(f"a never would store: {', '.join(str(each) for each in found.forbids)}")
-    lines.append(f"digest: {found.digest}")
+        if verdict.forbids:
+            lines.append(f"a never would store: {', '.join(str(each) for each in verdict.forbids)}")
+    lines.append(f"digest: {verdict.digest}")
     remarks = [Text(f"  {visible(line)}", scheme.note) for line in lines]
-    await page.show(head, *(render_part(part, scheme) for part in found.parts), *remarks)
+    await page.show(head, *(render_part(part, scheme) for part in verdict.parts), *remarks)
 
-
-# -- list: the rules of a run, in the order in which they are asked -------------------------------
 
 _IGNORED = "it allows, and the project's file is not trusted"
 _EXPIRED = "it has expired"
 
 
 async def list_rules(options: "PermissionsOptions") -> int:
-    """Print the rules of a run in this folder, where each comes from, and those that don't count.
+    """Print the rules of a run in this folder, their sources, and the rules that are ignored.
 
     Raises:
         RuleFileError: a rule of the command line can't be used.
@@ -154,7 +146,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
         return 0
     live = [rule for rule in rules.manager.rules if not rule.expired]
     await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
-    if left_out := _left_out(rules):
+    if left_out := _find_ignored(rules):
         await page.text("\nThese don't count:")
         await page.table(_COLUMNS, [(*_rule_row(rule), why) for rule, why in left_out])
     if rules.manager.read_only:
@@ -178,8 +170,8 @@ _MODES = {
 }
 
 
-def _left_out(rules: RunRules) -> list[tuple[PermissionRule, str]]:
-    """Return the rules that don't count, and why not."""
+def _find_ignored(rules: RunRules) -> list[tuple[PermissionRule, str]]:
+    """Return the ignored rules, each with the reason."""
     expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.expired]
     return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
 
@@ -201,16 +193,13 @@ def _rules_as_json(rules: RunRules) -> dict[str, object]:
     return {
         "mode": rules.manager.mode,
         "read_only": read_only_commands() if rules.manager.read_only else (),
-        "rules": [_described(rule) for rule in live],
-        "ignored": [{**_described(rule), "why": why} for rule, why in _left_out(rules)],
+        "rules": [_rule_as_json(rule) for rule in live],
+        "ignored": [{**_rule_as_json(rule), "why": why} for rule, why in _find_ignored(rules)],
     }
 
 
-def _described(rule: PermissionRule) -> dict[str, object]:
+def _rule_as_json(rule: PermissionRule) -> dict[str, object]:
     return {"id": rule.id, **encode_rule(rule), "scope": rule.scope, "source": rule.source}
-
-
-# -- log: what was decided in a session and in those of its subagents -----------------------------
 
 
 @dataclass(frozen=True)
@@ -218,32 +207,32 @@ class _Decision:
     """A decision, and the session that it was made in."""
 
     session: AgentSession
-    record: PermissionRecord
+    record: core.PermissionRecord
 
 
 async def show_decisions(options: "PermissionsOptions") -> int:
-    """Print what was decided, the oldest first; the exit code is 1 where a subagent's is missing.
+    """Print what was decided, the oldest first; the exit code is 1 if a subagent's session is missing.
 
     Raises:
         SessionError: the session is unknown or can't be read.
         OSError: standard output can't be written.
     """
     root = await load_session(options.session_id, open_store(options))
-    rows, missing = await _rows(root)
-    shown = rows[-options.last :] if options.last else rows
+    rows, missing = await _collect_decisions(root)
+    decisions = rows[-options.last :] if options.last else rows
     page = OutputWriter()
     if options.json:
-        await page.line(serde.dumps([_decision_as_json(row) for row in shown]))
+        await page.line(serde.dumps([_decision_as_json(row) for row in decisions]))
     elif not rows:
         await page.text("Nothing was decided in this session.")
     else:
-        await _show_decisions(shown, root, page)
+        await _show_decisions(decisions, root, page)
     tell(*missing)
     return 1 if missing else 0
 
 
-async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
-    """Read the decisions of a session and all below it, by their time; and what can't be read."""
+async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[str]]:
+    """Read the decisions of a session and its subagents by time, and the errors of unreadable ones."""
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()
@@ -254,7 +243,7 @@ async def _rows(root: AgentSession) -> tuple[list[_Decision], list[str]]:
                 seen.add(id_)
                 try:
                     waiting.append(await AgentSession.load(id_, store=root.store))
-                except SessionError as error:
+                except core.SessionError as error:
                     missing.append(error.message)
     return sorted(rows, key=lambda row: row.record.at), missing
 
@@ -275,11 +264,11 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         if row.session.session_id != root.session_id:
             head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
         parts = [render_part(part, scheme) for part in record.parts]
-        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe(record)]
+        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe_record(record)]
         await page.show(head, *parts, *remarks)
 
 
-def _describe(record: PermissionRecord) -> list[str]:
+def _describe_record(record: core.PermissionRecord) -> list[str]:
     lines = [f"{record.left_out} more parts"] if record.left_out else []
     lines += ["the input was changed by the person"] if record.edited else []
     lines += [f"said: {one_line(record.message)}"] if record.message else []
@@ -294,11 +283,6 @@ def _decision_as_json(row: _Decision) -> dict[str, object]:
     session = {"session_id": row.session.session_id, "agent_type": row.session.agent_type}
     record = {name: getattr(row.record, name) for name in row.record.__struct_fields__}
     return {**session, **msgspec.to_builtins(record)}
-
-
-# -- trust: let what the project says count, its rules and its texts for the model ----------------
-
-_REFUSED = 1
 
 
 async def trust_project(options: "PermissionsOptions") -> int:
@@ -321,16 +305,20 @@ async def trust_project(options: "PermissionsOptions") -> int:
 
     texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
     if digest is None and not texts:
-        raise ConfigurationError(f"{path} can't be read", hint="there is nothing to trust here")
+        raise core.ConfigurationError(
+            f"{path} can't be read", hint="there is nothing to trust here"
+        )
     agreed, about_rules = dict[Path, bool](), dict[str, object]()
     if digest is not None:
         rules = await trio.to_thread.run_sync(read_rules, path)
         allowed = [rule for rule in rules if rule not in tighten(rules)]
         is_known = await trio.to_thread.run_sync(is_trusted, path)
-        agreed[path] = is_known or await _ask(path, digest, _describe_rules(path, allowed), page)
+        agreed[path] = is_known or await _ask_to_trust(
+            path, digest, _describe_rules(path, allowed), page
+        )
         about_rules = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
     for text in texts:
-        agreed[text.path] = text.is_trusted or await _ask(
+        agreed[text.path] = text.is_trusted or await _ask_to_trust(
             text.path, text.digest, _describe_text(text), page
         )
     if options.json:
@@ -339,10 +327,12 @@ async def trust_project(options: "PermissionsOptions") -> int:
     else:
         for each, is_agreed in agreed.items():
             await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
-    return 0 if all(agreed.values()) else _REFUSED
+    return DONE if all(agreed.values()) else FAILED
 
 
-async def _ask(path: Path, digest: str, description: Iterable[str], page: OutputWriter) -> bool:
+async def _ask_to_trust(
+    path: Path, digest: str, description: Iterable[str], page: OutputWriter
+) -> bool:
     for line in description:
         await page.text(line)
     agreed = await confirm("Trust it as long as it stays as it is?", hint="use a terminal")
@@ -358,4 +348,4 @@ def _describe_rules(path: Path, allowed: list[PermissionRule]) -> Iterable[str]:
 
 def _describe_text(text: "ProjectText") -> Iterable[str]:
     yield f"{text.path} would count as what you tell the model:"
-    yield from (f"  │ {line}" for line in exact(text.text.replace("\r\n", "\n")).split("\n"))
+    yield from (f"  │ {line}" for line in core.exact(text.text.replace("\r\n", "\n")).split("\n"))

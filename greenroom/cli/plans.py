@@ -16,8 +16,8 @@ from greenroom.core import Custom, PlanError, clip, serde, visible
 from greenroom.planning import PlanRun, Subtask, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
 
-_LONGEST = 500  # characters of a line; a terminal shows as many as it has columns
-_WIDEST = 20  # columns of the ids
+_MAX_LINE = 500  # characters of a line; a terminal shows as many as it has columns
+_MAX_ID_WIDTH = 20  # columns of the ids
 
 _MARKS = {
     SubtaskStatus.EXECUTING: "▶",
@@ -31,18 +31,18 @@ _MARKS = {
 
 def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
     """Show a plan in at most so many rows, at least 3, each one line; what has no room is counted."""
-    shown = _choose(run, rows - 1)
-    width = min(max((len(id_) for id_ in shown), default=0), _WIDEST)
+    ids = _choose(run, rows - 1)
+    width = min(max((len(id_) for id_ in ids), default=0), _MAX_ID_WIDTH)
     head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {one_line(run.plan.goal)}", ""))
-    lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in shown)]
-    if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(shown)):
+    lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in ids)]
+    if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(ids)):
         counts = ", ".join(f"{count} {status}" for status, count in sorted(left_out.items()))
         lines.append(_line((f"… and {counts}", scheme.note)))
     return Group(*lines)
 
 
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
-    """Show one subtask; why it has failed, or waits, says more than its goal."""
+    """Show one subtask: its error if it has one, else its goal."""
     state = run.states[id_]
     words = one_line(state.error) if state.error else subtask_words(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
@@ -68,7 +68,7 @@ def plan_facts(run: PlanRun) -> str:
 
 def one_line(text: str) -> str:
     """Show a text in one line, cut where it is long, with nothing in it that a terminal obeys."""
-    return visible(" ".join(clip(text, _LONGEST).split()))
+    return visible(" ".join(clip(text, _MAX_LINE).split()))
 
 
 def subtask_words(subtask: Subtask) -> str:
@@ -94,9 +94,7 @@ def _line(*parts: tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-# -- a plan that is carried out, as one list whose marks change -----------------------------------
-
-_KEPT_ROWS = 60  # of a list that is printed
+_PRINTED_ROWS = 60  # of a list that is printed
 
 
 class PlanView:
@@ -109,7 +107,7 @@ class PlanView:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is a plan, of which nothing is left to do."""
+        """Whether there is a plan and it is finished."""
         return self._run is not None and self._run.is_over
 
     def feed(self, step: Custom) -> list[RenderableType]:
@@ -143,20 +141,18 @@ class PlanView:
         return self._print(run)
 
     def lose(self) -> None:
-        """Forget the plan, of which steps were missed."""
+        """Forget the plan, since steps were missed."""
         self._run = None
 
     def _print(self, run: PlanRun | None) -> list[RenderableType]:
-        return [] if run is None else [render_plan(run, _KEPT_ROWS, self._scheme), Text("")]
+        return [] if run is None else [render_plan(run, _PRINTED_ROWS, self._scheme), Text("")]
 
     def _as_line(self, step: Custom) -> list[RenderableType]:
-        shown = render_chunk(step, self._scheme)
-        return [] if shown is None else [shown]
+        rendered = render_chunk(step, self._scheme)
+        return [] if rendered is None else [rendered]
 
 
-# -- greenroom plan show --------------------------------------------------------------------------
-
-_NAMED = 5  # sessions of subagents that an error lists
+_MAX_NAMED = 5  # sessions of subagents that an error lists
 
 
 async def show_plan(options: PlanOptions) -> int:
@@ -199,12 +195,12 @@ async def _load_run(session: AgentSession, store: SessionStore) -> PlanRun:
         below = [e.session_id for e in stored if e.parent_session_id == session.session_id]
         if not below:
             raise
-        names = ", ".join(below[:_NAMED]) + (", …" if len(below) > _NAMED else "")
+        names = ", ".join(below[:_MAX_NAMED]) + (", …" if len(below) > _MAX_NAMED else "")
         raise PlanError(error.message, hint=f"the sessions of its subagents are {names}") from None
 
 
 def _subtask(run: PlanRun, id_: str) -> Iterator[RenderableType]:
-    """Show a subtask in a line, and below it where it is, and what came of it."""
+    """Show a subtask in a line, and its status and outcome below."""
     subtask, state, scheme = run.plan[id_], run.states[id_], ColorScheme()
     after = f"  (after {', '.join(subtask.after)})" if subtask.after else ""
     yield render_row(id_, state.status, f"{subtask_words(subtask)}{after}", scheme)
@@ -221,7 +217,7 @@ def _status(state: SubtaskState) -> str:
 
 
 def _outcome(state: SubtaskState) -> str:
-    """Say what came of a subtask: its error, or its result, where there is one."""
+    """Return the outcome of a subtask: its error or its result; empty without either."""
     if state.error or state.status is not SubtaskStatus.COMPLETED:
         return one_line(state.error)
     result = state.result

@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
 
 
-_LONGEST = 65_536  # characters; what is longer is not taken
-_SOMETHING = "•••"
+_MAX_LENGTH = 65_536  # characters; what is longer is not taken
+_MASK = "•••"
+_KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 
 
 class HiddenLine:
-    """A line that is typed and never shown, such as a password; the screen says only that there is one.
+    """A line that is never shown, such as a password; the screen shows only that it is not empty.
 
     It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and macros,
     and each of them would remember it.
@@ -60,16 +61,16 @@ class HiddenLine:
 
     @property
     def mask(self) -> str:
-        """What is shown in its place; it does not show how long it is."""
-        return _SOMETHING if self.text else ""
+        """What is shown instead; it does not reveal the length."""
+        return _MASK if self.text else ""
 
     def bind(self, keys: KeyBindings, when: Filter) -> None:
-        """Take what is typed; no key of the line editor's own does anything meanwhile."""
+        """Bind the keys that edit it; the line editor's own keys are off meanwhile."""
         for name, do in (
             (Keys.Any, self._type),
             (Keys.BracketedPaste, lambda event: self._add(event.data)),
-            (Keys.Backspace, lambda _: self._keep(self.text[:-1])),
-            (Keys.ControlU, lambda _: self._keep("")),
+            (Keys.Backspace, lambda _: self._replace(self.text[:-1])),
+            (Keys.ControlU, lambda _: self._replace("")),
         ):
             keys.add(name, filter=when, eager=True, record_in_macro=False)(do)
 
@@ -89,10 +90,10 @@ class HiddenLine:
 
     def _add(self, text: str) -> None:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if len(self.text) + len(text) <= _LONGEST:
+        if len(self.text) + len(text) <= _MAX_LENGTH:
             self.text += text
 
-    def _keep(self, text: str) -> None:
+    def _replace(self, text: str) -> None:
         self.text = text
 
 
@@ -111,7 +112,7 @@ ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
 
 
 class PromptApplication:
-    """An application that never ends by itself; it reports what the person does."""
+    """An application that runs until it is closed, and reports what the person does."""
 
     def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
         """Pass events to `on_event`, which returns False where there is no room for one."""
@@ -120,11 +121,11 @@ class PromptApplication:
         self._pane: QuestionPane | None = None
         self._is_armed = False  # whether the line may answer the question
         self._is_painted = False
-        self._aside = Document()  # what was in the line before the question came
-        self._hidden = HiddenLine()
+        self._saved_document = Document()  # what was in the line before the question came
+        self._hidden_line = HiddenLine()
         self._is_quiet = False  # nothing is taken, since it may be the rest of a hidden line
         self._refusal = ""
-        self._seen_hint = ""  # one that a turned page has taken away
+        self._dismissed_hint = ""  # one that a turned page has taken away
         self._pressed_at = float("-inf")
         self._size = (0, 0)  # for which all is laid out
         self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
@@ -143,8 +144,8 @@ class PromptApplication:
             output=self._output,
         )
         self._app.before_render += lambda _: self._arrange()
-        self._app.after_render += lambda _: self._painted()
-        self._app.key_processor.before_key_press += lambda _: self._pressed()
+        self._app.after_render += lambda _: self._note_painted()
+        self._app.key_processor.before_key_press += lambda _: self._note_press()
         self._app.ttimeoutlen = _ESCAPE
         self._app.timeoutlen = _META
 
@@ -185,7 +186,7 @@ class PromptApplication:
 
     def put_back(self, text: str) -> None:
         """Put text before what is in the line, or what was in it before a question came."""
-        there = self._buffer.document if self._frame.question is None else self._aside
+        there = self._buffer.document if self._frame.question is None else self._saved_document
         whole = f"{text}\n{there.text}" if there.text else text
         self._set_aside(Document(whole, len(whole)))
         self._app.invalidate()
@@ -195,24 +196,22 @@ class PromptApplication:
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
-    # -- the question ---------------------------------------------------------------------------
-
     def _ask(self, before: Question | None, question: Question | None) -> None:
         """Give the line to a new question, and restore it when no question is open."""
         if (question.id if question else None) == (before.id if before else None):
             return
         if before is None:
-            self._aside = self._buffer.document
-        was_typing = before is not None and before.is_hidden and self._hidden.close()
+            self._saved_document = self._buffer.document
+        was_typing = before is not None and before.is_hidden and self._hidden_line.close()
         self._refusal, self._is_quiet = "", was_typing and question is None
         if self._is_quiet:
-            self._end_quiet_later()
+            self._call_later(self._end_quiet)
         self._buffer.reset()
         self._is_armed = question is not None and question.is_follow_up
         self._is_painted = False
         if question is None:
             self._pane = None
-            self._set_aside(self._aside)
+            self._set_aside(self._saved_document)
             return
         if self._pane is None or self._pane.paint is not question.paint:
             self._pane = QuestionPane(question.paint)
@@ -223,31 +222,32 @@ class PromptApplication:
         """Keep this for when no question is open; without one it goes into the line."""
         if self._frame.question is None:
             self._buffer.set_document(document, bypass_readonly=True)
-            self._aside = Document()
+            self._saved_document = Document()
         else:
-            self._aside = document
+            self._saved_document = document
 
     @property
     def _is_guarded(self) -> bool:
         """Whether there is a question that takes no answer yet."""
         return self._frame.question is not None and not self._is_armed
 
-    def _painted(self) -> None:
+    def _note_painted(self) -> None:
         question = self._frame.question
         if question is None or self._pane is None or self._pane.is_too_small:
             return
         self._pane.note_shown()
         if question.id and not self._is_painted:
             self._is_painted = True
-            self._arm_later(question)
+            self._call_later(partial(self._arm, question.id))
 
-    def _pressed(self) -> None:
+    def _note_press(self) -> None:
         if self._app.loop is not None:
             self._pressed_at = self._app.loop.time()
 
-    def _arm_later(self, question: Question) -> None:
+    def _call_later(self, function: Callable[[], None]) -> None:
+        """Call a function once a person has had the time to see what is shown."""
         if self._app.loop is not None:
-            self._app.loop.call_later(GUARD, self._arm, question.id)
+            self._app.loop.call_later(GUARD, function)
 
     def _arm(self, id_: str) -> None:
         """Let a question be answered, unless keys are still pressed that were meant otherwise."""
@@ -255,14 +255,10 @@ class PromptApplication:
         if question is None or loop is None or question.id != id_ or self._is_armed:
             return
         if loop.time() - self._pressed_at < GUARD or self._has_input():
-            self._arm_later(question)
+            self._call_later(partial(self._arm, question.id))
             return
         self._is_armed = True
         self._app.invalidate()
-
-    def _end_quiet_later(self) -> None:
-        if self._app.loop is not None:
-            self._app.loop.call_later(GUARD, self._end_quiet)
 
     def _end_quiet(self) -> None:
         """Take what is typed again, unless it may still be the rest of a hidden line."""
@@ -270,16 +266,14 @@ class PromptApplication:
         if loop is None or not self._is_quiet:
             return
         if loop.time() - self._pressed_at < GUARD or self._has_input():
-            self._end_quiet_later()
+            self._call_later(self._end_quiet)
         else:
             self._is_quiet, self._refusal = False, ""
             self._app.invalidate()
 
     def _has_input(self) -> bool:
-        """Whether something was typed that was not read yet."""
+        """Whether typed input is waiting to be read."""
         return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
-
-    # -- keys -----------------------------------------------------------------------------------
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -307,14 +301,10 @@ class PromptApplication:
         """Let a hidden line, and what may be the rest of one, come before all other keys."""
         is_hidden = Condition(lambda: self._is_hidden)
         is_quiet = Condition(lambda: self._is_quiet)
-        self._hidden.bind(keys, is_hidden)
+        self._hidden_line.bind(keys, is_hidden)
         keys.add(Keys.Any, filter=is_quiet, eager=True)(lambda event: self._refuse_late())
         keys.add("enter", filter=is_hidden, eager=True)(lambda event: self._enter_hidden())
-        for name, key in (
-            ("escape", KeyName.ESCAPE),
-            ("c-c", KeyName.CTRL_C),
-            ("c-d", KeyName.CTRL_D),
-        ):
+        for name, key in _KEYS.items():
             press = partial(self._press_hidden, key)
             keys.add(name, filter=is_hidden | is_quiet, eager=True)(press)
 
@@ -326,7 +316,7 @@ class PromptApplication:
 
     def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
         self._on_event(Key(name))  # without the text of the line
-        self._hidden.finish()
+        self._hidden_line.finish()
 
     def _enter_hidden(self) -> None:
         question = self._frame.question
@@ -334,8 +324,8 @@ class PromptApplication:
             return
         if self.size != self._size:
             self._refuse(_RESIZED)
-        elif self._on_event(Line(self._hidden.text, question.id)):
-            self._hidden.finish()
+        elif self._on_event(Line(self._hidden_line.text, question.id)):
+            self._hidden_line.finish()
         else:
             self._app.output.bell()
 
@@ -348,11 +338,11 @@ class PromptApplication:
 
     def _turn(self, pages: int) -> None:
         if self._pane is not None:
-            self._refusal, self._seen_hint = "", self._frame.hint
+            self._refusal, self._dismissed_hint = "", self._frame.hint
             self._pane.turn(pages)
 
     def _refuse(self, why: str = _EARLY) -> None:
-        """Take nothing, and say so."""
+        """Reject what was typed, and say why."""
         self._refusal = _TOO_SMALL if self._pane is not None and self._pane.is_too_small else why
         self._buffer.reset()
         self._app.output.bell()
@@ -368,39 +358,37 @@ class PromptApplication:
     def _enter(self, event: KeyPressEvent) -> None:
         question, pane = self._frame.question, self._pane
         if question is None or pane is None:
-            self._say(Line(self._buffer.text))
+            self._send_line(Line(self._buffer.text))
         elif self._is_guarded:
             self._refuse()
         elif self.size != self._size:
             self._refuse(_RESIZED)
         else:
-            self._say(Line(self._buffer.text, question.id, pane.is_read))
+            self._send_line(Line(self._buffer.text, question.id, pane.is_read))
 
-    def _say(self, line: Line) -> None:
-        self._refusal = self._seen_hint = ""
+    def _send_line(self, line: Line) -> None:
+        self._refusal = self._dismissed_hint = ""
         if self._on_event(line):
             self._buffer.reset(append_to_history=not line.question)
         else:
             self._app.output.bell()
 
-    # -- drawing --------------------------------------------------------------------------------
-
     def _label(self) -> str:
         question = self._frame.question
         label = question.label if question is not None and self._is_armed else _LABEL
-        return f"{label}{self._hidden.mask}"
+        return f"{label}{self._hidden_line.mask}"
 
     def _draw(self) -> None:
-        """Draw at once, not when the loop comes to it."""
+        """Draw at once, without waiting for the loop."""
         with set_app(self._app):
             self._arrange()
             self._app.renderer.render(self._app, self._app.layout)
-        self._painted()
+        self._note_painted()
 
     def _arrange(self) -> None:
         self._size = self.size
-        hint = "" if self._frame.hint == self._seen_hint else self._frame.hint
+        hint = "" if self._frame.hint == self._dismissed_hint else self._frame.hint
         hint = self._refusal or hint
-        self._layout.arrange(self._size, self._frame, hint, self._pane, self._aside.text)
+        self._layout.arrange(self._size, self._frame, hint, self._pane, self._saved_document.text)
         if self._pane is not None and self._pane.is_too_small:
             self._is_armed = self._is_painted = False

@@ -29,9 +29,7 @@ from prompt_toolkit.utils import get_cwidth
 from greenroom.cli.terminal import NARROWEST, Frame
 from greenroom.core import visible
 
-# -- the question: rows that lose nothing, and pages where there are too many ---------------------
-
-_FEWEST = 3  # rows of a question, below which it can't be read
+_MIN_ROWS = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
 _KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
 
@@ -71,7 +69,7 @@ def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Return runs of one style, and each end of a line by itself."""
+    """Return runs of one style, and each newline separately."""
     style, run = "", list[str]()
     for part in to_formatted_text(ANSI(text)):
         if run and (part[0] != style or part[1] == "\n"):
@@ -87,7 +85,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
 
 
 class QuestionPane:
-    """One question, fitted into the room that there is, and how much of it was on the screen.
+    """One question, fitted into the available rows, and how much of it was shown.
 
     It counts as read once every row was shown, one page after the other. Another width makes other
     rows: a question that was not read to its end by then begins again.
@@ -101,12 +99,12 @@ class QuestionPane:
         self._columns = 0
         self._top = 0
         self._height = 0  # of a page
-        self._shown = 0  # rows that were shown, from the first one on without a gap
+        self._shown_rows = 0  # rows that were shown, from the first one on without a gap
 
     @property
     def is_read(self) -> bool:
         """Whether all of it was on the screen."""
-        return bool(self._columns) and self._shown >= len(self._rows)
+        return bool(self._columns) and self._shown_rows >= len(self._rows)
 
     @property
     def is_paged(self) -> bool:
@@ -115,7 +113,7 @@ class QuestionPane:
 
     def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
         """Return the rows to show in so many columns and lines: the current page, and its number."""
-        self.is_too_small = columns < NARROWEST or room < _FEWEST
+        self.is_too_small = columns < NARROWEST or room < _MIN_ROWS
         if self.is_too_small:
             return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
         self._fold(columns)
@@ -135,12 +133,12 @@ class QuestionPane:
 
     def note_shown(self) -> None:
         """Note that the rows that `fit` returned are on the screen."""
-        if not self.is_too_small and self._top <= self._shown:
-            self._shown = max(self._shown, min(self._top + self._height, len(self._rows)))
+        if not self.is_too_small and self._top <= self._shown_rows:
+            self._shown_rows = max(self._shown_rows, min(self._top + self._height, len(self._rows)))
 
     def turn(self, pages: int) -> None:
         """Turn pages forward or back; not beyond a page that has not been shown yet."""
-        if pages < 0 or self._top + self._height <= self._shown:
+        if pages < 0 or self._top + self._height <= self._shown_rows:
             self._top = max(self._top + pages * self._height, 0)
 
     def _fold(self, columns: int) -> None:
@@ -149,7 +147,7 @@ class QuestionPane:
         was_read = self.is_read
         self._rows = fold(self.paint(columns), columns)
         self._columns, self._top = columns, 0
-        self._shown = len(self._rows) if was_read else 0
+        self._shown_rows = len(self._rows) if was_read else 0
 
     @staticmethod
     def _page(place: str, page: int, pages: int) -> str:
@@ -202,13 +200,10 @@ class PromptLayout:
         return lambda: Dimension.exact(self._heights[window])
 
 
-# -- the terminal of standard input and output, as prompt_toolkit wants it -------------------------
-
-
 def open_file() -> TextIO:
     """Open the terminal once more.
 
-    A file of its own, so that nothing stays in standard output's buffer when the terminal is closed.
+    A separate file, so that nothing stays in standard output's buffer when the terminal is closed.
     """
     return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
 

@@ -2,8 +2,8 @@
 
 prompt_toolkit runs on asyncio, so its application lives in its own thread. Two rules keep the
 threads apart: trio's side passes frames with `call_soon_threadsafe` and waits until each is
-written; the terminal's side passes events with `trio.from_thread`, and where there is no room for
-one, what was typed stays in the line.
+written; the terminal's side passes events with `trio.from_thread`, and when the queue is
+full, the text stays in the line.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -15,12 +15,12 @@ from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_application import PromptApplication
 from greenroom.cli.terminal import Closed, Frame, PersonEvent, Terminal
 
-_QUEUE = 256
+_MAX_EVENTS = 256
 
 
 @asynccontextmanager
 async def open_prompt_terminal() -> AsyncIterator[Terminal]:
-    """Take over the terminal of standard input and output until the block is left.
+    """Use the terminal of standard input and output until the block ends.
 
     While a question is open it is shown whole above the line, page by page where it is longer than
     the screen, and the line is for its answer alone: what was in it before comes back afterwards.
@@ -40,10 +40,10 @@ class _PromptTerminal:
     is_live = True
 
     def __init__(self) -> None:
-        self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
+        self._send, self.events = trio.open_memory_channel[PersonEvent](_MAX_EVENTS)
         self._token = trio.lowlevel.current_trio_token()
-        self._unwritten: set[trio.Event] = set()
-        self._ended = False
+        self._frame_events: set[trio.Event] = set()
+        self._is_ended = False
         self.colors: Colors = detect_colors()
         self._application = PromptApplication(self._pass_event, self.colors)
 
@@ -58,25 +58,25 @@ class _PromptTerminal:
         try:
             await trio.to_thread.run_sync(self._application.run, started)
         finally:
-            self._ended = True
-            for written in self._unwritten:
+            self._is_ended = True
+            for written in self._frame_events:
                 written.set()
-            self._take(Closed())
+            self._enqueue(Closed())
             self._send.close()
 
     async def show(self, frame: Frame) -> None:
         written = trio.Event()
-        self._unwritten.add(written)
+        self._frame_events.add(written)
         try:
             self._post(
                 lambda: self._application.show(
                     frame, lambda: self._token.run_sync_soon(written.set)
                 )
             )
-            if not self._ended:
+            if not self._is_ended:
                 await written.wait()
         finally:
-            self._unwritten.discard(written)
+            self._frame_events.discard(written)
 
     def clear_line(self) -> None:
         self._post(self._application.clear_line)
@@ -94,9 +94,9 @@ class _PromptTerminal:
                 loop.call_soon_threadsafe(function)
 
     def _pass_event(self, event: PersonEvent) -> bool:
-        return trio.from_thread.run_sync(self._take, event, trio_token=self._token)
+        return trio.from_thread.run_sync(self._enqueue, event, trio_token=self._token)
 
-    def _take(self, event: PersonEvent) -> bool:
+    def _enqueue(self, event: PersonEvent) -> bool:
         try:
             self._send.send_nowait(event)
         except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):

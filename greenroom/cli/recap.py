@@ -9,21 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from greenroom.core import (
-    ContentBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    clip,
-    clock,
-    serde,
-    visible,
-)
+from greenroom import core
+from greenroom.core import Message, clock, visible
 from greenroom.session import SessionMetadata
 
-_LONGEST = 200  # letters of a title or a folder
-_DAYS = 14  # then a date says more
+_MAX_TITLE = 200  # letters of a title or a folder
+_MAX_DAYS = 14  # then a date says more
 
 
 def one_line(value: object) -> str:
@@ -33,12 +24,22 @@ def one_line(value: object) -> str:
         >>> one_line("two\nlines \x1b[2J")
         'two lines \\u{1b}[2J'
     """
-    text = " ".join(str(value)[: 4 * _LONGEST].split())
-    return visible(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
+    text = " ".join(str(value)[: 4 * _MAX_TITLE].split())
+    return visible(shorten(text, _MAX_TITLE))
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text to at most so many characters, the last of them an ellipsis.
+
+    Example:
+        >>> shorten("a long title", 8)
+        'a long…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def title_of(session: SessionMetadata) -> str:
-    """Return the words that name a session, and what kind of one it is where nothing else does."""
+    """Return the title of a session with its kind, such as fork or subagent."""
     title = one_line(session.metadata.get("title") or "")
     kinds = ["archived"] if session.is_archived else []
     if session.forked_from is not None:
@@ -61,7 +62,7 @@ def place_of(session: SessionMetadata) -> str:
 
 
 def age(moment: datetime) -> str:
-    """Say how long ago that was: in minutes, hours or days, or else its date."""
+    """Describe how long ago it was: in minutes, hours or days, else as a date."""
     passed = clock.now() - moment
     if passed < timedelta(minutes=1):
         return "now"
@@ -69,13 +70,13 @@ def age(moment: datetime) -> str:
         return f"{passed // timedelta(minutes=1)} min"
     if passed < timedelta(days=1):
         return f"{passed // timedelta(hours=1)} h"
-    if passed < timedelta(days=_DAYS):
+    if passed < timedelta(days=_MAX_DAYS):
         return f"{passed.days} d"
     return f"{moment.astimezone():%Y-%m-%d}"
 
 
 def quantity(count: int, what: str) -> str:
-    """Write a number of things.
+    """Format a count with its noun.
 
     Example:
         >>> quantity(2, "file")
@@ -85,7 +86,7 @@ def quantity(count: int, what: str) -> str:
 
 
 def shorten_home(place: str) -> str:
-    """Write a folder of the user's as people do, from `~` on.
+    """Abbreviate the home folder to `~`.
 
     Example:
         >>> shorten_home("/tmp")
@@ -97,11 +98,11 @@ def shorten_home(place: str) -> str:
 
 
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
-_LONGEST_CALL = 120
+_MAX_CALL = 120
 
 
 def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Say on what a call works: its command, file, pattern, address or prompt, else its JSON.
+    """Describe the input of a call: its command, file, pattern, address or prompt, else its JSON.
 
     Example:
         >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"a": 1})
@@ -109,8 +110,8 @@ def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word tha
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)
-    text = serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
-    return visible(clip(text, _LONGEST_CALL))
+    text = core.serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
+    return visible(core.clip(text, _MAX_CALL))
 
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
@@ -177,19 +178,19 @@ def _is_said(message: Message) -> bool:
 
 
 def _line(
-    message: Message, block: ContentBlock, results: Sequence[ToolResultBlock]
+    message: Message, block: core.ContentBlock, results: Sequence[core.ToolResultBlock]
 ) -> RecapLine | None:
     match block:
-        case TextBlock() if block.text.strip():
+        case core.TextBlock() if block.text.strip():
             kind: RecapKind = "user" if message.role == "user" else "reply"
             return RecapLine(kind, visible(block.text.strip()), sender=message.sender)
-        case ToolUseBlock():
+        case core.ToolUseBlock():
             return _call(block, results)
         case _:
             return None
 
 
-def _call(call: ToolUseBlock, results: Sequence[ToolResultBlock]) -> RecapLine:
+def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> RecapLine:
     head = f"{visible(call.name)}  {call_words(call.input)}"
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:

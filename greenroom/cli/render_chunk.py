@@ -11,8 +11,6 @@ from greenroom.cli.permission_prompt import render_request
 from greenroom.cli.recap import RecapLine, call_words
 from greenroom.core import OutputChunk, visible
 
-# -- tool calls: what they do, printed and changed ------------------------------------------------
-
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
 _PROGRESS_LINES = 6
@@ -31,13 +29,13 @@ def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
         head.append(f"  {visible(info.action)}")
     if len(details) < 2 or start.name == "Todo":
         return head
-    return Group(head, indent(_cut(details, _DETAIL_LINES, scheme, scheme.output)))
+    return Group(head, indent(_truncate(details, _DETAIL_LINES, scheme, scheme.output)))
 
 
 def render_result(
     start: core.ToolStart | None, end: core.ToolEnd, scheme: ColorScheme
 ) -> RenderableType:
-    """Show what a call gave: its list of things to do, its diff, or the head of its output."""
+    """Show the result of a call: its to-do list, its diff, or the start of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
         return indent(_todo_list(todos, scheme))
@@ -50,7 +48,7 @@ def render_result(
     if not lines:
         return indent(Text("(no output)", scheme.note))
     style = scheme.error if end.is_error else scheme.output
-    return indent(_cut(lines, _OUTPUT_LINES, scheme, style))
+    return indent(_truncate(lines, _OUTPUT_LINES, scheme, style))
 
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
@@ -59,7 +57,7 @@ def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
     return indent(Text("\n".join(lines), scheme.output))
 
 
-def _cut(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> Text:
+def _truncate(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> Text:
     text = Text("\n".join(lines[:limit]), style)
     if len(lines) > limit:
         text.append(f"\n… {len(lines) - limit} lines more", scheme.note)
@@ -86,7 +84,7 @@ _ODD_ENDS = {
 
 
 def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
-    """Show one chunk by itself; None where there is nothing to see in it.
+    """Show one chunk on its own; return None if it shows nothing.
 
     A live display joins deltas and tool calls instead of showing their chunks one by one.
     """
@@ -106,30 +104,30 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
         case core.PermissionRequest():
             return render_request(chunk, scheme)
         case core.PermissionResponse():
-            return _response(chunk, scheme)
+            return _render_response(chunk, scheme)
         case core.SubAgentOutput():
             return render_chunk(chunk.chunk, scheme)
         case core.SubAgentSpawned():
-            return _spawned(chunk, scheme)
+            return _render_spawned(chunk, scheme)
         case core.SubAgentComplete():
-            return _complete(chunk, scheme)
+            return _render_complete(chunk, scheme)
         case _:
-            return _event(chunk, scheme)
+            return _render_event(chunk, scheme)
 
 
-def _event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
-    """Show what is about the agent rather than about what it does."""
+def _render_event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
+    """Show events of the agent itself."""
     match chunk:
         case core.Lagged():
             return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)
         case core.Error():
-            return _error(chunk, scheme)
+            return _render_error(chunk, scheme)
         case core.Done():
-            return _done(chunk, scheme)
+            return _render_done(chunk, scheme)
         case core.Restarted():
-            return _restarted(chunk, scheme)
+            return _render_restarted(chunk, scheme)
         case core.Exited():
-            return _exited(chunk, scheme)
+            return _render_exited(chunk, scheme)
         case core.UsageReport():
             parts = filter(None, [f"{chunk.total.total:,} tokens", chunk.usage.cache_note])
             return Text(" · ".join(parts), scheme.note)
@@ -191,7 +189,7 @@ def _is_thinking(chunk: core.TextDelta | core.ThinkingDelta) -> bool:
     return isinstance(chunk, core.ThinkingDelta)
 
 
-def _response(chunk: core.PermissionResponse, scheme: ColorScheme) -> RenderableType:
+def _render_response(chunk: core.PermissionResponse, scheme: ColorScheme) -> RenderableType:
     tool = visible(chunk.tool_name)
     if chunk.cancelled:
         return Text(f"  the question about {tool} was withdrawn", scheme.note)
@@ -207,21 +205,21 @@ def _response(chunk: core.PermissionResponse, scheme: ColorScheme) -> Renderable
 _LIFETIMES = {"session": "this session", "project": "this project", "always": "always"}
 
 
-def _spawned(chunk: core.SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
+def _render_spawned(chunk: core.SubAgentSpawned, scheme: ColorScheme) -> RenderableType:
     text = Text("◆ ")
     text.append(visible(chunk.name or chunk.agent_type), scheme.subagent)
     text.append(" starts on its own" if chunk.detached else " starts", scheme.note)
     return text
 
 
-def _complete(chunk: core.SubAgentComplete, scheme: ColorScheme) -> RenderableType:
+def _render_complete(chunk: core.SubAgentComplete, scheme: ColorScheme) -> RenderableType:
     if chunk.status in (core.EndStatus.COMPLETED, core.EndStatus.CANCELLED):
         return Text(f"◆ the subagent has ended: {chunk.status}", scheme.note)
     reason = f": {visible(chunk.result)}" if chunk.result else ""
     return Text(f"◆ the subagent has ended: {chunk.status}{reason}", scheme.error)
 
 
-def _error(chunk: core.Error, scheme: ColorScheme) -> RenderableType:
+def _render_error(chunk: core.Error, scheme: ColorScheme) -> RenderableType:
     text = Text("error: ", scheme.error)
     text.append(visible(chunk.message))
     if chunk.hint:
@@ -229,7 +227,7 @@ def _error(chunk: core.Error, scheme: ColorScheme) -> RenderableType:
     return text
 
 
-def _done(chunk: core.Done, scheme: ColorScheme) -> RenderableType | None:
+def _render_done(chunk: core.Done, scheme: ColorScheme) -> RenderableType | None:
     if chunk.status is core.TurnStatus.INTERRUPTED:
         return Text("interrupted", scheme.note)
     if chunk.status is core.TurnStatus.WAITING:
@@ -239,19 +237,16 @@ def _done(chunk: core.Done, scheme: ColorScheme) -> RenderableType | None:
     return None
 
 
-def _restarted(chunk: core.Restarted, scheme: ColorScheme) -> RenderableType:
+def _render_restarted(chunk: core.Restarted, scheme: ColorScheme) -> RenderableType:
     when = f"in {chunk.delay:.2g} s" if chunk.delay >= 0.1 else "now"
     reason = f": {visible(chunk.error)}" if chunk.error else ""
     return Text(f"the agent starts again {when}{reason}", scheme.note)
 
 
-def _exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
+def _render_exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
     reason = f": {visible(chunk.error)}" if chunk.error else ""
     style = scheme.note if chunk.status is core.EndStatus.COMPLETED else scheme.error
     return Text(f"the agent has ended: {chunk.status}{reason}", style)
-
-
-# -- what was said and done before ----------------------------------------------------------------
 
 
 def render_recap(line: RecapLine, scheme: ColorScheme) -> RenderableType:

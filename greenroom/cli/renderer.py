@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 from rich.console import RenderableType
 
+from greenroom import core
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.permission_prompt import TOO_LATE, Decision
 from greenroom.cli.render_chunk import render_user
@@ -25,22 +26,9 @@ from greenroom.cli.terminal import (
     TerminalOpener,
     open_plain_terminal,
 )
-from greenroom.core import (
-    AgentNotRunningError,
-    Done,
-    Lagged,
-    MailboxFullError,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    RuleDecision,
-    StateKind,
-    TurnStart,
-)
+from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle, Outcome, Subscription
-
-# -- the person: what they do, and what it does to the agent --------------------------------------
 
 HELP = """\
 Type what the agent should do, then Enter. While it works, a line is its next input.
@@ -48,7 +36,7 @@ Type what the agent should do, then Enter. While it works, a line is its next in
   Up, Alt-Up    on an empty line, or on any: take queued input back into the line
   Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session stays
   Alt-Enter     a new line
-  /compact      shorten the conversation now; that happens by itself when the model's window fills
+  /compact      shorten the conversation now; it happens automatically when the model's window fills
   /help         this
 An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
 the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line that
@@ -59,36 +47,36 @@ _FOREIGN = (
     "this project: counts in this run only, since {path} has more than your answers; "
     "move that away, and it counts in later runs too"
 )
-_TWICE = 2.0  # seconds within which the second Ctrl-C leaves
+_DOUBLE_PRESS = 2.0  # seconds within which the second Ctrl-C leaves
 
 
 class Person:
-    """Carries out what the person does: inputs, answers, interrupts, leaving."""
+    """Handles what the person does: inputs, answers, interrupts, leaving."""
 
     def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
         """Act on this agent; leaving cancels the nursery."""
         self._handle = handle
         self._screen = screen
         self._nursery = nursery
-        self._unanswered: set[str] = set()
-        self._queued: dict[str, str] = {}
-        self._steered: dict[str, str] = {}  # meant for the current turn, at its next step
+        self._unanswered_ids: set[str] = set()
+        self._queued_inputs: dict[str, str] = {}
+        self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
-    # -- what the agent does --------------------------------------------------------------------
-
     async def note(self, chunk: OutputChunk) -> None:
-        """Take a chunk of the agent: a question is asked or withdrawn, a turn has ended."""
-        if isinstance(innermost(chunk), PermissionRequest | PermissionResponse | Lagged | Done):
+        """Follow a chunk of the agent: ask or withdraw a question, end a turn."""
+        if isinstance(
+            innermost(chunk), PermissionRequest | core.PermissionResponse | core.Lagged | core.Done
+        ):
             await self._follow_requests()
         match chunk:
-            case TurnStart() if chunk.input_id in self._queued:
-                self._echo(self._queued.pop(chunk.input_id))
-                self._screen.queued = tuple(self._queued.values())
-            case Done():
-                self._unanswered.discard(chunk.input_id)
-                self._steered.clear()
+            case core.TurnStart() if chunk.input_id in self._queued_inputs:
+                self._echo(self._queued_inputs.pop(chunk.input_id))
+                self._screen.queued_inputs = tuple(self._queued_inputs.values())
+            case core.Done():
+                self._unanswered_ids.discard(chunk.input_id)
+                self._steered_inputs.clear()
                 self._screen.hint = ""
                 self._leave_when_done()
             case _:
@@ -115,8 +103,6 @@ class Person:
         if self._screen.questions.current is not request:
             return  # decided meanwhile; what decided it shows the next one
         self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
-
-    # -- what the person does -------------------------------------------------------------------
 
     async def handle_events(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
         """Carry out what the person does; leave when the terminal is closed."""
@@ -172,19 +158,19 @@ class Person:
     def _send(self, text: str) -> None:
         try:
             receipt = self._handle.send_input_nowait(text)
-        except (MailboxFullError, AgentNotRunningError) as error:
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not sent: {text}\n{error}")
             return
         if receipt.status == "queued":
             # It is printed when its turn begins; until then it is shown below.
-            self._queued[receipt.input_id] = text
-            self._screen.queued = tuple(self._queued.values())
+            self._queued_inputs[receipt.input_id] = text
+            self._screen.queued_inputs = tuple(self._queued_inputs.values())
         else:
             self._echo(text)
         if receipt.status == "steered":
-            self._steered[receipt.input_id] = text
+            self._steered_inputs[receipt.input_id] = text
         else:
-            self._unanswered.add(receipt.input_id)
+            self._unanswered_ids.add(receipt.input_id)
 
     def _echo(self, text: str) -> None:
         self._screen.print(render_user(text, self._screen.scheme))
@@ -206,10 +192,10 @@ class Person:
     def _compact(self) -> None:
         try:
             receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
-        except (MailboxFullError, AgentNotRunningError) as error:
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not done: {error}")
         else:
-            self._unanswered.add(receipt.input_id)
+            self._unanswered_ids.add(receipt.input_id)
 
     async def press(self, key: Key) -> None:
         """Carry out a key that is not text."""
@@ -248,37 +234,35 @@ class Person:
         self._nursery.start_soon(self._clear_hint, self._pressed_at)
 
     async def _clear_hint(self, pressed_at: float) -> None:
-        await trio.sleep(_TWICE)
+        await trio.sleep(_DOUBLE_PRESS)
         if self._pressed_at == pressed_at:
             self._screen.hint = ""
             await self._screen.draw()
 
     def _is_second_press(self) -> bool:
         now = trio.current_time()
-        is_second = now - self._pressed_at < _TWICE
+        is_second = now - self._pressed_at < _DOUBLE_PRESS
         self._pressed_at = now
         return is_second
 
     @property
     def _is_idle(self) -> bool:
-        return self._handle.state.kind is StateKind.IDLE and not self._unanswered
-
-    # -- interrupting and leaving ---------------------------------------------------------------
+        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered_ids
 
     def _interrupt(self) -> None:
         self._nursery.start_soon(self._interrupt_and_report)
 
     async def _take_back(self) -> None:
-        """Give back to the person what the agent has not taken."""
-        sent = self._steered | self._queued
+        """Return inputs that the agent has not read to the person's line."""
+        sent = self._steered_inputs | self._queued_inputs
         withdrawn = await self._handle.withdraw_inputs(*sent)
         for id_ in withdrawn:
-            self._unanswered.discard(id_)
-            self._steered.pop(id_, None)
-            self._queued.pop(id_, None)
+            self._unanswered_ids.discard(id_)
+            self._steered_inputs.pop(id_, None)
+            self._queued_inputs.pop(id_, None)
         if withdrawn:
             self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
-        self._screen.queued = tuple(self._queued.values())
+        self._screen.queued_inputs = tuple(self._queued_inputs.values())
 
     async def _interrupt_and_report(self) -> None:
         await self._take_back()
@@ -293,8 +277,8 @@ class Person:
             self._leave()
 
     def _leave(self, line: str = "") -> None:
-        """End the run, and show what was typed and not sent, in the line too."""
-        for text in filter(None, (*self._queued.values(), line)):
+        """End the run, and show the text that was not sent."""
+        for text in filter(None, (*self._queued_inputs.values(), line)):
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()
 

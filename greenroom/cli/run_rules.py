@@ -6,23 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from greenroom import permissions
 from greenroom.core import RuleDecision, RuleFileError
-from greenroom.permissions import (
-    PermissionManager,
-    PermissionMode,
-    PermissionRule,
-    RuleMatcher,
-    RuleScope,
-    Sandboxed,
-    ask_about_everything,
-    check_mode,
-    is_trusted,
-    read_rules,
-    tighten,
-    user_rules_path,
-)
+from greenroom.permissions import PermissionRule
 
-_WILD = re.compile(r"[*?\[\]{}\\]")
+_WILDCARD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing by themselves
 _BYPASS = (
     "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
@@ -40,7 +28,7 @@ class RunRules:
         ignored: rules that allow and don't count, since the project is not trusted.
     """
 
-    manager: PermissionManager
+    manager: permissions.PermissionManager
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     ignored: tuple[PermissionRule, ...] = ()
@@ -52,7 +40,7 @@ def load_rules(
     deny: Sequence[str] = (),
     mode: str = "default",
     read_only: bool = True,
-    sandboxed: Sandboxed = "ask",
+    sandboxed: permissions.Sandboxed = "ask",
 ) -> RunRules:
     """Put the rules of a run together; it reads files.
 
@@ -71,27 +59,29 @@ def load_rules(
         RuleFileError: a rule of the command line that can't be used.
         ConfigurationError: no such mode.
     """
-    check_mode(mode)
+    permissions.check_mode(mode)
     faults: list[RuleFileError] = []
     path = project_rules_path(workspace)
     project = _read(path, "project", faults)
-    usable = project if _is_trusted(path, faults) else tighten(project)
+    usable = project if _is_trusted(path, faults) else permissions.tighten(project)
     rules = [
         *_built_in(),
-        *_read(user_rules_path(), "user", faults),
+        *_read(permissions.user_rules_path(), "user", faults),
         *usable,
-        *(_parse(text, RuleDecision.ALLOW, RuleScope.GLOBAL) for text in allow),
-        *(_parse(text, RuleDecision.DENY, RuleScope.USER) for text in deny),
+        *(_parse(text, RuleDecision.ALLOW, permissions.RuleScope.GLOBAL) for text in allow),
+        *(_parse(text, RuleDecision.DENY, permissions.RuleScope.USER) for text in deny),
     ]
     if faults:
         mode = mode if mode in _STRICT else "default"
-        manager = PermissionManager(
-            ask_about_everything(rules), mode=cast("PermissionMode", mode), read_only=False
+        manager = permissions.PermissionManager(
+            permissions.ask_about_everything(rules),
+            mode=cast("permissions.PermissionMode", mode),
+            read_only=False,
         )
-        return RunRules(manager, warnings=tuple(map(_fault, faults)))
-    manager = PermissionManager(
+        return RunRules(manager, warnings=tuple(map(_describe_fault, faults)))
+    manager = permissions.PermissionManager(
         rules,
-        mode=cast("PermissionMode", mode),
+        mode=cast("permissions.PermissionMode", mode),
         sandboxed=sandboxed,
         read_only=read_only,
     )
@@ -106,35 +96,35 @@ def project_rules_path(workspace: Path) -> Path:
 
 
 def ignored_rules(path: Path) -> int:
-    """Count the rules of a project's file that allow and don't count, since it is not trusted.
+    """Count the allow rules that are ignored because the project's file is not trusted.
 
     Raises:
         RuleFileError: it can't be read or used.
     """
-    rules = read_rules(path)
-    return 0 if is_trusted(path) else len(rules) - len(tighten(rules))
+    rules = permissions.read_rules(path)
+    return 0 if permissions.is_trusted(path) else len(rules) - len(permissions.tighten(rules))
 
 
 def is_foreign(path: Path) -> bool:
     """Whether what is remembered in this project's file would not count in later runs."""
     try:
-        return path.exists() and not is_trusted(path)
+        return path.exists() and not permissions.is_trusted(path)
     except RuleFileError:  # the trusted files can't be read, so none is trusted
         return True
 
 
 def _built_in() -> Iterator[PermissionRule]:
     yield _allow_reading("**", "read-workspace", "reading inside the workspace")
-    folder = user_rules_path().with_name("skills")
+    folder = permissions.user_rules_path().with_name("skills")
     # A name with signs of patterns would be about other folders.
-    if folder.is_dir() and not _WILD.search(str(folder)):
+    if folder.is_dir() and not _WILDCARD.search(str(folder)):
         yield _allow_reading(f"{folder}/**", "read-skills", "reading the user's own skills")
 
 
 def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
     return PermissionRule(
         decision=RuleDecision.ALLOW,
-        matcher=RuleMatcher(category=("read",), path=(path,)),
+        matcher=permissions.RuleMatcher(category=("read",), path=(path,)),
         id=name,
         description=description,
         source="built in",
@@ -142,9 +132,9 @@ def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
-    """Read a file; names are unique in a file only, so a source comes before them."""
+    """Read a rule file; prefix rule names with the source, since they are unique only within a file."""
     try:
-        rules = read_rules(path)
+        rules = permissions.read_rules(path)
     except RuleFileError as error:
         if not isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError)):
             faults.append(error)
@@ -157,18 +147,18 @@ def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[Permissi
 
 def _is_trusted(path: Path, faults: list[RuleFileError]) -> bool:
     try:
-        return is_trusted(path)
+        return permissions.is_trusted(path)
     except RuleFileError as error:
         faults.append(error)
         return False
 
 
-def _fault(error: RuleFileError) -> str:
+def _describe_fault(error: RuleFileError) -> str:
     hint = f" ({error.hint})" if error.hint else ""
     return f"{error.message}{hint}; until that is fixed, every call is asked about, or denied"
 
 
-def _parse(text: str, decision: RuleDecision, scope: RuleScope) -> PermissionRule:
+def _parse(text: str, decision: RuleDecision, scope: permissions.RuleScope) -> PermissionRule:
     option = "--allow" if decision is RuleDecision.ALLOW else "--deny"
     try:
         return replace(PermissionRule.parse(text, decision, scope=scope), source=option)

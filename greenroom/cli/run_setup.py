@@ -1,6 +1,6 @@
 """What every run is made of: the session, the rules, the model, the tools, the instructions.
 
-Each part may leave notes for the user, such as what differs from the last run of a session.
+Each part may add notes for the user, such as what has changed since the last run of a session.
 """
 
 import os
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from greenroom.cli.arguments import Options
 
-_NAMED, _RULE = 5, 80  # rules that a note names, and characters of each
+_MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
 _FOREIGN = (
     "{path}: the model is told that these are not your words; "
     "greenroom permissions trust shows the file, and lets it count as yours"
@@ -134,7 +134,7 @@ def _make_sandbox(options: "Options") -> Sandbox | None:
 
 
 async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
-    """Say what a sandbox that was asked for does not confine on this machine."""
+    """Describe what the requested sandbox does not confine on this machine."""
     if sandbox is None:
         return []
     report = await examine_sandbox(sandbox)
@@ -147,9 +147,6 @@ async def _open_session(options: "Options", store: SessionStore, workspace: Path
     if options.continue_last:
         return await load_newest(store, workspace)
     return AgentSession.new("coder", store=store)
-
-
-# -- the model ------------------------------------------------------------------------------------
 
 
 def open_model_of_run(
@@ -175,7 +172,7 @@ def _open_model(
     if session.model:
         own = f"{session.provider}:{session.model}"
         try:
-            return settings.open(own, env), _describe_own(session, env, settings)
+            return settings.open(own, env), _describe_session_model(session, env, settings)
         except ConfigurationError as error:
             note = f"the session's own model, {own}, can't be used: {error}; "
     model = settings.open(None, env)
@@ -184,10 +181,10 @@ def _open_model(
     return model, (_describe_offline(env, settings),) if model.name == "offline" else ()
 
 
-def _describe_own(
+def _describe_session_model(
     session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[str, ...]:
-    """Say that another model could answer, where a key was set since the session began without one."""
+    """Suggest another model if a key was set since the session began offline."""
     if session.provider != "offline":
         return ()
     usual = settings.choose(env).name
@@ -203,13 +200,10 @@ def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
     return f"{reason}, so the offline model answers{fix}"
 
 
-# -- the answers that the session remembers -------------------------------------------------------
-
-
 def restore_grants(
     session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
 ) -> tuple[str, ...]:
-    """Apply the answers that the session remembers; say which, and what is not as it was.
+    """Apply the answers that the session remembers; return notes on them and on what has changed.
 
     A store inside the workspace may have come with the project, from anyone: what it grants counts
     for nothing.
@@ -225,8 +219,8 @@ def restore_grants(
         )
     notes += permissions.bind_session(session, workspace)
     if rules := [str(rule) for rule in permissions.rules if rule.session == session.session_id]:
-        named = ", ".join(shorten(rule, _RULE, placeholder=" …") for rule in rules[:_NAMED])
-        more = f" and {len(rules) - _NAMED} more" if len(rules) > _NAMED else ""
+        named = ", ".join(shorten(rule, _MAX_RULE, placeholder=" …") for rule in rules[:_MAX_NAMED])
+        more = f" and {len(rules) - _MAX_NAMED} more" if len(rules) > _MAX_NAMED else ""
         notes.append(f"remembered for this session: {named}{more}")
     return tuple(notes)
 
@@ -235,9 +229,6 @@ def _is_inside(workspace: Path, store: str | None) -> bool:
     if store is None:
         return False
     return Path(os.path.realpath(store)).is_relative_to(os.path.realpath(workspace))
-
-
-# -- the instructions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -269,13 +260,13 @@ def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
     users = user_rules_path().with_name("skills")
     skills = Skills(*([users] if users.is_dir() else []), workspace=workspace)
     texts = (*notes.texts, *(each.text for each in skills))
-    found = Instructions(
+    instructions = Instructions(
         "\n\n".join(filter(None, (skills.instructions, str(notes)))),
         skills.tools,
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *skills.faults),
     )
-    return _add_memory(found, workspace) if memory else found
+    return _add_memory(instructions, workspace) if memory else instructions
 
 
 def _add_memory(instructions: Instructions, workspace: Path) -> Instructions:

@@ -14,6 +14,7 @@ from greenroom.cli.markdown_stream import MarkdownStream
 from greenroom.cli.painter import ColorScheme, Painter, Prefixed
 from greenroom.cli.permission_prompt import QuestionQueue, render_record, render_request
 from greenroom.cli.plans import PlanView
+from greenroom.cli.recap import shorten
 from greenroom.cli.render_chunk import (
     render_call,
     render_chunk,
@@ -23,18 +24,9 @@ from greenroom.cli.render_chunk import (
     render_thinking,
 )
 from greenroom.cli.terminal import Frame, Question, Terminal
-from greenroom.core import (
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    StateKind,
-    SubAgentOutput,
-    visible,
-)
+from greenroom.core import OutputChunk, PermissionRequest, visible
 from greenroom.llm import model_profile
 from greenroom.planning import PLAN_STEP
-
-# -- what one agent shows: its text as it streams, its tools as they run, its subagents within it -
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600
@@ -47,7 +39,7 @@ _GOES_ON = (
     core.ThinkingComplete,
     core.ToolStart,
 )
-"""What an agent does after a plan that is finished."""
+"""What an agent publishes after a finished plan."""
 
 
 class AgentView:
@@ -144,7 +136,7 @@ class AgentView:
                 return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
             case core.Error():
                 self._error = chunk
-                return [*self._end_all(), *self._shown(chunk)]
+                return [*self._end_all(), *self._render(chunk)]
             case (
                 core.Lagged()
                 | core.Done()
@@ -152,9 +144,9 @@ class AgentView:
                 | core.Exited()
                 | core.Custom(kind="reply.restarted")
             ):
-                return [*self._end_all(), *self._shown(chunk)]
+                return [*self._end_all(), *self._render(chunk)]
             case _:
-                return self._shown(chunk)
+                return self._render(chunk)
 
     def _has_shown(self, reason: str) -> bool:
         """Whether the reason of an end is the error shown last, and not a bug."""
@@ -163,11 +155,9 @@ class AgentView:
             return False
         return reason.startswith(f"{error.kind}: {error.message}")
 
-    def _shown(self, chunk: OutputChunk) -> list[RenderableType]:
-        shown = render_chunk(chunk, self._scheme)
-        return [] if shown is None else [shown]
-
-    # -- text -----------------------------------------------------------------------------------
+    def _render(self, chunk: OutputChunk) -> list[RenderableType]:
+        rendered = render_chunk(chunk, self._scheme)
+        return [] if rendered is None else [rendered]
 
     def _blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
         return [
@@ -180,7 +170,7 @@ class AgentView:
         return self._blocks(rest)
 
     def _end_all(self) -> list[RenderableType]:
-        """Print what an end has cut off: half a thought, half a text."""
+        """Print the unfinished thought and text."""
         thought = [render_thinking(self._thinking, self._scheme)] if self._thinking else []
         self._thinking = ""
         return [*thought, *self._end_text()]
@@ -191,8 +181,6 @@ class AgentView:
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.finish()]
         return [*parts, *self._plan.close()]
-
-    # -- tools ----------------------------------------------------------------------------------
 
     def _feed_tool(
         self, chunk: core.ToolStart | core.ToolProgress | core.ToolEnd
@@ -209,13 +197,11 @@ class AgentView:
         head = [] if start is None else [render_call(start, self._scheme)]
         return [*head, render_result(start, chunk, self._scheme), Text("")]
 
-    # -- subagents ------------------------------------------------------------------------------
-
     def _feed_subagent(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> list[RenderableType]:
         if isinstance(chunk, core.SubAgentSpawned) and chunk.detached:
-            return self._shown(chunk)  # its chunks go to other readers
+            return self._render(chunk)  # its chunks go to other readers
         name, child = self._children.get(chunk.session_id) or self._add_child(chunk)
         if isinstance(chunk, core.SubAgentOutput):
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
@@ -223,7 +209,7 @@ class AgentView:
             self._children.pop(chunk.session_id, None)
             if child._has_shown(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
-        return [Prefixed(name, part) for part in self._shown(chunk)]
+        return [Prefixed(name, part) for part in self._render(chunk)]
 
     def _add_child(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
@@ -232,12 +218,10 @@ class AgentView:
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        head = Text(f"{_shorten(visible(name))} │ ", self._scheme.subagent)
+        head = Text(f"{shorten(visible(name), _NAME)} │ ", self._scheme.subagent)
         child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
         self._children[chunk.session_id] = child
         return child
-
-    # -- what may still change ------------------------------------------------------------------
 
     def live(self, rows: int = 12) -> list[RenderableType]:
         """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
@@ -258,10 +242,6 @@ class AgentView:
         return [*parts, *self._plan.live(rows)]
 
 
-def _shorten(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1].rstrip()}…"
-
-
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
 _FULL = 65_536  # characters of painted text that are printed even by a reader that lags
@@ -271,7 +251,7 @@ _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
 
 def innermost(chunk: OutputChunk) -> OutputChunk:
     """Return what a descendant has said, where a chunk is about that."""
-    while isinstance(chunk, SubAgentOutput):
+    while isinstance(chunk, core.SubAgentOutput):
         chunk = chunk.chunk
     return chunk
 
@@ -295,23 +275,23 @@ class Screen:
         self._window = model_profile(model).context_window
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
-        self._printed = ""
+        self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
-        self._asked: PermissionRequest | None = None
-        self._paint_asked = partial(str)
-        self.queued: tuple[str, ...] = ()
+        self._asked_request: PermissionRequest | None = None
+        self._paint_question = partial(str)
+        self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits to be printed that it can't wait for a reader to catch up."""
-        return len(self._printed) > _FULL
+        """Whether too much waits to be printed to wait for the reader to catch up."""
+        return len(self._unwritten) > _FULL
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
         match innermost(chunk):
-            case PermissionResponse(request_id=id_) if (
-                self._asked and id_ == self._asked.request_id
+            case core.PermissionResponse(request_id=id_) if (
+                self._asked_request and id_ == self._asked_request.request_id
             ):
                 self._close_question()
         self.print(*self._view.feed(chunk))
@@ -319,7 +299,7 @@ class Screen:
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
         if renderables:
-            self._printed += self._painter.paint(renderables, self._columns)
+            self._unwritten += self._painter.paint(renderables, self._columns)
 
     def finish(self) -> None:
         """Print what the agent has said so far, where it was left in the middle."""
@@ -330,36 +310,36 @@ class Screen:
         self.print(Text(visible(text), self.scheme.note))
 
     def error(self, text: str) -> None:
-        """Add what went wrong."""
+        """Add an error."""
         self.print(Text(visible(text), self.scheme.error))
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Show the request that is asked now, for as long as it is; it may be answered from here on."""
         self._close_question()
-        self._asked = request
-        self._paint_asked = partial(self._paint_request, request, warning)
+        self._asked_request = request
+        self._paint_question = partial(self._paint_request, request, warning)
 
     def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
         # The last column stays free here too, if it can.
         can_hide = self._terminal.is_live
-        shown = render_request(request, self.scheme, warning, can_hide=can_hide)
-        return self._painter.paint([shown], columns - 1)
+        rendered = render_request(request, self.scheme, warning, can_hide=can_hide)
+        return self._painter.paint([rendered], columns - 1)
 
     def _close_question(self) -> None:
         """Print a record of what was asked; a plain terminal has printed the question itself."""
-        if self._asked is not None and self._terminal.is_live:
-            self.print(render_record(self._asked, self.scheme))
-        self._asked = None
+        if self._asked_request is not None and self._terminal.is_live:
+            self.print(render_record(self._asked_request, self.scheme))
+        self._asked_request = None
 
     def refuse(self, why: str) -> None:
-        """Say, for the moment, why what was typed has done nothing."""
+        """Show briefly why the input was rejected."""
         if self._terminal.is_live:
             self.hint = visible(why)
         else:
             self.note(why)
 
     def put_back(self, text: str) -> None:
-        """Give a text back to the person that was not sent."""
+        """Return unsent text to the person."""
         if self._terminal.is_live:
             self._terminal.put_back(text)
         else:
@@ -371,25 +351,25 @@ class Screen:
 
     async def draw(self) -> None:
         """Show everything as it is now."""
-        if self.questions.current is not self._asked:
+        if self.questions.current is not self._asked_request:
             self._close_question()
-        printed, self._printed = self._printed, ""
+        printed, self._unwritten = self._unwritten, ""
         parts = (printed, self._live(), self._status(), self._question())
-        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued)))
+        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
 
     def _question(self) -> Question | None:
         """What the next line may answer; nothing that is not shown yet takes an answer."""
-        if self._asked is None and self.questions.current is not None:
+        if self._asked_request is None and self.questions.current is not None:
             return Question("", "")
-        return self.questions.question(self._paint_asked)
+        return self.questions.question(self._paint_question)
 
     @property
     def _columns(self) -> int:
-        # The last column stays free: a terminal may wrap there by itself.
+        # The last column stays free: a terminal may wrap there.
         return self._terminal.size[0] - 1
 
     def _live(self) -> str:
-        queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued]
+        queued = [Text(f"queued: {visible(text)}", self.scheme.note) for text in self.queued_inputs]
         if queued:
             queued.append(Text("  Up takes it back into the line", self.scheme.note))
         room = max(self._terminal.size[1] - _MARGIN, 3)
@@ -399,7 +379,7 @@ class Screen:
 
     def _status(self) -> str:
         view = self._view
-        queued = f"{len(self.queued)} queued" if self.queued else ""
+        queued = f"{len(self.queued_inputs)} queued" if self.queued_inputs else ""
         parts = [self._mode, queued, visible(self._state()), visible(view.model)]
         if view.usage.total:
             parts += [f"{view.usage.total:,} tokens", view.cache_note, self._context()]
@@ -418,4 +398,4 @@ class Screen:
         return f"waiting for permission: {asked.tool_name}" if asked else str(self._view.state)
 
     def _usual_hint(self) -> str:
-        return "/help" if self._view.state.kind is StateKind.IDLE else "Esc interrupts"
+        return "/help" if self._view.state.kind is core.StateKind.IDLE else "Esc interrupts"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from greenroom.session import FileStore, SQLiteStore
 
 
-_WORDS = {
+_ACTIONS = {
     "write": "write back   ",
     "delete": "delete       ",
     "leave": "leave        ",
@@ -38,20 +38,20 @@ _WORDS = {
 
 
 async def _print_plan(plan: "RestorePlan", page: OutputWriter) -> None:
-    """Print what would become of each file, and what is not known."""
+    """Print what would happen to each file, and which changes are unknown."""
     if not plan.files and not plan.gaps:
         await page.text("\nNo file differs from what it was.")
         return
     await page.text(f"\nFiles in {one_line(str(plan.root))}:")
     for file in plan.files:
         reason = f": {file.reason}" if file.reason else ""
-        await page.text(f"  {_WORDS[file.action]}  {file.label}{reason}")
+        await page.text(f"  {_ACTIONS[file.action]}  {file.label}{reason}")
     for gap in plan.gaps:
         await page.text(f"  note: {gap}")
 
 
 def _find_unrestored(plan: "RestorePlan", report: "RestoreReport") -> dict[str, str]:
-    """Return each file that tools changed and that is not as it was, and why."""
+    """Return the changed files that are not restored, each with the reason."""
     return {file.path: file.reason for file in plan.files if file.reason} | dict(report.failed)
 
 
@@ -73,17 +73,13 @@ async def fork_session(options: "SessionsOptions") -> int:
     """
     session = await load_session(options.session_id, open_store(options))
     fork = await session.fork(options.at, branch=options.branch)
-    out = OutputWriter()
-    if options.json:
-        made = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}
-        await out.line(serde.encode(made))
-    else:
-        await out.text(fork.session_id)
+    result = {"session_id": fork.session_id, "forked_from": fork.get_metadata("forked_from")}
+    await OutputWriter().result(fork.session_id, result, as_json=options.json)
     return 0
 
 
 async def rewind_session(options: "SessionsOptions") -> int:
-    """Go back to an earlier message, after showing what goes; the exit code is 1 after a no.
+    """Go back to an earlier message, after showing what is removed; the exit code is 1 if the person declines.
 
     With `--files`, what tools have changed since then is restored as well, as far as it can be; the
     exit code is 1 if a file could not be restored as planned.
@@ -95,9 +91,9 @@ async def rewind_session(options: "SessionsOptions") -> int:
     """
     session = await load_session(options.session_id, open_store(options))
     count = len(session.history)
-    taken_back = max(count - options.to, 0)
+    removed_count = max(count - options.to, 0)
     plan = await _plan_files(session, options.to) if options.files else None
-    if not options.yes and not await _confirm_rewind(session, options.to, taken_back, plan):
+    if not options.yes and not await _confirm_rewind(session, options.to, removed_count, plan):
         tell("nothing was taken back")
         return 1
     if options.to != count:
@@ -109,7 +105,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
         done: dict[str, object] = {
             "session_id": session.session_id,
             "messages": left,
-            "taken_back": taken_back,
+            "taken_back": removed_count,
         }
         if plan and report:
             unrestored = _find_unrestored(plan, report)
@@ -117,7 +113,7 @@ async def rewind_session(options: "SessionsOptions") -> int:
         await out.line(serde.encode(done))
     else:
         await out.text(
-            f"{quantity(taken_back, 'message')} taken back; they stay in the session's file."
+            f"{quantity(removed_count, 'message')} taken back; they stay in the session's file."
         )
         if plan and report:
             await _print_restored(plan, report, out)
@@ -136,7 +132,7 @@ async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
 async def _confirm_rewind(
     session: AgentSession, to: int, count: int, plan: "RestorePlan | None"
 ) -> bool:
-    """Show what would be taken back and restored, and ask; nothing needs no question."""
+    """Show what would be taken back and restored, and ask, unless it is nothing."""
     files = len(plan.steps) if plan else 0
     if not count and not files:
         return True
@@ -152,9 +148,6 @@ async def _confirm_rewind(
     return await confirm(f"\n{question[0].upper()}{question[1:]}?")
 
 
-# -- rm and archive -------------------------------------------------------------------------------
-
-
 async def remove_sessions(options: "SessionsOptions") -> int:
     """Remove sessions for good, with those of their subagents; the exit code is 1 if one is left.
 
@@ -165,8 +158,8 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     store = open_store(options)
     listed = await store.list_all()
     chosen = await _find_ids(options, store)
-    below = {each: _below(each, listed) for each in chosen}
-    # A subagent's session is removed with its parent's, not by itself.
+    below = {each: _descendant_ids(each, listed) for each in chosen}
+    # A subagent's session is removed with its parent's, not separately.
     chosen = [each for each in chosen if not any(each in ids for ids in below.values())]
     if not options.yes:
         # Beside the question, so that standard output holds results only.
@@ -212,7 +205,9 @@ async def _change_each(
             continue
         done += [session_id, *below.get(session_id, ())]
         if not options.json:
-            await out.text(f"{word} {session_id}{_with(len(below.get(session_id, ())))}")
+            await out.text(
+                f"{word} {session_id}{_describe_subagents(len(below.get(session_id, ())))}"
+            )
     if options.json:
         errors = [{"session_id": each.session_id, "error": each.message} for each in failed]
         await out.line(serde.encode({word: done, "failed": errors}))
@@ -224,7 +219,7 @@ async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str
     return list(dict.fromkeys([await find_session_id(each, store) for each in options.ids]))
 
 
-def _below(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
+def _descendant_ids(session_id: str, listed: Sequence[SessionMetadata]) -> list[str]:
     return [child for children in descendants(session_id, listed).values() for child in children]
 
 
@@ -237,19 +232,16 @@ def _describe(
     for each in chosen:
         record = known.get(each)
         about = f", {age(record.updated_at)}, {title_of(record)}" if record else ""
-        lines.append(f"{each}{about}{_with(len(below[each]))}")
+        lines.append(f"{each}{about}{_describe_subagents(len(below[each]))}")
     return lines
 
 
-def _with(count: int) -> str:
+def _describe_subagents(count: int) -> str:
     return f" with {quantity(count, 'session')} of its subagents" if count else ""
 
 
-# -- repair ---------------------------------------------------------------------------------------
-
-
 async def repair_session(options: "SessionsOptions") -> int:
-    """Keep of a damaged session what can be verified, set the rest aside, and say what that was.
+    """Keep what can be verified of a damaged session, set the rest aside, and report it.
 
     Raises:
         SessionError: the session is unknown, is being written, or can't be repaired.
@@ -274,7 +266,7 @@ async def repair_session(options: "SessionsOptions") -> int:
 
 
 async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
-    """Return the id that is meant, also of a session that can't be listed.
+    """Return the full id, even of a session that can't be listed.
 
     Raises:
         SessionError: no session, or more than one, begins like this.
@@ -282,16 +274,13 @@ async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
     damaged = [each.session_id for each in (await store.survey()).damaged]
     if text in damaged:
         return text
-    found = [each for each in damaged if each.startswith(text)]
+    matches = [each for each in damaged if each.startswith(text)]
     try:
         return await find_session_id(text, store)
     except SessionNotFoundError:
-        if len(found) != 1:
+        if len(matches) != 1:
             raise
-        return found[0]
-
-
-# -- import ---------------------------------------------------------------------------------------
+        return matches[0]
 
 
 async def import_from(options: "SessionsOptions") -> int:
@@ -307,18 +296,17 @@ async def import_from(options: "SessionsOptions") -> int:
     data = await trio.to_thread.run_sync(_read, options.file, abandon_on_cancel=True)
     store = open_store(options)
     session = await import_session(data, keep_id=options.keep_id, store=store)
-    out = OutputWriter()
-    if options.json:
-        made = {"session_id": session.session_id, "messages": len(session.history)}
-        origin = {"imported_from": session.get_metadata("imported_from")}
-        await out.line(serde.encode({**made, **origin}))
-    else:
-        await out.text(session.session_id)
+    result = {
+        "session_id": session.session_id,
+        "messages": len(session.history),
+        "imported_from": session.get_metadata("imported_from"),
+    }
+    await OutputWriter().result(session.session_id, result, as_json=options.json)
     return 0
 
 
 def _read(path: str) -> bytes:
-    """Read an export, and no more of it than shows that it is too long."""
+    """Read an export, at most one byte more than may be imported."""
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_IMPORT + 1)
     with open(path, "rb") as file:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import SessionsOptions
     from greenroom.export import ExportFormat
 
-_NAMED = 5  # damaged sessions that are named
-_USUAL = 30  # rows for a person; a pipe gets all
+_MAX_NAMED = 5  # damaged sessions that are named
+_DEFAULT_ROWS = 30  # rows for a person; a pipe gets all
 _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these are left out
-_TITLE = 8  # columns that a title has at the least
+_MIN_TITLE = 8  # columns that a title has at the least
 
 
 async def list_sessions(options: "SessionsOptions") -> int:
@@ -51,48 +51,50 @@ async def list_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
     """
     survey = await open_store(options).survey()
-    found = _choose_shown(survey.sessions, options)
+    sessions = _choose_shown(survey.sessions, options)
     page = OutputWriter()
-    most = options.limit or (_USUAL if page.is_terminal and not options.json else len(found))
-    shown = found[:most]
+    most = options.limit or (
+        _DEFAULT_ROWS if page.is_terminal and not options.json else len(sessions)
+    )
+    listed = sessions[:most]
     if options.json:
-        await page.line(b"[" + b",".join(serde.encode(each) for each in shown) + b"]")
-    elif not found:
+        await page.line(b"[" + b",".join(serde.encode(each) for each in listed) + b"]")
+    elif not sessions:
         await page.text(f"There are no sessions {'here' if options.here else 'yet'}.")
     else:
-        await page.text(_table(shown, page.columns))
-        if len(found) > len(shown):
-            await page.text(f"{len(found) - len(shown)} more: --limit N shows more of them")
+        await page.text(_table(listed, page.columns))
+        if len(sessions) > len(listed):
+            await page.text(f"{len(sessions) - len(listed)} more: --limit N shows more of them")
     _report_damaged(survey.damaged)
     return 1 if survey.damaged else 0
 
 
 def _report_damaged(damaged: Sequence[SessionError]) -> None:
     """Say which sessions are left out, and what can be done about them."""
-    for error in damaged[:_NAMED]:
+    for error in damaged[:_MAX_NAMED]:
         tell(f"left out: {one_line(error.session_id)}: {error}")
-    if len(damaged) > _NAMED:
-        tell(f"left out: {quantity(len(damaged) - _NAMED, 'more session')} that can't be read")
+    if len(damaged) > _MAX_NAMED:
+        tell(f"left out: {quantity(len(damaged) - _MAX_NAMED, 'more session')} that can't be read")
 
 
 def _choose_shown(
     sessions: Sequence[SessionMetadata], options: "SessionsOptions"
 ) -> list[SessionMetadata]:
-    """Return those that the user asked for: of this folder, also archived ones and subagents'.
+    """Return the sessions that the options select: by folder, archived ones, subagents'.
 
-    A subagent's session belongs to its parent's, unless that is not stored or it was imported by itself.
+    A subagent's session is hidden with its parent's, unless that is missing or it was imported alone.
     """
     here = str(working_folder()) if options.here else None
     known = {each.session_id for each in sessions}
     return [
         each
         for each in sessions
-        if (options.all or not (each.is_archived or _belongs(each, known)))
+        if (options.all or not (each.is_archived or _is_with_parent(each, known)))
         and (here is None or each.metadata.get("workspace") == here)
     ]
 
 
-def _belongs(session: SessionMetadata, known: Collection[str]) -> bool:
+def _is_with_parent(session: SessionMetadata, known: Collection[str]) -> bool:
     return session.parent_session_id in known and "imported_from" not in session.metadata
 
 
@@ -117,7 +119,7 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
         *([write(each) for _, write in parts] for each in sessions),
     ]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    room = max(width - sum(widths) - 2 * len(widths), _TITLE)
+    room = max(width - sum(widths) - 2 * len(widths), _MIN_TITLE)
     lines = []
     for row, title in zip(rows, ["title", *map(title_of, sessions)], strict=True):
         cells = [f"{set_cell_size(cell, most)}  " for cell, most in zip(row, widths, strict=True)]
@@ -127,14 +129,12 @@ def _table(sessions: Sequence[SessionMetadata], columns: int | None) -> str:
 
 
 def _short_place(session: SessionMetadata, most: int) -> str:
-    """Return the folder, of which the end says most."""
+    """Return the folder, shortened at its beginning."""
     place = shorten_home(place_of(session))
     return place if len(place) <= most else f"…{place[1 - most :]}"
 
 
-# -- search: in which session was that? -----------------------------------------------------------
-
-_USUAL_HITS = 20  # sessions that are found, unless more are asked for
+_DEFAULT_HITS = 20  # sessions that are found, unless more are asked for
 
 
 async def search_sessions(options: "SessionsOptions") -> int:
@@ -144,24 +144,24 @@ async def search_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
         OSError: standard output can't be written.
     """
-    store, page, found = open_store(options), OutputWriter(), list[SearchHit]()
+    store, page, hits = open_store(options), OutputWriter(), list[SearchHit]()
     survey = await store.survey()
     search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
-    limit = options.limit or _USUAL_HITS
-    while len(found) < limit and (hit := await anext(search, None)) is not None:
-        found.append(hit)
+    limit = options.limit or _DEFAULT_HITS
+    while len(hits) < limit and (hit := await anext(search, None)) is not None:
+        hits.append(hit)
         if not options.json:
             await _show(hit, options.text, page)
     if options.json:
-        await page.line(_hits_as_json(found, search))
-    elif not found:
+        await page.line(_hits_as_json(hits, search))
+    elif not hits:
         await page.text(f"Nothing was found in {quantity(search.searched, 'session')}.")
-    if len(found) == limit and not options.json:
+    if len(hits) == limit and not options.json:
         tell(f"the search ended at {quantity(limit, 'session')}; --limit N looks for more")
-    for error in search.damaged[:_NAMED]:
+    for error in search.damaged[:_MAX_NAMED]:
         tell(str(error))
-    if len(search.damaged) > _NAMED:
-        tell(f"{quantity(len(search.damaged) - _NAMED, 'more session')} could not be read")
+    if len(search.damaged) > _MAX_NAMED:
+        tell(f"{quantity(len(search.damaged) - _MAX_NAMED, 'more session')} could not be read")
     _report_damaged(survey.damaged)
     return 1 if search.damaged or survey.damaged else 0
 
@@ -189,8 +189,8 @@ def _place(hit: SearchHit) -> str:
     return f"{branch}message {hit.at + 1}{more}"
 
 
-def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
-    hits = [
+def _hits_as_json(hits: list[SearchHit], search: SessionSearch) -> bytes:
+    rows = [
         {
             "session": hit.session,
             "message": None if hit.at is None else hit.at + 1,
@@ -198,13 +198,10 @@ def _hits_as_json(found: list[SearchHit], search: SessionSearch) -> bytes:
             "count": hit.count,
             "snippet": hit.snippet,
         }
-        for hit in found
+        for hit in hits
     ]
     damaged = [{"session_id": error.session_id, "error": error.message} for error in search.damaged]
-    return serde.encode({"hits": hits, "searched": search.searched, "damaged": damaged})
-
-
-# -- show: a conversation, to be read -------------------------------------------------------------
+    return serde.encode({"hits": rows, "searched": search.searched, "damaged": damaged})
 
 
 async def show_session(options: "SessionsOptions") -> int:
@@ -217,20 +214,20 @@ async def show_session(options: "SessionsOptions") -> int:
     if session.repair is not None:
         tell(str(session.repair))
     branches = await read_branches(session)
-    shown = _find_branch(branches, options.branch)
-    history = shown.history
+    branch = _find_branch(branches, options.branch)
+    history = branch.history
     count = len(history)
     skipped = max(count - options.last, 0) if options.last else 0
     page = OutputWriter()
     if options.json:
-        places = {"branch": shown.number, "branches": len(branches), "skipped": skipped}
+        places = {"branch": branch.number, "branches": len(branches), "skipped": skipped}
         await page.line(_messages_as_json(session.description.record, places, history[skipped:]))
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
     await page.text(
         "\n".join(
-            [*_heading(session.description.record, count), *_describe_branch(branches, shown)]
+            [*_heading(session.description.record, count), *_describe_branch(branches, branch)]
         )
     )
     if skipped:
@@ -247,12 +244,12 @@ def _find_branch(branches: Sequence[Branch], number: int | None) -> Branch:
     raise SessionError(f"there is no branch {number}: the last is {len(branches) - 1}")
 
 
-def _describe_branch(branches: Sequence[Branch], shown: Branch) -> list[str]:
+def _describe_branch(branches: Sequence[Branch], branch: Branch) -> list[str]:
     if len(branches) == 1:
         return []
     last = len(branches) - 1
-    which = "the current one" if shown.is_current else f"not the current one, which is {last}"
-    return [f"branch {shown.number} of 0 to {last}, {which} (--branch N shows another)"]
+    which = "the current one" if branch.is_current else f"not the current one, which is {last}"
+    return [f"branch {branch.number} of 0 to {last}, {which} (--branch N shows another)"]
 
 
 def _messages_as_json(
@@ -294,14 +291,12 @@ async def show_lines(lines: Iterable[RecapLine], page: OutputWriter, count: int)
         row.add_column(min_width=len(str(count)), justify="right", no_wrap=True)
         row.add_column()
         number = "" if line.at == before else str(line.at + 1)
-        shown = render_recap(line, scheme) if page.is_terminal else Text(str(line))
-        row.add_row(Text(number, scheme.note), shown)
+        rendered = render_recap(line, scheme) if page.is_terminal else Text(str(line))
+        row.add_row(Text(number, scheme.note), rendered)
         await page.text("")
         await page.show(row)
         before = line.at
 
-
-# -- export: a session as a text to read or to carry away -----------------------------------------
 
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
@@ -351,15 +346,15 @@ def _format(options: "SessionsOptions") -> "ExportFormat":
 
 
 def write_new_file(path: str, text: str, *, force: bool) -> None:
-    """Write a file for this user alone, all of it or nothing; it blocks.
+    """Write a file that only this user can read, whole or not at all; it blocks.
 
     Args:
         path: where.
         text: what it says.
-        force: whether it may replace another.
+        force: whether it may replace an existing file.
 
     Raises:
-        ConfigurationError: there is one, and it may not be replaced.
+        ConfigurationError: the file exists, and `force` is not set.
         OSError: the disk refused.
     """
     path, data = os.path.abspath(path), text.encode("utf-8", "replace")

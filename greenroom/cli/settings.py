@@ -5,15 +5,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from greenroom.core import (
-    ConfigurationError,
-    ConfigurationFileError,
-    InvalidJSONError,
-    Price,
-    error_at,
-    error_of_json,
-    serde,
-)
+from greenroom import core
+from greenroom.core import ConfigurationFileError, Price, error_at, serde
 from greenroom.llm import (
     LLMProvider,
     ModelChoice,
@@ -53,7 +46,7 @@ class Settings:
     """What the user's settings file says.
 
     Attributes:
-        model: the model to use where none is named, as `provider:model`; or None.
+        model: the default model, as `provider:model`; or None.
         prices: what models cost, by `provider:model`.
     """
 
@@ -62,7 +55,7 @@ class Settings:
 
     @property
     def currency(self) -> str:
-        """The currency of all prices; empty where there are none."""
+        """The currency of all prices; empty without prices."""
         return next((each.currency for each in self.prices.values()), "")
 
     def price_of(self, name: str) -> ListedPrice | None:
@@ -70,7 +63,7 @@ class Settings:
         return self.prices.get(name) or self.prices.get(without_date(name))
 
     def choose(self, env: Mapping[str, str]) -> ModelChoice:
-        """Choose the model that is used where none is named, and say why.
+        """Choose the default model, and give the reason.
 
         Raises:
             ConfigurationError: `GREENROOM_MODEL` names no model.
@@ -89,12 +82,12 @@ class Settings:
 
 
 def user_settings_path() -> Path:
-    """Return the user's settings file, which lies beside their own rules and need not exist."""
+    """Return the user's settings file, which is beside their rule file and need not exist."""
     return user_rules_path().with_name("settings.json")
 
 
 def read_settings(path: Path | None = None) -> Settings:
-    """Read a settings file, the user's own by default; what does not exist says nothing.
+    """Read a settings file, the user's own by default; a missing file is empty.
 
     Raises:
         ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not
@@ -121,17 +114,17 @@ def _parse(text: str, path: str) -> Settings:
     # Here and not above: pydantic is only loaded by those who have settings.
     from pydantic import ValidationError
 
-    from greenroom.cli.settings_model import SettingsModel
+    from greenroom.cli.settings_schema import SettingsModel
 
     kind = ConfigurationFileError
     try:
         model = SettingsModel.model_validate(serde.loads_object(text))
-    except InvalidJSONError as error:
-        raise error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
+    except core.InvalidJSONError as error:
+        raise core.error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        said = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
-        raise error_at(kind, text, path, first["loc"], said, f"write {_SHAPE}") from error
+        message = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+        raise error_at(kind, text, path, first["loc"], message, f"write {_SHAPE}") from error
     chosen = _check_name(model.model, text, path, ("model",)) if model.model else None
     prices: dict[str, ListedPrice] = {}
     for name, each in model.prices.items():
@@ -151,6 +144,6 @@ def _parse(text: str, path: str) -> Settings:
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:
     try:
         return full_name(name)
-    except ConfigurationError as error:
+    except core.ConfigurationError as error:
         kind = ConfigurationFileError
         raise error_at(kind, text, path, steps, error.message, error.hint) from error

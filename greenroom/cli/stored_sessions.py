@@ -1,7 +1,7 @@
 """Where sessions are kept, and which one a run continues: by its id, the newest, or chosen from a list.
 
-The list to choose from needs no more than a terminal that prints lines: it draws nothing anew and
-takes no keys.
+The list to choose from needs no more than a terminal that prints lines: it redraws nothing and
+handles no keys.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.arguments import INTERRUPTED
-from greenroom.cli.recap import age, place_of, shorten_home, title_of
+from greenroom.cli.recap import age, place_of, shorten, shorten_home, title_of
 from greenroom.cli.streams import EndSignals, OutputWriter, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from greenroom.cli.arguments import Options
     from greenroom.session import SQLiteStore
 
-_TITLE = 60
-_NAMED = 5  # sessions that an error lists
-_ROWS = 20
+_MAX_TITLE = 60
+_MAX_NAMED = 5  # sessions that an error lists
+_MAX_ROWS = 20
 _AGE = 10  # columns; that of a date
 
 
@@ -57,12 +57,16 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
         >>> sessions_folder({"XDG_STATE_HOME": "/state"}, "linux").as_posix()
         '/state/greenroom/sessions'
     """
-    if platform == "darwin":
-        return Path("~/Library/Application Support/greenroom/sessions").expanduser()
-    base = env.get("XDG_STATE_HOME", "")
+    return user_folder("XDG_STATE_HOME", "~/.local/state", env, platform) / "sessions"
+
+
+def user_folder(variable: str, default: str, env: Mapping[str, str], platform: str) -> Path:
+    """Return the folder of this program in one of the XDG base directories, or in macOS's own."""
     # The specification says to ignore a relative path.
-    state = Path(base) if os.path.isabs(base) else Path("~/.local/state").expanduser()
-    return state / "greenroom" / "sessions"
+    base = env.get(variable, "")
+    home = Path(base if os.path.isabs(base) else default)
+    home = Path("~/Library/Application Support") if platform == "darwin" else home
+    return home.expanduser() / "greenroom"
 
 
 def open_store(options: "Options") -> "FileStore | SQLiteStore":
@@ -83,7 +87,7 @@ def describe_session(session: AgentSession, workspace: Path) -> None:
     session.set_metadata("workspace", str(workspace))
     if session.get_metadata("title") is None:
         words = next((each.text for each in session.history if each.role == "user"), "")
-        session.set_metadata("title", _shorten(words))
+        session.set_metadata("title", shorten(" ".join(words.split()), _MAX_TITLE))
 
 
 def resume_command(session_id: str, options: "Options") -> str:
@@ -92,11 +96,6 @@ def resume_command(session_id: str, options: "Options") -> str:
     if options.sessions is not None:
         words += ["--sessions", options.sessions]
     return shlex.join(words)
-
-
-def _shorten(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
 
 
 async def load_session(
@@ -120,14 +119,14 @@ async def find_session_id(text: str, store: SessionStore) -> str:
     """
     if await store.exists(text):
         return text
-    found = [each for each in await store.list_all() if each.session_id.startswith(text)]
-    if len(found) == 1:
-        return found[0].session_id
-    if found:
-        names = [each.session_id for each in found[:_NAMED]]
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    matches = [each for each in await store.list_all() if each.session_id.startswith(text)]
+    if len(matches) == 1:
+        return matches[0].session_id
+    if matches:
+        names = [each.session_id for each in matches[:_MAX_NAMED]]
+        more = f" and {len(matches) - _MAX_NAMED} more" if len(matches) > _MAX_NAMED else ""
         raise SessionError(
-            f"{len(found)} sessions begin with {text}",
+            f"{len(matches)} sessions begin with {text}",
             hint=f"write more of the id: {', '.join(names)}{more}",
         )
     if (await store.read(text)).history.end.lines:
@@ -146,9 +145,9 @@ async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
     A session without any message does not count.
 
     Raises:
-        SessionError: there is none, or it can't be read.
+        SessionError: the folder has no session, or it can't be read.
     """
-    here = [each for each in await store.list_all() if _is_of(each, workspace)]
+    here = [each for each in await store.list_all() if _is_resumable(each, workspace)]
     if not here:
         raise SessionNotFoundError(
             f"there is no session of the folder {workspace} to continue",
@@ -156,29 +155,26 @@ async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
         )
     # The store counts whole seconds; their folders tell the sessions of one second apart.
     tied = [each.session_id for each in here if each.updated_at == here[0].updated_at]
-    newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_left_at, store)))
+    newest = await trio.to_thread.run_sync(lambda: max(tied, key=partial(_last_used_at, store)))
     return await AgentSession.load(newest, store=store, keep_open=True)
 
 
-def _is_of(session: SessionMetadata, workspace: Path) -> bool:
+def _is_resumable(session: SessionMetadata, workspace: Path) -> bool:
     is_used = session.model or "title" in session.metadata
     is_here = session.metadata.get("workspace") == str(workspace)
     is_root = session.parent_session_id is None
     return bool(is_used and is_here and is_root and not session.is_archived)
 
 
-def _left_at(store: SessionStore, session_id: str) -> int:
+def _last_used_at(store: SessionStore, session_id: str) -> int:
     try:
         return os.stat(store.folder(session_id)).st_mtime_ns
     except OSError:  # removed this moment
         return 0
 
 
-# -- choosing from a list -------------------------------------------------------------------------
-
-
 async def choose_session(options: "Options") -> str | int:
-    """Let the person choose a session; return its id, or the exit code where none was chosen.
+    """Let the person choose a session; return its id, or the exit code if none was chosen.
 
     Leaving without one is exit code 130, as an interrupt.
 
@@ -226,7 +222,7 @@ class SessionList:
     is_everywhere: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Leave out those of subagents; show all folders where this one has no session."""
+        """Leave out subagents' sessions; show all folders if this one has no session."""
         self.sessions = [
             each
             for each in self.sessions
@@ -235,7 +231,7 @@ class SessionList:
         self.is_everywhere = not any(map(self._is_here, self.sessions))
 
     @property
-    def shown(self) -> list[SessionMetadata]:
+    def matches(self) -> list[SessionMetadata]:
         """The sessions that match."""
         return [
             each
@@ -275,8 +271,8 @@ async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
     """
     out = OutputWriter()
     while True:
-        shown = sessions.shown
-        await _print_list(sessions, shown, out)
+        matches = sessions.matches
+        await _print_list(sessions, matches, out)
         data = await read_some(descriptor)  # a line, as a terminal gives them
         match data.decode("utf-8", "replace").strip():
             case "":
@@ -284,23 +280,23 @@ async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
             case "*":
                 sessions.is_everywhere = not sessions.is_everywhere
             case line if line.isdecimal():
-                if 1 <= int(line) <= min(len(shown), _ROWS):
-                    return shown[int(line) - 1].session_id
+                if 1 <= int(line) <= min(len(matches), _MAX_ROWS):
+                    return matches[int(line) - 1].session_id
                 await out.text(f"There is no number {line} in the list.")
             case line:
                 sessions.search(line)
 
 
 async def _print_list(
-    sessions: SessionList, shown: Sequence[SessionMetadata], out: OutputWriter
+    sessions: SessionList, matches: Sequence[SessionMetadata], out: OutputWriter
 ) -> None:
     where = "all folders" if sessions.is_everywhere else "this folder"
     about = f' with "{" ".join(sessions.words)}"' if sessions.words else ""
     columns = max(shutil.get_terminal_size().columns - 1, 1)
-    lines = [f"\nSessions of {where}{about}: {len(shown):,}"]
-    lines += [sessions.row(at, each, columns) for at, each in enumerate(shown[:_ROWS], 1)]
-    if len(shown) > _ROWS:
-        lines.append(f"     {len(shown) - _ROWS:,} older ones are not shown")
+    lines = [f"\nSessions of {where}{about}: {len(matches):,}"]
+    lines += [sessions.row(at, each, columns) for at, each in enumerate(matches[:_MAX_ROWS], 1)]
+    if len(matches) > _MAX_ROWS:
+        lines.append(f"     {len(matches) - _MAX_ROWS:,} older ones are not shown")
     other = "this folder only" if sessions.is_everywhere else "all folders"
     lines.append(f"Number to continue, words to search for, * for {other}, Enter to leave:")
     await out.text("\n".join(lines))

@@ -17,33 +17,31 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import ConfigurationError, visible
+from greenroom.core import ConfigurationError, serde, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-_MOST = 65_536
+_READ_SIZE = 65_536
 
 
 def is_stream(descriptor: int) -> bool:
-    """Whether one can wait until it has something to read: a pipe, a socket, a terminal."""
+    """Whether one can wait for input from it: a pipe, a socket, a terminal."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 async def read_some(descriptor: int) -> bytes:
-    """Read what is there, waiting for the first byte; empty at the end.
+    """Read the bytes that are available, waiting for the first; return b"" at the end.
 
     Raises:
         OSError: it can't be read.
     """
     if is_stream(descriptor):
         await trio.lowlevel.wait_readable(descriptor)
-        return os.read(descriptor, _MOST)
-    return await trio.to_thread.run_sync(os.read, descriptor, _MOST)
+        return os.read(descriptor, _READ_SIZE)
+    return await trio.to_thread.run_sync(os.read, descriptor, _READ_SIZE)
 
 
 def count_unread(descriptor: int) -> int:
@@ -59,19 +57,19 @@ def count_unread(descriptor: int) -> int:
 
 
 MAX_PIPED = 1_000_000
-"""At most so many bytes are read; what follows is left out, and the prompt says so."""
+"""The most bytes that are read; the rest is dropped, and the prompt says so."""
 
-# A parent that does not think of standard input may leave its pipe open for ever.
-_FIRST_BYTE = 3.0
+# A parent process that ignores standard input may leave its pipe open forever.
+_FIRST_BYTE_TIMEOUT = 3.0
 
 
 async def read_piped(descriptor: int = 0) -> str:
-    """Read what is piped in, decoded as UTF-8; empty for a terminal, and where nothing comes.
+    """Read what is piped in, decoded as UTF-8; empty for a terminal, or if nothing comes.
 
     A pipe that says nothing for three seconds counts as empty. What is not UTF-8 is replaced.
     """
     try:
-        patience = _FIRST_BYTE if is_stream(descriptor) else float("inf")
+        patience = _FIRST_BYTE_TIMEOUT if is_stream(descriptor) else float("inf")
     except OSError:  # closed
         return ""
     if os.isatty(descriptor):
@@ -95,10 +93,7 @@ def add_context(prompt: str, piped: str) -> str:
     return f"{prompt}\n\n<stdin>\n{piped}\n</stdin>" if piped.strip() else prompt
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
-_ENDLESS = 10_000  # columns of a pipe or a file
+_PIPE_COLUMNS = 10_000  # columns of a pipe or a file
 
 
 class OutputWriter:
@@ -116,17 +111,21 @@ class OutputWriter:
             BrokenPipeError: the reader is gone.
             OSError: the disk that it goes to is full or broken.
         """
-        shown = visible(text) if self.is_terminal else text
-        await self.line(shown.encode("utf-8", "replace"))
+        printable = visible(text) if self.is_terminal else text
+        await self.line(printable.encode("utf-8", "replace"))
 
     async def line(self, line: bytes) -> None:
         """Write bytes and a newline; the errors are those of `text`."""
         await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
 
+    async def result(self, text: str, data: dict[str, object], *, as_json: bool) -> None:
+        """Write a result as a text for people, or as JSON."""
+        await (self.line(serde.encode(data)) if as_json else self.text(text))
+
     def write(self, text: str) -> None:
         """Write a piece of a text in the thread that calls, without a newline."""
-        shown = visible(text) if self.is_terminal else text
-        self._write(shown.encode("utf-8", "replace"))
+        printable = visible(text) if self.is_terminal else text
+        self._write(printable.encode("utf-8", "replace"))
 
     @property
     def columns(self) -> int | None:
@@ -141,7 +140,7 @@ class OutputWriter:
         from greenroom.cli.painter import Painter, detect_colors
 
         painter = Painter(detect_colors(os.environ) if self.is_terminal else None)
-        painted = painter.paint(renderables, self.columns or _ENDLESS)
+        painted = painter.paint(renderables, self.columns or _PIPE_COLUMNS)
         await self.line(painted.removesuffix("\n").encode("utf-8", "replace"))
 
     async def table(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -170,8 +169,6 @@ def tell(*notes: str) -> None:
         print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
 
 
-# -- asking ---------------------------------------------------------------------------------------
-
 _YES = ("y", "yes")
 
 
@@ -196,20 +193,17 @@ async def confirm(question: str, hint: str = "add --yes") -> bool:
     return answer.decode("utf-8", "replace").strip().casefold() in _YES
 
 
-# -- the signals that end the program -------------------------------------------------------------
-
-
 class EndSignals:
-    """Ends a block of the program in good order when one of them comes, and remembers which."""
+    """Cancels a scope when a signal arrives, and remembers which."""
 
     def __init__(self, *others: signal.Signals) -> None:
         """Watch for SIGTERM, SIGHUP and these."""
-        self._watched = (signal.SIGTERM, signal.SIGHUP, *others)
+        self._signals = (signal.SIGTERM, signal.SIGHUP, *others)
         self._signal: int | None = None
 
     async def watch(self, scope: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
         """Cancel this scope when one comes; runs until it is cancelled itself."""
-        with trio.open_signal_receiver(*self._watched) as signals:
+        with trio.open_signal_receiver(*self._signals) as signals:
             task_status.started()
             async for number in signals:
                 self._signal = number

@@ -1,4 +1,4 @@
-"""What the renderer needs of a terminal, and the plain one; `prompt_terminal` has the live one."""
+"""The interface of a terminal, and the plain one; `prompt_terminal` has the live one."""
 
 import os
 import shutil
@@ -112,7 +112,7 @@ PersonEvent: TypeAlias = Line | Key | Closed
 class Terminal(Protocol):
     """A terminal that is open.
 
-    It never lets a line answer a question that is not before the person's eyes: a live one keeps the
+    It never lets a line answer a question that the person can't see: a live one keeps the
     question above the line, a plain one prints it again after whatever else was printed. What is
     typed too early for an answer it refuses, and says so.
     """
@@ -154,13 +154,11 @@ class Terminal(Protocol):
 
 
 TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
-"""Opens the terminal; leaving the block gives it back as it was."""
+"""Opens the terminal, and restores it when the block ends."""
 
 
-# -- a terminal without control codes: a pipe, a file, or `TERM=dumb` ------------------------------
-
-_QUEUE = 64
-_LONGEST = 1_000_000  # bytes of a line; a longer one is taken in pieces
+_MAX_EVENTS = 64
+_MAX_LINE = 1_000_000  # bytes of a line; a longer one is taken in pieces
 _EARLY = "too early, not taken"
 _NARROW = f"not taken: a question needs {NARROWEST} columns"
 
@@ -192,17 +190,17 @@ class _PlainTerminal:
         self._out = OutputWriter()
         self._one_writer = trio.Lock()
         self._hint = ""
-        self._asked: Question | None = None
+        self._question: Question | None = None
         self._last_printed: object = (
             None  # what painted it, if the question was printed last of all
         )
-        self._open = ""  # the id of the question whose label was printed
-        self._stale = 0  # bytes that were there before the question was
-        self._stale_for = ""  # the question that was open then, for which they may have been meant
-        self._early = 0  # and those after them that were there before its label was
-        self._begun = b""  # a line that has no end yet
-        self._begun_for = ""  # the question that was open when it began
-        self._send, self.events = trio.open_memory_channel[PersonEvent](_QUEUE)
+        self._open_id = ""  # the id of the question whose label was printed
+        self._stale_bytes = 0  # bytes that were there before the question was
+        self._stale_id = ""  # the question that was open then, for which they may have been meant
+        self._early_bytes = 0  # and those after them that were there before its label was
+        self._partial_line = b""  # a line that has no end yet
+        self._partial_id = ""  # the question that was open when it began
+        self._send, self.events = trio.open_memory_channel[PersonEvent](_MAX_EVENTS)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -217,19 +215,19 @@ class _PlainTerminal:
     @property
     def _is_guarded(self) -> bool:
         """Whether a person is asked and was not given the time to see it."""
-        asked = self._asked
-        return self._is_typed and asked is not None and self._open != (asked.id or None)
+        asked = self._question
+        return self._is_typed and asked is not None and self._open_id != (asked.id or None)
 
     async def show(self, frame: Frame) -> None:
-        question, before = frame.question, self._asked
+        question, before = frame.question, self._question
         is_new = question is not None and (before is None or before.id != question.id)
         if question is None or is_new:
-            self._open = ""
+            self._open_id = ""
         if question is not None and is_new and not question.is_follow_up:
-            self._stale = count_unread(self._descriptor)
+            self._stale_bytes = count_unread(self._descriptor)
             if before is None or before.id:
-                self._stale_for = before.id if before else ""
-        self._asked = question
+                self._stale_id = before.id if before else ""
+        self._question = question
         hint, self._hint = self._hint, frame.hint
         try:
             await self._write(
@@ -241,25 +239,25 @@ class _PlainTerminal:
             self._send.close()  # the output is closed, so the person has left
 
     async def _write(self, *texts: str) -> None:
-        """Print texts, and in the same breath the open question, if it is not the last thing there."""
+        """Print texts, and the open question at once if it was not printed last."""
         async with self._one_writer:
-            lines, question = [text for text in texts if text], self._asked
+            lines, question = [text for text in texts if text], self._question
             if lines:
                 self._last_printed = None
             if question is None or self._last_printed is not question.paint:
-                lines += self._question()
+                lines += self._question_lines()
             if lines:
                 await self._out.line("\n".join(lines).encode("utf-8", "replace"))
 
-    def _question(self) -> list[str]:
+    def _question_lines(self) -> list[str]:
         """Return the open question whole, with its label if it may be answered already."""
-        question = self._asked
+        question = self._question
         if question is None:
             self._last_printed = None
             return []
         self._last_printed = question.paint
         place = f"  {question.place}" if question.place else ""
-        label = question.label.rstrip() if self._open and self._open == question.id else ""
+        label = question.label.rstrip() if self._open_id and self._open_id == question.id else ""
         whole = question.paint(self.size[0]).removesuffix("\n")
         return [line for line in (whole, place, label) if line]
 
@@ -270,29 +268,29 @@ class _PlainTerminal:
         elif self._is_typed:
             self._nursery.start_soon(self._take_answers_later, question.id)
         else:
-            self._stale = count_unread(self._descriptor)
+            self._stale_bytes = count_unread(self._descriptor)
             await self._take_answers(question)
 
     async def _take_answers_later(self, id_: str) -> None:
         await trio.sleep(GUARD)
-        if self._asked is not None and self._asked.id == id_ and self._open != id_:
-            self._early = max(count_unread(self._descriptor) - self._stale, 0)
-            self._forget_begun_line()
+        if self._question is not None and self._question.id == id_ and self._open_id != id_:
+            self._early_bytes = max(count_unread(self._descriptor) - self._stale_bytes, 0)
+            self._discard_partial_line()
             with suppress(BrokenPipeError):  # the next frame finds that as well
-                await self._take_answers(self._asked)
+                await self._take_answers(self._question)
 
     async def _take_answers(self, question: Question) -> None:
         """Print the label, which says that the next line may be the answer."""
         # Before it is written, since a reader may answer before we are back.
-        self._open = question.id
+        self._open_id = question.id
         async with self._one_writer:
             is_last = self._last_printed is question.paint
-            lines = [question.label.rstrip()] if is_last else self._question()
+            lines = [question.label.rstrip()] if is_last else self._question_lines()
             await self._out.line("\n".join(lines).encode("utf-8", "replace"))
 
-    def _forget_begun_line(self) -> None:
+    def _discard_partial_line(self) -> None:
         """Throw away the line that a person has begun, once those before it were read."""
-        if not self._stale and not self._early and self._is_typed:
+        if not self._stale_bytes and not self._early_bytes and self._is_typed:
             with suppress(termios.error):
                 termios.tcflush(self._descriptor, termios.TCIFLUSH)
 
@@ -305,23 +303,23 @@ class _PlainTerminal:
     async def read_lines(self) -> None:
         with suppress(trio.ClosedResourceError):
             while more := await read_some(self._descriptor):
-                await self._take(more)
-            if self._begun:
-                await self._say(b"", "")
+                await self._receive(more)
+            if self._partial_line:
+                await self._send_line(b"", "")
             await self._send.send(Closed())
 
-    async def _take(self, data: bytes) -> None:
-        """Take what was read; what was there before the label was printed can't answer."""
+    async def _receive(self, data: bytes) -> None:
+        """Handle the bytes read; those typed before the label was printed can't answer."""
         # Of this moment: while its lines are handed on, another question may be asked.
-        question, is_guarded = self._open, self._is_guarded
-        old, data = data[: self._stale], data[self._stale :]
-        self._stale -= len(old)
-        count = len(data) if is_guarded else self._early
+        question, is_guarded = self._open_id, self._is_guarded
+        old, data = data[: self._stale_bytes], data[self._stale_bytes :]
+        self._stale_bytes -= len(old)
+        count = len(data) if is_guarded else self._early_bytes
         early, data = data[:count], data[count:]
-        self._early = 0 if is_guarded else self._early - len(early)
-        await self._split(old, self._stale_for)
+        self._early_bytes = 0 if is_guarded else self._early_bytes - len(early)
+        await self._split(old, self._stale_id)
         if old or early:
-            self._forget_begun_line()
+            self._discard_partial_line()
         await self._refuse(early, _EARLY)
         if question and self._is_typed and self.size[0] < NARROWEST:
             await self._refuse(data, _NARROW)
@@ -329,7 +327,7 @@ class _PlainTerminal:
             await self._split(data, question)
 
     async def _refuse(self, data: bytes, why: str) -> None:
-        """Say what was not taken; a terminal hands out whole lines."""
+        """Tell the person what was rejected; a terminal delivers whole lines."""
         text = data.decode("utf-8", "replace").strip()
         if text:
             with suppress(BrokenPipeError):
@@ -339,14 +337,14 @@ class _PlainTerminal:
         """Send lines; each answers a question only if that was open from its beginning on."""
         *lines, rest = data.split(b"\n")
         for line in lines:
-            await self._say(line, question)
-        if rest and not self._begun:
-            self._begun_for = question
-        self._begun += rest
-        if len(self._begun) > _LONGEST:
-            await self._say(b"", question)
+            await self._send_line(line, question)
+        if rest and not self._partial_line:
+            self._partial_id = question
+        self._partial_line += rest
+        if len(self._partial_line) > _MAX_LINE:
+            await self._send_line(b"", question)
 
-    async def _say(self, end: bytes, question: str) -> None:
-        opened = self._begun_for if self._begun else question
-        line, self._begun = self._begun + end, b""
+    async def _send_line(self, end: bytes, question: str) -> None:
+        opened = self._partial_id if self._partial_line else question
+        line, self._partial_line = self._partial_line + end, b""
         await self._send.send(Line(line.decode("utf-8", "replace").rstrip("\r"), opened))

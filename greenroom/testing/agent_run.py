@@ -1,4 +1,4 @@
-"""One whole life of an agent in one call: who answers it, and everything that came of it."""
+"""A whole run of an agent in one call, with scripted answers and everything that it published."""
 
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
@@ -12,20 +12,8 @@ from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
 import trio
 from trio.testing import MockClock
 
-from greenroom.core import (
-    AgentNotRunningError,
-    Answer,
-    ConfigurationError,
-    ContentBlock,
-    Lagged,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    RuleDecision,
-    SubAgentOutput,
-    TurnError,
-    TurnStatus,
-)
+from greenroom import core
+from greenroom.core import Answer, Message, OutputChunk, PermissionRequest, RuleDecision
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -36,14 +24,12 @@ from greenroom.runtime import (
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
-# -- a person who answers permission requests as the test wrote -------------------------------------
-
 ScriptedAnswer: TypeAlias = (
     Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
 )
-"""What a script is made of: a decision, a whole `Answer`, or a function of the request."""
+"""A step of a script: a decision, a whole `Answer`, or a function of the request."""
 
-_NOT_WRITTEN = Answer(
+_NO_ANSWER = Answer(
     RuleDecision.DENY, message="the test's approver has no answer for this request", by="script"
 )
 
@@ -51,8 +37,8 @@ _NOT_WRITTEN = Answer(
 class ScriptedApprover:
     """Answers the permission requests of an agent and its subagents, each with the next answer.
 
-    A request beyond the script is denied, and `check()` fails; so does an answer that nobody asked
-    for. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
+    A request beyond the script is denied, and `check()` fails; so does an unused
+    answer. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
 
     Attributes:
         requests: what it was asked, in order.
@@ -76,18 +62,18 @@ class ScriptedApprover:
         """
         for answer in answers:
             if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
-                raise ConfigurationError(
+                raise core.ConfigurationError(
                     f"{answer!r} is not an answer",
                     hint="write 'allow', 'deny', an Answer, or a function of the request",
                 )
         self.requests: list[PermissionRequest] = []
         self.unexpected: list[PermissionRequest] = []
         self._script = deque(answers)
-        self._seen: set[str] = set()
+        self._seen_ids: set[str] = set()
 
     @property
     def unused(self) -> int:
-        """How many answers nobody has asked for yet."""
+        """How many answers are unused."""
         return len(self._script)
 
     async def attend(
@@ -108,23 +94,23 @@ class ScriptedApprover:
             task_status.started()
             await self._answer_all(handle)
             async for chunk in chunks:
-                if isinstance(_unwrap(chunk), (PermissionRequest, Lagged)):
+                if isinstance(_unwrap(chunk), (PermissionRequest, core.Lagged)):
                     await self._answer_all(handle)
 
     def check(self) -> None:
         """Fail unless each request had an answer in the script, and each answer its request.
 
         Raises:
-            AssertionError: it was asked something else than written.
+            AssertionError: the requests differ from the script.
         """
         self.check_requests()
-        assert not self._script, f"answers that nobody asked for: {len(self._script)}"
+        assert not self._script, f"unused answers: {len(self._script)}"
 
     def check_requests(self) -> None:
         """Fail unless each request had an answer in the script; some answers may be unused.
 
         Raises:
-            AssertionError: it was asked more than written.
+            AssertionError: a request had no answer in the script.
         """
         asked = "; ".join(f"{each.tool_name}: {each.action}" for each in self.unexpected)
         assert not self.unexpected, f"no answer was written for these requests: {asked}"
@@ -132,9 +118,9 @@ class ScriptedApprover:
     async def _answer_all(self, handle: AgentHandle) -> None:
         """Answer what is open; the handle knows it better than a reader that may have lagged."""
         for request in await handle.pending():
-            if request.request_id in self._seen:
+            if request.request_id in self._seen_ids:
                 continue
-            self._seen.add(request.request_id)
+            self._seen_ids.add(request.request_id)
             self.requests.append(request)
             answer = self._next(request)
             await handle.respond_permission(
@@ -149,7 +135,7 @@ class ScriptedApprover:
     def _next(self, request: PermissionRequest) -> Answer:
         if not self._script:
             self.unexpected.append(request)
-            return _NOT_WRITTEN
+            return _NO_ANSWER
         answer = self._script.popleft()
         while callable(answer):
             answer = answer(request)
@@ -157,7 +143,7 @@ class ScriptedApprover:
 
 
 def _unwrap(chunk: OutputChunk) -> OutputChunk:
-    while isinstance(chunk, SubAgentOutput):
+    while isinstance(chunk, core.SubAgentOutput):
         chunk = chunk.chunk
     return chunk
 
@@ -165,14 +151,13 @@ def _unwrap(chunk: OutputChunk) -> OutputChunk:
 Ts = TypeVarTuple("Ts")
 Chunk = TypeVar("Chunk")
 
-# -- the run ----------------------------------------------------------------------------------------
 
-Content: TypeAlias = str | Iterable[ContentBlock]
-"""What an agent can be told: a text, or content blocks."""
+Content: TypeAlias = str | Iterable[core.ContentBlock]
+"""An input of an agent: a text, or content blocks."""
 
 _A_DAY = 86_400.0  # seconds; on a clock that jumps, a hang shows at once all the same
 _A_MINUTE = 60.0
-_GENEROUS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
+_LIMITS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
 
 
 @dataclass(frozen=True)
@@ -205,9 +190,9 @@ class AgentRun:
 
 
 class AgentRunError(AssertionError):
-    """A run did not go as a test expects; `run` holds what there was of it.
+    """A run did not go as a test expects; `run` holds what was recorded.
 
-    Its cause is the error that crashed the agent, where one did.
+    Its cause is the error that crashed the agent, if it crashed.
     """
 
     def __init__(self, message: str, run: AgentRun) -> None:
@@ -229,7 +214,7 @@ def run_agent(
     timeout: float | None = None,
     check: bool = True,
 ) -> AgentRun:
-    """Run an agent in a runtime of its own, tell it each input in turn, and return what came of it.
+    """Run an agent in a new runtime, send it each input in turn, and return what it did.
 
     For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours pass
     in no time. While a thread, a process or a socket works, every task waits and such a clock would
@@ -237,10 +222,10 @@ def run_agent(
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
-        *args: what else it is given.
-        inputs: what it is told, each after the turn of the one before; one text may stand alone.
-            After the last one it is shut down, and may finish what it does. Without any, it has to
-            end by itself.
+        *args: its further arguments.
+        inputs: its inputs, each sent after the turn of the one before; a single text will do. After
+            the last one it is shut down, and may finish its work. Without inputs it has to end
+            without a shutdown.
         approver: answers its permission requests; by default none is expected.
         session: the conversation that it continues; by default a new one.
         store: where the session lives; by default in memory.
@@ -301,60 +286,64 @@ async def run_agent_async(
     Raises:
         AgentRunError: as `run_agent` says.
     """
-    told: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
+    contents: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))
-    async with AgentRuntime(store or InMemoryStore(), limits or _GENEROUS, workspace) as runtime:
-        talk = _Conversation(runtime.spawn(session, agent_fn, *args), told)
-        with trio.move_on_after(_patience(timeout)) as patience:
-            await talk.hold(person)
+    async with AgentRuntime(store or InMemoryStore(), limits or _LIMITS, workspace) as runtime:
+        talk = _Conversation(runtime.spawn(session, agent_fn, *args), contents)
+        with trio.move_on_after(_time_limit(timeout)) as patience:
+            await talk.run_to_end(person)
         if patience.cancelled_caught:
-            raise await talk.hangs()
+            raise await talk.stop_hanging_agent()
         run = await talk.run()
     if check:
         talk.check(run, person)
     return run
 
 
-def _patience(timeout: float | None) -> float:
+def _time_limit(timeout: float | None) -> float:
     if timeout is not None:
         return timeout
     return _A_DAY if isinstance(trio.lowlevel.current_clock(), MockClock) else _A_MINUTE
 
 
 class _Conversation:
-    """The inputs of one run, told one after the other."""
+    """The inputs of one run, sent one after the other."""
 
-    def __init__(self, handle: AgentHandle, told: list[Content]) -> None:
+    def __init__(self, handle: AgentHandle, contents: list[Content]) -> None:
         self._handle = handle
-        # A reader from the beginning: it is told what the ring has forgotten when it reads.
+        # A reader from the beginning: it learns at its next read what the ring has dropped.
         self._chunks = handle.subscribe("all")
-        self._told = told
-        self._heard = 0
+        self._inputs = contents
+        self._completed_count = 0
         self._results: list[TurnResult] = []
 
-    async def hold(self, person: ScriptedApprover) -> None:
-        """Tell every input, and wait for the agent's end."""
+    async def run_to_end(self, person: ScriptedApprover) -> None:
+        """Send every input, and wait for the agent to end."""
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(person.attend, self._handle)
-                with suppress(AgentNotRunningError):  # then the outcome says why
+                with suppress(core.AgentNotRunningError):  # then the outcome says why
                     await self._tell()
-                if self._told:
+                if self._inputs:
                     await self._handle.shutdown(grace=float("inf"))
                 await self._handle.wait()
         except BaseExceptionGroup as group:
             # What a function of the approver's script raises is the test's own: it comes out bare.
-            raise _only(group) from None
+            raise _unwrap_group(group) from None
 
     async def _tell(self) -> None:
-        for content in self._told:
-            with suppress(TurnError):  # it opened no turn for this one
+        for content in self._inputs:
+            with suppress(core.TurnError):  # no turn was opened for it
                 self._results.append(await self._handle.ask(content))
-            self._heard += 1
+            self._completed_count += 1
+
+    @property
+    def _place(self) -> str:
+        return f"input {self._completed_count + 1} of {len(self._inputs)}"
 
     async def run(self) -> AgentRun:
-        """Collect what came of it."""
+        """Collect everything that it did."""
         return AgentRun(
             chunks=tuple([chunk async for chunk in self._chunks]),
             results=tuple(self._results),
@@ -363,11 +352,11 @@ class _Conversation:
             session_id=self._handle.session_id,
         )
 
-    async def hangs(self) -> AgentRunError:
-        """End the agent, and say where it hung."""
+    async def stop_hanging_agent(self) -> AgentRunError:
+        """End the agent, and return an error that says where it hung."""
         handle = self._handle
-        where = f"in input {self._heard + 1} of {len(self._told)}, {handle.state}"
-        if self._heard == len(self._told):
+        where = f"in {self._place}, {handle.state}"
+        if self._completed_count == len(self._inputs):
             where = f"after its last input, {handle.state}"
         await handle.shutdown(grace=0)
         return AgentRunError(f"the agent hangs {where}", await self.run())
@@ -379,24 +368,20 @@ class _Conversation:
             text = f"the agent crashed: {type(crash).__name__}: {crash}"
             raise AgentRunError(text, run) from crash
         for number, result in enumerate(run.results, 1):
-            if result.status is TurnStatus.FAILED:
+            if result.status is core.TurnStatus.FAILED:
                 raise AgentRunError(f"turn {number} failed: {result.error}", run)
-        if self._heard < len(self._told):
-            text = f"the agent ended before input {self._heard + 1} of {len(self._told)}"
-            raise AgentRunError(text, run)
+        if self._completed_count < len(self._inputs):
+            raise AgentRunError(f"the agent ended before {self._place}", run)
         try:
             person.check_requests()
         except AssertionError as error:
             raise AgentRunError(str(error), run) from None
 
 
-def _only(error: BaseException) -> BaseException:
+def _unwrap_group(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-# -- a stream as one line of letters: what came, in which order, and when ---------------------------
 
 
 async def marbles(
@@ -414,11 +399,11 @@ async def marbles(
         assert line == "(--)|"
         ```
     """
-    start, passed, drawn = trio.current_time(), 0, ""
+    start, seconds_drawn, line = trio.current_time(), 0, ""
     async for chunk in chunks:
         if letter := letters.get(type(chunk)):
             # A millionth of a second belongs to the second that it ends: clocks add up in floats.
             seconds = floor(trio.current_time() - start + 1e-6)
-            drawn += "-" * (seconds - passed) + letter
-            passed = seconds
-    return drawn
+            line += "-" * (seconds - seconds_drawn) + letter
+            seconds_drawn = seconds
+    return line

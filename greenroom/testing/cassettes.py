@@ -1,8 +1,8 @@
-"""Cassettes: what was said over HTTP once, recorded into a file without secrets, and replayed.
+"""Cassettes: HTTP exchanges, recorded once into a file without secrets, and replayed.
 
-A recording holds of each request the method, the address and the body, and of each answer the status, a
-few headers and the body, byte by byte in the pieces in which it came. Request headers are not recorded
-at all, since keys stand there.
+A recording has the method, the address and the body of each request, and the status, a few headers and
+the body of each answer, byte by byte in the pieces in which it came. Request headers are never
+recorded, since they hold keys.
 """
 
 import difflib
@@ -17,21 +17,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import trio
 
-from greenroom.core import (
-    CassetteError,
-    ConfigurationError,
-    InvalidJSONError,
-    ModelRequest,
-    NetworkError,
-    new_id,
-    serde,
-)
+from greenroom import core
+from greenroom.core import CassetteError, serde
 from greenroom.fs import durable
 from greenroom.llm import FORBID_VARIABLE, forbids_calls, read_anthropic_request, read_chat_request
 from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
-
-# -- the file: JSON that people can read and compare, written whole or not at all -------------------
 
 MAX_SIZE = 64 * 1024 * 1024
 """The most bytes that a cassette may take."""
@@ -56,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 
 class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer as it is recorded; it is not complete where its reader left before its end."""
+    """An answer as it is recorded; it is incomplete if its reader stopped early."""
 
     status: int
     headers: dict[str, str]
@@ -77,15 +68,15 @@ class Exchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a file holds."""
+    """The contents of a file."""
 
     format: Literal["greenroom cassette"]
     version: Literal[1]
     exchanges: list[Exchange]
 
 
-def pieces_of(data: bytes) -> str | Binary:
-    """Return bytes as text where they are text, so that people can read them."""
+def text_or_binary(data: bytes) -> str | Binary:
+    """Return bytes as text if they are text, so that people can read them."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -102,7 +93,7 @@ def read(path: Path) -> list[Exchange]:
         if path.stat().st_size > MAX_SIZE:
             raise CassetteError(f"{path}: larger than {MAX_SIZE >> 20} MiB", hint=_AGAIN)
         return serde.decode(path.read_bytes(), Recording).exchanges
-    except (OSError, InvalidJSONError) as error:
+    except (OSError, core.InvalidJSONError) as error:
         raise CassetteError(f"{path} can't be read: {error}", hint=_AGAIN) from error
 
 
@@ -118,7 +109,7 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
         raise CassetteError(f"{path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{new_id('cassette')}")
+        beside = path.with_name(f".{path.name}.{core.new_id('cassette')}")
         durable.replace(str(path), data, beside=str(beside))
     except OSError as error:
         raise CassetteError(f"{path} can't be written: {error}") from error
@@ -126,13 +117,13 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
 
 _AGAIN = "record it anew, with mode='record'"
 
-# -- recording and replaying ------------------------------------------------------------------------
-
 CassetteMode: TypeAlias = Literal["auto", "replay", "record"]
 """What a cassette does; "auto" replays a file that exists, and records one that does not."""
 
-_KEPT = frozenset({"content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id"})
-_KEPT_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
+_RECORDED_HEADERS = frozenset(
+    {"content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id"}
+)
+_RECORDED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
 _DIFF_LINES = 40
 _TIMEOUTS = Timeouts()
 
@@ -160,7 +151,7 @@ async def cassette(
     Args:
         path: the file, JSON.
         mode: "auto", "replay" or "record"; the last one replaces a file that exists.
-        client: what to record with; by default a client of its own.
+        client: what to record with; by default a new client.
         secrets: texts that must not reach the file, besides what headers and the environment hold.
         ignore: members of the request's body that don't have to be as they were recorded.
 
@@ -179,9 +170,12 @@ async def cassette(
     path = Path(path)
     if mode not in get_args(CassetteMode):
         modes = ", ".join(get_args(CassetteMode))
-        raise ConfigurationError(f"{mode!r} is not a mode of a cassette", hint=f"one of {modes}")
-    if (exchanges := _read_recorded(path, mode)) is not None:
-        yield _Replay(path, exchanges, Concealment(secrets), ignore)
+        raise core.ConfigurationError(
+            f"{mode!r} is not a mode of a cassette", hint=f"one of {modes}"
+        )
+    if mode == "replay" or (mode == "auto" and path.exists()):
+        # Not in a thread: a clock that jumps would jump while the thread works.
+        yield _Replay(path, read(path), Concealment(secrets), ignore)
         return
     if forbids_calls():
         raise CassetteError(
@@ -196,14 +190,6 @@ async def cassette(
     await trio.to_thread.run_sync(lambda: write(path, recorder.exchanges()))
 
 
-def _read_recorded(path: Path, mode: CassetteMode) -> list[Exchange] | None:
-    """Return what is to be replayed; None where it is to be recorded.
-
-    It is read here and not in a thread: a clock that jumps would jump while the thread works.
-    """
-    return read(path) if mode == "replay" or (mode == "auto" and path.exists()) else None
-
-
 class CassetteClient(ABC):
     """The client of a cassette, to be given to a provider.
 
@@ -213,13 +199,18 @@ class CassetteClient(ABC):
 
     is_replay = False
 
+    def __init__(self, path: Path, concealment: Concealment) -> None:
+        """Answer from this file, or into it."""
+        self._path = path
+        self._concealment = concealment
+
     @property
     def unplayed(self) -> int:
         """How many recorded exchanges have not been replayed."""
         return 0
 
-    @abstractmethod
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self,
         method: str,
         url: str,
@@ -227,17 +218,41 @@ class CassetteClient(ABC):
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
         timeout: Timeouts = _TIMEOUTS,
-    ) -> AbstractAsyncContextManager[HttpResponse]:
+    ) -> AsyncIterator[HttpResponse]:
         """Answer a request, from the file or by sending it.
 
         Raises:
             CassetteError: it was not recorded, or there is too much to record.
             NetworkError: while recording, the other side can't be reached.
         """
+        self._concealment.add(secrets_in(url, headers or {}))
+        sent = _Sent(method, url, headers, content, timeout)
+        async with self._answer(sent) as (status, answer_headers, pieces):
+            chunks = ChunkIterator(pieces, urlsplit(url).hostname or "", "", timeout.read)
+            yield HttpResponse(status, answer_headers, url, chunks)
+
+    @abstractmethod
+    def _answer(self, sent: "_Sent") -> AbstractAsyncContextManager["_Answer"]:
+        """Open the answer to a request."""
 
     async def aclose(self) -> None:
-        """Close nothing: the block of `cassette` closes what it has opened."""
+        """Do nothing: `cassette` closes what it has opened."""
         await trio.lowlevel.checkpoint()
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A request as a provider sends it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] | None
+    content: bytes | None
+    timeout: Timeouts
+
+
+_Answer: TypeAlias = tuple[int, Mapping[str, str], AsyncIterator[bytes]]
+"""The status, the headers and the pieces of the body."""
 
 
 class _Replay(CassetteClient):
@@ -252,38 +267,28 @@ class _Replay(CassetteClient):
         concealment: Concealment,
         ignore: Collection[str],
     ) -> None:
-        self._path = path
-        self._left = exchanges
-        self._concealment = concealment
+        super().__init__(path, concealment)
+        self._exchanges = exchanges
         self._ignore = ignore
 
     @property
     def unplayed(self) -> int:
-        return len(self._left)
+        return len(self._exchanges)
 
     @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        timeout: Timeouts = _TIMEOUTS,
-    ) -> AsyncIterator[HttpResponse]:
+    async def _answer(self, sent: _Sent) -> AsyncIterator[_Answer]:
         await trio.lowlevel.checkpoint()
-        self._concealment.add(secrets_in(url, headers or {}))
-        answer = self._take(_describe(method, url, content, self._concealment)).response
-        chunks = ChunkIterator(_Pieces(answer), _host(url), "", timeout.read)
-        yield HttpResponse(answer.status, answer.headers, url, chunks)
+        response = self._pop(_describe(sent, self._concealment)).response
+        yield response.status, response.headers, _ReplayedPieces(response)
 
-    def _take(self, request: Request) -> Exchange:
-        asked = self._lines(request)
-        for index, each in enumerate(self._left):
-            if self._lines(each.request) == asked:
-                return self._left.pop(index)
+    def _pop(self, request: Request) -> Exchange:
+        """Return the first recorded exchange of an equal request, which is not replayed again."""
+        wanted = self._lines(request)
+        for index, each in enumerate(self._exchanges):
+            if self._lines(each.request) == wanted:
+                return self._exchanges.pop(index)
         raise CassetteError(
-            f"{self._path} holds no answer to this request" + self._difference(asked),
+            f"{self._path} holds no answer to this request" + self._difference(wanted),
             hint="if the request is right, record the cassette anew with mode='record'",
         )
 
@@ -298,26 +303,26 @@ class _Replay(CassetteClient):
             body = {name: value for name, value in body.items() if name not in self._ignore}
         return [place, *serde.dumps(body, pretty=True).decode().splitlines()]
 
-    def _difference(self, asked: list[str]) -> str:
-        if not self._left:
+    def _difference(self, wanted: list[str]) -> str:
+        if not self._exchanges:
             return ": all that was recorded has been replayed"
-        others = [self._lines(each.request) for each in self._left]
+        others = [self._lines(each.request) for each in self._exchanges]
         nearest = max(
-            others, key=lambda each: difflib.SequenceMatcher(None, each, asked).quick_ratio()
+            others, key=lambda each: difflib.SequenceMatcher(None, each, wanted).quick_ratio()
         )
-        lines = list(difflib.unified_diff(nearest, asked, "recorded", "asked", lineterm="", n=1))
+        lines = list(difflib.unified_diff(nearest, wanted, "recorded", "asked", lineterm="", n=1))
         more = [f"… {len(lines) - _DIFF_LINES} more lines"] if len(lines) > _DIFF_LINES else []
         return ":\n" + "\n".join([*lines[:_DIFF_LINES], *more])
 
 
-class _Pieces:
+class _ReplayedPieces:
     """The pieces of a recorded body, cut as they were."""
 
-    def __init__(self, answer: Response) -> None:
-        self._pieces = iter(answer.pieces)
-        self._complete = answer.complete
+    def __init__(self, response: Response) -> None:
+        self._pieces = iter(response.pieces)
+        self._complete = response.complete
 
-    def __aiter__(self) -> "_Pieces":
+    def __aiter__(self) -> "_ReplayedPieces":
         return self
 
     async def __anext__(self) -> bytes:
@@ -326,18 +331,16 @@ class _Pieces:
             return piece
         if self._complete:
             raise StopAsyncIteration
-        raise NetworkError(
-            "the recording ends here, since its reader had left", hint="record it anew"
+        raise core.NetworkError(
+            "the recording ends here: its reader stopped before the end", hint="record it anew"
         )
 
 
 @dataclass
-class _Taken:
+class _Draft:
     """An exchange that is being recorded, as it is, with its secrets."""
 
-    method: str
-    url: str
-    content: bytes | None
+    sent: _Sent
     status: int
     headers: dict[str, str]
     pieces: list[bytes] = field(default_factory=list)
@@ -345,41 +348,29 @@ class _Taken:
 
 
 class _Recorder(CassetteClient):
-    """Sends what it is given, and keeps both sides."""
+    """Sends what it is given, and records both sides."""
 
     def __init__(self, path: Path, client: HttpTransport, concealment: Concealment) -> None:
-        self._path = path
+        super().__init__(path, concealment)
         self._client = client
-        self._concealment = concealment
-        self._taken: list[_Taken] = []
+        self._drafts: list[_Draft] = []
         self._size = 0
 
     @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        timeout: Timeouts = _TIMEOUTS,
-    ) -> AsyncIterator[HttpResponse]:
-        self._concealment.add(secrets_in(url, headers or {}))
+    async def _answer(self, sent: _Sent) -> AsyncIterator[_Answer]:
         request = self._client.stream(
-            method, url, headers=headers, content=content, timeout=timeout
+            sent.method, sent.url, headers=sent.headers, content=sent.content, timeout=sent.timeout
         )
-        async with request as answer:
-            self._concealment.add(secrets_of_answer(answer.headers))
-            lower = {name.lower(): value for name, value in answer.headers.items()}
-            taken = _Taken(method, url, content, answer.status, lower)
-            self._taken.append(taken)
-            self.count(len(content or b""))
-            tape = _Tape(answer.chunks(), taken, self)
-            chunks = ChunkIterator(tape, _host(url), "", timeout.read)
-            yield HttpResponse(answer.status, answer.headers, url, chunks)
+        async with request as response:
+            self._concealment.add(secrets_of_answer(response.headers))
+            lower = {name.lower(): value for name, value in response.headers.items()}
+            draft = _Draft(sent, response.status, lower)
+            self._drafts.append(draft)
+            self.count(len(sent.content or b""))
+            yield response.status, response.headers, _Tape(response.chunks(), draft, self)
 
     def count(self, size: int) -> None:
-        """Take note of more that is to be kept.
+        """Add to the size of the recording.
 
         Raises:
             CassetteError: it is too much for one file.
@@ -396,12 +387,11 @@ class _Recorder(CassetteClient):
         Raises:
             CassetteError: a secret can't be taken out.
         """
-        return [self._conceal(each) for each in self._taken]
+        return [self._conceal(each) for each in self._drafts]
 
-    def _conceal(self, taken: _Taken) -> Exchange:
-        request = _describe(taken.method, taken.url, taken.content, self._concealment)
-        pieces = self._concealment.conceal(taken.pieces)
-        if self._concealment.remains(b"".join(pieces)):
+    def _conceal(self, draft: _Draft) -> Exchange:
+        pieces = self._concealment.conceal(draft.pieces)
+        if self._concealment.has_secret(b"".join(pieces)):
             raise CassetteError(
                 f"{self._path} is not written: an answer holds a secret that can't be taken out, "
                 "such as one that is spread over several events",
@@ -409,19 +399,20 @@ class _Recorder(CassetteClient):
             )
         headers = {
             name: self._concealment.conceal_text(value)
-            for name, value in taken.headers.items()
-            if name in _KEPT or name.startswith(_KEPT_PREFIXES)
+            for name, value in draft.headers.items()
+            if name in _RECORDED_HEADERS or name.startswith(_RECORDED_PREFIXES)
         }
-        chunks = [pieces_of(piece) for piece in pieces]
-        return Exchange(request, Response(taken.status, headers, chunks, taken.complete))
+        chunks = [text_or_binary(piece) for piece in pieces]
+        response = Response(draft.status, headers, chunks, draft.complete)
+        return Exchange(_describe(draft.sent, self._concealment), response)
 
 
 class _Tape:
-    """Passes the pieces of a body on, and keeps them."""
+    """Passes the pieces of a body on, and records them."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], taken: _Taken, recorder: _Recorder) -> None:
+    def __init__(self, pieces: AsyncIterator[bytes], draft: _Draft, recorder: _Recorder) -> None:
         self._pieces = pieces
-        self._taken = taken
+        self._draft = draft
         self._recorder = recorder
 
     def __aiter__(self) -> "_Tape":
@@ -431,41 +422,36 @@ class _Tape:
         try:
             piece = await anext(self._pieces)
         except StopAsyncIteration:
-            self._taken.complete = True
+            self._draft.complete = True
             raise
         self._recorder.count(len(piece))
-        self._taken.pieces.append(piece)
+        self._draft.pieces.append(piece)
         return piece
 
 
-def _describe(method: str, url: str, content: bytes | None, concealment: Concealment) -> Request:
+def _describe(sent: _Sent, concealment: Concealment) -> Request:
     """Describe a request as it is recorded and compared: without secrets, JSON in one order."""
-    parts = urlsplit(url)
+    parts = urlsplit(sent.url)
     place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if parts.query:
         place += f"?{urlencode(parse_qsl(parts.query, keep_blank_values=True))}"
     place = concealment.conceal_text(place)
-    (body,) = concealment.conceal([content or b""])
+    (body,) = concealment.conceal([sent.content or b""])
     try:
-        return Request(method, place, json=msgspec.Raw(serde.dumps(serde.loads(body))))
-    except InvalidJSONError:
-        return Request(method, place, content=pieces_of(body))
+        json = msgspec.Raw(serde.dumps(serde.loads(body)))
+    except core.InvalidJSONError:
+        return Request(sent.method, place, content=text_or_binary(body))
+    return Request(sent.method, place, json=json)
 
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or ""
-
-
-# -- recorded requests as `ModelRequest` ------------------------------------------------------------
 
 WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
-"""Whose words a request is in."""
+"""The API of a request."""
 
 
-def request_from_wire(body: Mapping[str, object], api: WireAPI) -> ModelRequest:
+def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelRequest:
     """Read the body of a recorded request; a provider of this API writes the same body of it.
 
-    What has no typed place stands in the `extra` of messages, blocks and tools, and in `options`, where
+    What has no typed field is in the `extra` of messages, blocks and tools, and in `options`, where
     `msgspec.UNSET` leaves out what the provider would add. `same_request` compares two bodies.
 
     Args:

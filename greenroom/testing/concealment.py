@@ -25,9 +25,9 @@ _SENSITIVE = re.compile(
 )
 _LOOKS_SECRET = re.compile(r"(?=.*\d)[\w.+/=~-]{16,}")
 _SCHEMES = frozenset({"basic", "bearer", "digest", "token"})
-_NAMES_SOMEONE = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
-_SHORTEST = 8  # of a key; a shorter one is made up, such as "test", and is part of many a word
-_SHORTEST_NAMED = 4  # of what the caller names
+_IDENTIFYING = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
+_MIN_LENGTH = 8  # of a key; a shorter one is made up, such as "test", and is part of many a word
+_MIN_NAMED_LENGTH = 4  # of what the caller names
 
 # What is a secret wherever it is found: organisations, projects and keys of vendors.
 _KNOWN_FORMS = rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}|\bAIza[\w-]{30,}"
@@ -41,18 +41,18 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
         ['sk-12345', 'AIza-1234']
     """
     parts = urlsplit(url)
-    found = [
+    secrets = [
         *_secrets_of_headers(headers),
         parts.password or "",
         *(value for name, value in parse_qsl(parts.query) if _SENSITIVE.search(name)),
     ]
-    yield from (each for each in found if len(each) >= _SHORTEST)
+    yield from (each for each in secrets if len(each) >= _MIN_LENGTH)
 
 
 def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
-    """Find what the headers of an answer say of who has asked: cookies, organisations, projects."""
-    named = {name: value for name, value in headers.items() if _NAMES_SOMEONE.search(name)}
-    yield from (each for each in _secrets_of_headers(named) if len(each) >= _SHORTEST)
+    """Find what identifies the caller in the headers of an answer: cookies, organisations, projects."""
+    named = {name: value for name, value in headers.items() if _IDENTIFYING.search(name)}
+    yield from (each for each in _secrets_of_headers(named) if len(each) >= _MIN_LENGTH)
 
 
 def _secrets_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
@@ -78,15 +78,15 @@ class Concealment:
     """Takes secrets out of texts and of bodies that came in pieces."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """Know these secrets, and the keys of all vendors that the environment holds."""
+        """Conceal these secrets, and the vendors' keys in the environment."""
         keys = (os.environ.get(key, "").strip() for each in VENDORS.values() for key in each.keys)
         self._secrets: set[str] = set()
         self._forms: set[str] = set()
-        self.add(each for each in keys if len(each) >= _SHORTEST)
-        self.add(each for each in secrets if len(each) >= _SHORTEST_NAMED)
+        self.add(each for each in keys if len(each) >= _MIN_LENGTH)
+        self.add(each for each in secrets if len(each) >= _MIN_NAMED_LENGTH)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Know more secrets."""
+        """Conceal more secrets."""
         more = set(secrets) - self._secrets
         self._secrets |= more
         self._forms.update(form for each in more for form in _forms(each))
@@ -94,34 +94,32 @@ class Concealment:
     def conceal(self, pieces: Sequence[bytes]) -> list[bytes]:
         """Take secrets out of a body, wherever its pieces were cut; there are as many afterwards."""
         body = b"".join(pieces)
-        found = deque(each.span() for each in self._pattern(body).finditer(body))
+        spans = deque(each.span() for each in self._pattern(body).finditer(body))
         result, at = [], 0
         for piece in pieces:
             end = at + len(piece)
-            while found and found[0][1] <= at:
-                found.popleft()
-            result.append(_without(body, at, end, found))
+            while spans and spans[0][1] <= at:
+                spans.popleft()
+            result.append(_cut_secrets(body, at, end, spans))
             at = end
         return result
 
     def _pattern(self, body: bytes) -> re.Pattern[bytes]:
         """Make a pattern of the forms that the body holds, of all that are known hardly ever one."""
-        plain = _without_escapes(body)
-        here = [
-            form for form in self._forms if _without_escapes(form.encode("utf-8", _ANY)) in plain
-        ]
+        plain = _unescape(body)
+        here = [form for form in self._forms if _unescape(form.encode("utf-8", _ANY)) in plain]
         # The longest first, so that of a key and its beginning the key is taken.
         here.sort(key=len, reverse=True)
-        return re.compile(b"|".join([*map(_tolerant, here), _KNOWN_FORMS]))
+        return re.compile(b"|".join([*map(_escaped_pattern, here), _KNOWN_FORMS]))
 
     def conceal_text(self, text: str) -> str:
         """Take secrets out of a text."""
         return self.conceal([text.encode("utf-8", _ANY)])[0].decode("utf-8", "replace")
 
-    def remains(self, body: bytes) -> bool:
+    def has_secret(self, body: bytes) -> bool:
         """Whether a body still holds a secret: escaped in two ways at once, or spread over events."""
-        plain = _without_escapes(body)
-        forms = (form for form in self._forms if len(form) >= _SHORTEST)
+        plain = _unescape(body)
+        forms = (form for form in self._forms if len(form) >= _MIN_LENGTH)
         return any(form.encode("utf-8", _ANY) in plain for form in forms) or self._is_spread(body)
 
     def _is_spread(self, body: bytes) -> bool:
@@ -138,10 +136,10 @@ class Concealment:
         return any(secret in text for text in texts for secret in self._secrets)
 
 
-def _without(body: bytes, start: int, end: int, found: Iterable[tuple[int, int]]) -> bytes:
+def _cut_secrets(body: bytes, start: int, end: int, spans: Iterable[tuple[int, int]]) -> bytes:
     """Return a piece of a body without secrets; the placeholder is put where each begins."""
     result, at = bytearray(), start
-    for first, last in found:
+    for first, last in spans:
         if first >= end:
             break
         result += body[at : max(first, at)]
@@ -151,17 +149,17 @@ def _without(body: bytes, start: int, end: int, found: Iterable[tuple[int, int]]
     return bytes(result + body[at:end])
 
 
-def _without_escapes(body: bytes) -> bytes:
+def _unescape(body: bytes) -> bytes:
     """Undo what JSON and addresses escape; what is left may be anything, but holds the secrets."""
     if b"\\u" in body:
-        body = _UNICODE.sub(_units, body)
+        body = _UNICODE.sub(_decode_units, body)
     if b"%" in body:
         body = _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), body)
     return body.replace(b"\\", b"")
 
 
-def _units(found: re.Match[bytes]) -> bytes:
-    units = bytes.fromhex(b"".join(_HEX.findall(found[0])).decode())
+def _decode_units(match: re.Match[bytes]) -> bytes:
+    units = bytes.fromhex(b"".join(_HEX.findall(match[0])).decode())
     return units.decode("utf-16-be", _ANY).encode("utf-8", _ANY)
 
 
@@ -187,12 +185,12 @@ def _forms(secret: str) -> Iterator[str]:
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def _tolerant(form: str) -> bytes:
+def _escaped_pattern(form: str) -> bytes:
     """Make a pattern that finds a form also where some of it is escaped, for JSON or for a URL."""
-    return b"".join(map(_letter, form))
+    return b"".join(map(_letter_pattern, form))
 
 
-def _letter(letter: str) -> bytes:
+def _letter_pattern(letter: str) -> bytes:
     data = letter.encode("utf-8", _ANY)
     units = letter.encode("utf-16-be", _ANY)
     escaped = b"".join(

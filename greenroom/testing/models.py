@@ -11,18 +11,8 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.core import (
-    ConfigurationError,
-    ContentBlock,
-    GreenroomError,
-    Message,
-    Price,
-    StopReason,
-    TextBlock,
-    ToolUseBlock,
-    Usage,
-    new_id,
-)
+from greenroom import core
+from greenroom.core import Message, TextBlock, ToolUseBlock, new_id
 from greenroom.llm import (
     FORBID_VARIABLE,
     BlockEnd,
@@ -47,17 +37,17 @@ class Reply:
         error: break off with this error after the last delta.
     """
 
-    content: str | Iterable[ContentBlock] = ""
-    usage: Usage = Usage(10, 5)  # noqa: RUF009 (a frozen value)
-    stop_reason: StopReason | None = None
+    content: str | Iterable[core.ContentBlock] = ""
+    usage: core.Usage = core.Usage(10, 5)  # noqa: RUF009 (a frozen value)
+    stop_reason: core.StopReason | None = None
     hangs: bool = False
-    error: GreenroomError | None = None
+    error: core.GreenroomError | None = None
 
     def message(self, provider: str, model: str) -> Message:
-        """Make the message that this reply amounts to."""
+        """Return this reply as a message."""
         blocks = Message.assistant(self.content).content
         calls = any(isinstance(block, ToolUseBlock) for block in blocks)
-        reason = StopReason.TOOL_USE if calls else StopReason.END_TURN
+        reason = core.StopReason.TOOL_USE if calls else core.StopReason.END_TURN
         return Message(
             "assistant",
             tuple(block for block in blocks if block != TextBlock("")),
@@ -68,12 +58,14 @@ class Reply:
         )
 
 
-Step: TypeAlias = str | Reply | ToolUseBlock | list[ContentBlock] | Callable[[ModelRequest], "Step"]
-"""What a script is made of: a text, a reply, one call, blocks, or a function of the request."""
+Step: TypeAlias = (
+    str | Reply | ToolUseBlock | list[core.ContentBlock] | Callable[[ModelRequest], "Step"]
+)
+"""A step of a script: a text, a reply, one call, blocks, or a function of the request."""
 
 
 def call(name: str, /, **arguments: object) -> ToolUseBlock:
-    """Make a tool call with an id of its own, for a script.
+    """Make a tool call with a new id, for a script.
 
     Example:
         >>> call("Read", file_path="a.py").input
@@ -100,7 +92,7 @@ class ScriptedProvider:
         *script: Step,
         name: str = "scripted",
         model: str = "script",
-        price: Price | None = None,
+        price: core.Price | None = None,
     ) -> None:
         """Take the steps in order, and what their tokens cost.
 
@@ -109,7 +101,7 @@ class ScriptedProvider:
         """
         for step in script:
             if not isinstance(step, str | Reply | ToolUseBlock | list) and not callable(step):
-                raise ConfigurationError(
+                raise core.ConfigurationError(
                     f"{step!r} is not a step of a script",
                     hint="write a text, a Reply, call(…), a list of blocks, or a function",
                 )
@@ -129,7 +121,7 @@ class ScriptedProvider:
         await trio.lowlevel.checkpoint()
         self.requests.append(request)
         if not self._script:
-            raise GreenroomError(
+            raise core.GreenroomError(
                 f"the script of {self.name} is used up", hint="it was asked once more than written"
             )
         step = self._script.popleft()
@@ -182,9 +174,6 @@ class _ScriptedStream(ModelStream):
         return (event,)
 
 
-# -- vectors, made of the words of a text and of nothing else ---------------------------------------
-
-
 class HashEmbedder:
     """Turns texts into vectors without a model: texts that share words are close to each other.
 
@@ -209,7 +198,7 @@ class HashEmbedder:
         self.size = size
         self.calls = 0
         """How often it was asked, for a test to look at."""
-        self._meant = {word: words[0] for words in synonyms for word in words}
+        self._canonical_words = {word: words[0] for words in synonyms for word in words}
 
     async def embed(self, texts: Sequence[str], /) -> list[list[float]]:
         """Return a vector for each text."""
@@ -220,12 +209,9 @@ class HashEmbedder:
         vector = [0.0] * self.size
         vector[0] = 0.01  # so that a text without words has a direction, too
         for word in re.findall(r"\w+", text.casefold()):
-            digest = blake2b(self._meant.get(word, word).encode(), digest_size=5).digest()
+            digest = blake2b(self._canonical_words.get(word, word).encode(), digest_size=5).digest()
             vector[int.from_bytes(digest[:4], "big") % self.size] += 1.0 if digest[4] & 1 else -1.0
         return vector
-
-
-# -- no request to a real model leaves this machine -------------------------------------------------
 
 
 @contextmanager

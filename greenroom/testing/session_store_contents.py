@@ -4,6 +4,8 @@
 stored values, of the history as lines, and of its last page. `session_stores` runs them.
 """
 
+import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -13,25 +15,15 @@ from typing import TypeAlias, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import (
-    InvalidSessionIdError,
-    Message,
-    SessionCorruptError,
-    SessionNotFoundError,
-    SessionStorageError,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    clock,
-    new_id,
-)
+from greenroom import core
+from greenroom.core import Message, clock, new_id
 from greenroom.session import START, AgentSession, Position, SessionStore, encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
 
 
 class StoreUnderTest(ABC):
-    """A store of yours, for `check_session_store`: how it is opened, and how it comes to harm.
+    """A store to check with `check_session_store`: how to open it, and how to damage it.
 
     All that `open` returns holds the same sessions. They may hold others than the checks make.
     """
@@ -42,7 +34,7 @@ class StoreUnderTest(ABC):
 
     @abstractmethod
     async def lose_lock(self, session_id: str) -> None:
-        """Make the store take the session's writer for dead, though it lives."""
+        """Make the store consider the session's writer dead, though it is alive."""
 
     @abstractmethod
     async def remove(self, session_id: str) -> None:
@@ -57,7 +49,14 @@ SessionStoreCheck: TypeAlias = Callable[[StoreUnderTest], Awaitable[None]]
 """One check: it returns, or fails with an error that says what the store did wrong."""
 
 
-async def saved(store: SessionStore, *messages: Message | str) -> AgentSession:
+def checks_in(module: str) -> tuple[SessionStoreCheck, ...]:
+    """Return the checks that a module defines so far: its functions of a `case` and nothing else."""
+    functions = filter(inspect.isfunction, vars(sys.modules[module]).values())
+    own = (each for each in functions if each.__module__ == module)
+    return tuple(each for each in own if [*inspect.signature(each).parameters] == ["case"])
+
+
+async def save_new(store: SessionStore, *messages: Message | str) -> AgentSession:
     """Store a new session with these messages."""
     session = AgentSession.new("checked", session_id=new_id("s"), store=store)
     for message in messages:
@@ -66,24 +65,30 @@ async def saved(store: SessionStore, *messages: Message | str) -> AgentSession:
     return session
 
 
-async def texts(store: SessionStore, session: AgentSession) -> list[str]:
+async def add_and_save(session: AgentSession, message: Message) -> None:
+    """Add a message to a session, and save it."""
+    session.add_message(message)
+    await session.save()
+
+
+async def load_texts(store: SessionStore, session: AgentSession) -> list[str]:
     """Load a session anew, see that nothing is torn, and return what its messages say."""
     loaded = await AgentSession.load(session.session_id, store=store)
-    same(loaded.repair, None)
+    check_equal(loaded.repair, None)
     return [message.text for message in loaded.history]
 
 
-def same(found: object, expected: object) -> None:
+def check_equal(actual: object, expected: object) -> None:
     """Fail unless both are equal.
 
     Raises:
         AssertionError: they are not; it shows both.
     """
-    assert found == expected, f"found {found!r}, expected {expected!r}"
+    assert actual == expected, f"found {actual!r}, expected {expected!r}"
 
 
 @contextmanager
-def expecting(kind: type[E], *, message: str = "") -> Iterator[list[E]]:
+def expect_error(kind: type[E], *, message: str = "") -> Iterator[list[E]]:
     """Fail unless the block raises this error, with these words; the list then holds it.
 
     Raises:
@@ -98,15 +103,15 @@ def expecting(kind: type[E], *, message: str = "") -> Iterator[list[E]]:
     assert message in str(caught[0]), f"the error should say {message!r}: {caught[0]}"
 
 
-# -- what a store keeps: all of it, nothing else, each session for itself ---------------------------
-
 _CONVERSATION = (
     Message.user("read a.txt\u2028please"),
-    Message.assistant([TextBlock("Gladly."), ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]),
-    Message.user([ToolResultBlock("t1", (TextBlock("hällo\n"),))]),
+    Message.assistant(
+        [core.TextBlock("Gladly."), core.ToolUseBlock("t1", "Read", {"file_path": "a.txt"})]
+    ),
+    Message.user([core.ToolResultBlock("t1", (core.TextBlock("hällo\n"),))]),
     Message.assistant("It says hällo."),
 )
-_HOSTILE = (
+_HOSTILE_IDS = (
     "",
     *[".", "..", "a/b", "../a", "/a", "a\\b", "%2e", "a'"],
     "a\0b",
@@ -125,42 +130,41 @@ async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
     session.set_model("anthropic", "claude-sonnet-4-5")
     session.description.add_child(new_id("s"))
     session.set_metadata("custom_key", {"a": [1, None, "ü"]})
-    with _own_clock():  # a line that is stored a second later makes the session newer
+    with _control_clock():  # a line that is stored a second later makes the session newer
         await session.save()
     assert session.is_saved, "nothing is left to save"
     loaded = await AgentSession.load(session.session_id, store=await case.open())
-    same(loaded.history, _CONVERSATION)
-    same([each.id for each in loaded.history], [each.id for each in _CONVERSATION])
-    same(loaded.description.record, session.description.record)
-    same(loaded.repair, None)
+    check_equal(loaded.history, _CONVERSATION)
+    check_equal([each.id for each in loaded.history], [each.id for each in _CONVERSATION])
+    check_equal(loaded.description.record, session.description.record)
+    check_equal(loaded.repair, None)
     assert loaded.is_saved, "loading changes nothing"
 
 
 async def a_session_grows_over_many_saves_and_loads(case: StoreUnderTest) -> None:
-    """Each holder goes on where the one before has stopped."""
+    """Each holder continues where the one before stopped."""
     store = await case.open()
-    session_id = (await saved(store, _CONVERSATION[0])).session_id
+    session_id = (await save_new(store, _CONVERSATION[0])).session_id
     for message in (_CONVERSATION[3], Message.user("and?"), _CONVERSATION[3]):
         session = await AgentSession.load(session_id, store=await case.open())
-        session.add_message(message)
-        await session.save()
+        await add_and_save(session, message)
     history = (await AgentSession.load(session_id, store=store)).history
-    same([message.role for message in history], ["user", "assistant", "user", "assistant"])
+    check_equal([message.role for message in history], ["user", "assistant", "user", "assistant"])
 
 
 async def the_stored_description_is_the_last(case: StoreUnderTest) -> None:
     """A description replaces the one before, as a whole."""
     store = await case.open()
-    with _own_clock():
-        session = await saved(store, "one")
+    with _control_clock():
+        session = await save_new(store, "one")
         for title in ("first", "second"):
             session.set_metadata("title", title)
             await session.save()
         session.set_model("offline", "offline")
         await session.save()
     stored = await store.read(session.session_id)
-    same(stored.metadata, session.description.record)
-    same(stored.metadata and stored.metadata.metadata, {"title": "second"})
+    check_equal(stored.metadata, session.description.record)
+    check_equal(stored.metadata and stored.metadata.metadata, {"title": "second"})
 
 
 async def any_json_survives(case: StoreUnderTest) -> None:
@@ -172,15 +176,15 @@ async def any_json_survives(case: StoreUnderTest) -> None:
         "": "",
         "long": "ß" * 600_000,
     }
-    session = await saved(store, Message.assistant([ToolUseBlock("t", "X", wild)]))
+    session = await save_new(store, Message.assistant([core.ToolUseBlock("t", "X", wild)]))
     loaded = await AgentSession.load(session.session_id, store=store)
-    same(loaded.history[0].tool_uses[0].input, wild)
+    check_equal(loaded.history[0].tool_uses[0].input, wild)
 
 
 async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
     """What a newer version says in a description is kept when a version writes that does not know it."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     newer = {"hologram": {"points": [1.5, None]}, "mood": "good"}
     writer = await store.acquire(session.session_id)
     await writer.write_metadata(msgspec.structs.replace(session.description.record, unknown=newer))
@@ -188,26 +192,26 @@ async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
     await writer.release()
     for each in (store, await case.open()):
         stored = await each.read(session.session_id)
-        same(stored.metadata and stored.metadata.unknown, newer)
+        check_equal(stored.metadata and stored.metadata.unknown, newer)
     loaded = await AgentSession.load(session.session_id, store=store)
     loaded.set_metadata("title", "mine")
     await loaded.save()
     stored = await store.read(session.session_id)
-    same(stored.metadata and stored.metadata.unknown, newer)
-    same(stored.metadata and stored.metadata.metadata, {"title": "mine"})
+    check_equal(stored.metadata and stored.metadata.unknown, newer)
+    check_equal(stored.metadata and stored.metadata.metadata, {"title": "mine"})
 
 
 async def a_call_without_a_result_shows_as_interrupted(case: StoreUnderTest) -> None:
     """A call that was recorded as started is neither forgotten nor shown as not started."""
     store = await case.open()
-    session = await saved(store, *_CONVERSATION[:2])
+    session = await save_new(store, *_CONVERSATION[:2])
     session.mark_tools_started(["t1"])
     await session.save()
     loaded = await AgentSession.load(session.session_id, store=store)
     assert "outcome is unknown" in loaded.history[-1].tool_results[0].text, "it had started"
     await loaded.save()
     again = await AgentSession.load(session.session_id, store=store)
-    same(again.history, loaded.history)
+    check_equal(again.history, loaded.history)
     assert again.is_saved, "the answer is stored now"
 
 
@@ -218,10 +222,9 @@ async def a_description_alone_is_stored(case: StoreUnderTest) -> None:
     session.set_metadata("title", "mine")
     await session.save()
     loaded = await AgentSession.load(session.session_id, store=store)
-    same((loaded.metadata, loaded.history), ({"title": "mine"}, ()))
-    loaded.add_message(Message.user("hi"))
-    await loaded.save()
-    same(await texts(store, session), ["hi"])
+    check_equal((loaded.metadata, loaded.history), ({"title": "mine"}, ()))
+    await add_and_save(loaded, Message.user("hi"))
+    check_equal(await load_texts(store, session), ["hi"])
 
 
 async def a_blank_session_is_never_stored(case: StoreUnderTest) -> None:
@@ -243,48 +246,47 @@ async def an_unknown_session_is_not_found(case: StoreUnderTest) -> None:
     store = await case.open()
     session_id = new_id("s")
     for _ in range(2):
-        with expecting(SessionNotFoundError) as caught:
+        with expect_error(core.SessionNotFoundError) as caught:
             await AgentSession.load(session_id, store=store)
-        same(caught[0].session_id, session_id)
-        same(await store.exists(session_id), False)
+        check_equal(caught[0].session_id, session_id)
+        check_equal(await store.exists(session_id), False)
         assert session_id not in [each.session_id for each in await store.list_all()]
 
 
 async def a_removed_session_is_not_brought_back(case: StoreUnderTest) -> None:
-    """Who loaded it before it was removed can't store it again."""
+    """A copy loaded before the removal can't be stored again."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=store)
     loaded.add_message(Message.user("more"))
     await case.remove(session.session_id)
-    with expecting(SessionNotFoundError):
+    with expect_error(core.SessionNotFoundError):
         await loaded.save()
-    same(await store.exists(session.session_id), False)
+    check_equal(await store.exists(session.session_id), False)
 
 
 async def the_list_shows_the_last_changed_first(case: StoreUnderTest) -> None:
     """A list is of descriptions, newest first; a new line alone makes a session newer."""
     store, sessions = await case.open(), []
-    with _own_clock() as moments:
+    with _control_clock() as moments:
         for _ in range(3):
-            sessions.append(await saved(store, "one"))
+            sessions.append(await save_new(store, "one"))
             next(moments)
-        sessions[1].add_message(Message.assistant("two"))
-        await sessions[1].save()
+        await add_and_save(sessions[1], Message.assistant("two"))
     ids = [sessions[place].session_id for place in (1, 2, 0)]
     listed = [each for each in await (await case.open()).list_all() if each.session_id in ids]
-    same(listed, [sessions[place].description.record for place in (1, 2, 0)])
-    same((await AgentSession.load(ids[0], store=store)).description.record, listed[0])
+    check_equal(listed, [sessions[place].description.record for place in (1, 2, 0)])
+    check_equal((await AgentSession.load(ids[0], store=store)).description.record, listed[0])
 
 
 async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:
     """No id leads out of the store or into another session."""
     store = await case.open()
-    for session_id in _HOSTILE:
+    for session_id in _HOSTILE_IDS:
         for ask in (store.exists, store.read, store.acquire):
-            with expecting(InvalidSessionIdError):
+            with expect_error(core.InvalidSessionIdError):
                 await ask(session_id)
-        with expecting(InvalidSessionIdError):
+        with expect_error(core.InvalidSessionIdError):
             store.folder(session_id)
 
 
@@ -296,20 +298,21 @@ async def many_sessions_grow_side_by_side(case: StoreUnderTest) -> None:
     async def grow(session: AgentSession) -> None:
         await session.open()
         for number in range(5):
-            session.add_message(Message.user(f"{session.session_id} {number}"))
-            await session.save()
+            await add_and_save(session, Message.user(f"{session.session_id} {number}"))
         await session.close()
 
     async with trio.open_nursery() as nursery:
         for session in sessions:
             nursery.start_soon(grow, session)
     for session in sessions:
-        same(await texts(store, session), [f"{session.session_id} {each}" for each in range(5)])
+        check_equal(
+            await load_texts(store, session), [f"{session.session_id} {each}" for each in range(5)]
+        )
 
 
 @contextmanager
-def _own_clock() -> Iterator[Iterator[datetime]]:
-    """Let the wall clock stand still; each `next` moves it on by a minute."""
+def _control_clock() -> Iterator[Iterator[datetime]]:
+    """Stop the wall clock; each `next` moves it on by a minute."""
     start = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
     moment = [start]
 
@@ -325,51 +328,47 @@ def _own_clock() -> Iterator[Iterator[datetime]]:
         clock.set_clock(None)
 
 
-# -- the history as lines: added at the end only, read from anywhere, damaged and set aside ---------
-
-
 async def a_line_is_added_at_the_end_only(case: StoreUnderTest) -> None:
     """A line for another place is refused, and the history is as it was."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     end = (await store.read(session.session_id)).history.end
     line = encode_line([b'{"kind":"rewind","to":0}'], end)
     writer = await store.acquire(session.session_id)
     for place in (START, Position(end.lines + 1, end.size + 1, end.last)):
-        with expecting(SessionStorageError):
+        with expect_error(core.SessionStorageError):
             await writer.append(line, place)
-    same(writer.is_broken, False)
+    check_equal(writer.is_broken, False)
     await writer.append(line, end)
-    with expecting(SessionStorageError):
+    with expect_error(core.SessionStorageError):
         await writer.append(line, end)
     await writer.release()
-    same((await store.read(session.session_id)).history.end, end.after(line))
+    check_equal((await store.read(session.session_id)).history.end, end.after(line))
 
 
 async def reading_goes_on_from_a_place(case: StoreUnderTest) -> None:
     """A writer reads what was added since a place, and no more."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     whole = (await store.read(session.session_id)).history
     writer = await store.acquire(session.session_id)
     later = (await writer.read(first)).history
-    same(later.entries, whole.entries[-1:])
-    same((later.end, later.torn), (whole.end, b""))
-    same((await writer.read(START)).history, whole)
-    same((await writer.read(whole.end)).history.entries, ())
+    check_equal(later.entries, whole.entries[-1:])
+    check_equal((later.end, later.torn), (whole.end, b""))
+    check_equal((await writer.read(START)).history, whole)
+    check_equal((await writer.read(whole.end)).history.entries, ())
     await writer.release()
 
 
 async def another_past_is_refused(case: StoreUnderTest) -> None:
-    """Nobody goes on from a line that is not the one stored."""
+    """Reading can't continue after a line that differs from the stored one."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     end = (await store.read(session.session_id)).history.end
     writer = await store.acquire(session.session_id)
-    with expecting(SessionCorruptError):
+    with expect_error(core.SessionCorruptError):
         await writer.read(Position(end.lines, end.size, end.last.replace(b"one", b"two")))
     await writer.release()
 
@@ -377,47 +376,45 @@ async def another_past_is_refused(case: StoreUnderTest) -> None:
 async def entries_of_newer_versions_survive(case: StoreUnderTest) -> None:
     """A kind of entry that this version does not know is passed over and kept."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     end = (await store.read(session.session_id)).history.end
     line = encode_line([b'{"kind":"hologram","points":[1]}'], end)
     writer = await store.acquire(session.session_id)
     await writer.append(line, end)
     await writer.release()
     loaded = await AgentSession.load(session.session_id, store=store)
-    loaded.add_message(Message.user("more"))
-    await loaded.save()
-    same(await texts(store, session), ["one", "more"])
-    same((await store.read(session.session_id)).history.end.lines, end.lines + 2)
+    await add_and_save(loaded, Message.user("more"))
+    check_equal(await load_texts(store, session), ["one", "more"])
+    check_equal((await store.read(session.session_id)).history.end.lines, end.lines + 2)
 
 
 async def what_is_saved_without_a_flush_is_read_at_once(case: StoreUnderTest) -> None:
     """A line that need not be durable yet is there for every reader."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     session.add_message(Message.assistant("two"))
     await session.save(flush=False)
-    same(await texts(await case.open(), session), ["one", "two"])
+    check_equal(await load_texts(await case.open(), session), ["one", "two"])
     await session.save()
     assert session.is_saved, "an empty line flushes what was written before"
-    same(await texts(store, session), ["one", "two"])
+    check_equal(await load_texts(store, session), ["one", "two"])
 
 
 async def what_is_set_aside_is_out_of_the_history(case: StoreUnderTest) -> None:
     """A writer cuts the history off, and adds to what is left."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     writer = await store.acquire(session.session_id)
     place = await writer.set_aside(first)
     assert place, "it says where that is now"
-    same((await store.read(session.session_id)).history.end, first)
+    check_equal((await store.read(session.session_id)).history.end, first)
     line = encode_line([b'{"kind":"rewind","to":0}'], first)
     await writer.append(line, first)
     assert await writer.set_aside(first) != place, "what was set aside before is kept"
     await writer.release()
-    same(await texts(store, session), ["one"])
+    check_equal(await load_texts(store, session), ["one"])
 
 
 async def what_a_crash_left_of_an_unsaved_session_is_put_aside(case: StoreUnderTest) -> None:
@@ -427,53 +424,49 @@ async def what_a_crash_left_of_an_unsaved_session_is_put_aside(case: StoreUnderT
     writer = await store.acquire(session.session_id)
     await writer.append(encode_line([b'{"kind":"format","version":1}'], START), START)
     await writer.release()
-    same(await store.exists(session.session_id), False)
+    check_equal(await store.exists(session.session_id), False)
     assert session.session_id not in [each.session_id for each in await store.list_all()]
-    session.add_message(Message.user("one"))
-    await session.save()
-    same(await texts(store, session), ["one"])
+    await add_and_save(session, Message.user("one"))
+    check_equal(await load_texts(store, session), ["one"])
 
 
 async def a_damaged_end_is_reported_and_set_aside(case: StoreUnderTest) -> None:
-    """A reader is told of a last line that can't be read; who opens the session puts it aside."""
+    """A load reports a last line that can't be read; opening the session sets it aside."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     first = (await store.read(session.session_id)).history.end
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 1)
     loaded = await AgentSession.load(session.session_id, store=store)
     for reader in (loaded, await AgentSession.load(session.session_id, store=await case.open())):
-        same([message.text for message in reader.history], ["one"])
+        check_equal([message.text for message in reader.history], ["one"])
         assert reader.repair is not None, "the damage is reported"
         found = reader.repair.line, reader.repair.offset, reader.repair.set_aside
-        same(found, (2, first.size, ""))
+        check_equal(found, (2, first.size, ""))
     await loaded.open()
     assert loaded.repair is not None, "what was done is reported"
-    assert loaded.repair.set_aside, "it is kept, and it is told where"
-    loaded.add_message(Message.assistant("three"))
-    await loaded.save()
+    assert loaded.repair.set_aside, "it is kept, and its place is reported"
+    await add_and_save(loaded, Message.assistant("three"))
     await loaded.close()
     again = await AgentSession.load(session.session_id, store=store)
-    same([message.text for message in again.history], ["one", "three"])
-    same(again.repair, None)
+    check_equal([message.text for message in again.history], ["one", "three"])
+    check_equal(again.repair, None)
 
 
 async def damage_in_the_middle_is_refused_and_changes_nothing(case: StoreUnderTest) -> None:
     """A damaged line that others follow is an error that names it, for readers and writers."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     for text in ("two", "three"):
-        session.add_message(Message.assistant(text))
-        await session.save()
+        await add_and_save(session, Message.assistant(text))
     await case.damage(session.session_id, 1)
     for _ in range(2):
-        with expecting(SessionCorruptError) as caught:
+        with expect_error(core.SessionCorruptError) as caught:
             await AgentSession.load(session.session_id, store=await case.open())
-        same((caught[0].session_id, caught[0].line), (session.session_id, 2))
+        check_equal((caught[0].session_id, caught[0].line), (session.session_id, 2))
         assert caught[0].path, "it names the place"
         writer = await store.acquire(session.session_id)
-        with expecting(SessionCorruptError):
+        with expect_error(core.SessionCorruptError):
             await writer.read(START)
         await writer.release()
 
@@ -481,22 +474,19 @@ async def damage_in_the_middle_is_refused_and_changes_nothing(case: StoreUnderTe
 async def listing_reads_no_history(case: StoreUnderTest) -> None:
     """A session whose history can't be read is listed all the same."""
     store = await case.open()
-    session = await saved(store, "one")
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    session = await save_new(store, "one")
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
     assert session.session_id in [each.session_id for each in await store.list_all()]
-    same(await store.exists(session.session_id), True)
+    check_equal(await store.exists(session.session_id), True)
 
-
-# -- the last page: the end of a conversation, read without what precedes it ------------------------
 
 _LONG = "so it goes " * 1_000
 
 
 async def the_last_page_is_the_end_of_the_conversation(case: StoreUnderTest) -> None:
     """A page holds what a whole load ends with, over rewinds and a compaction."""
-    session = await _long(case, 30)
+    session = await _make_long_session(case, 30)
     await _compare(case, session)
     await session.rewind(to=20)
     await _compare(case, session)
@@ -509,50 +499,50 @@ async def the_last_page_is_the_end_of_the_conversation(case: StoreUnderTest) -> 
 
 async def damage_is_noticed_in_the_last_page_and_not_before_it(case: StoreUnderTest) -> None:
     """A page is verified, and what precedes it is not looked at."""
-    session = await _long(case, 30)
+    session = await _make_long_session(case, 30)
     await case.damage(session.session_id, 3)
     store = await case.open()
     page = await read_last(session.session_id, 2, store=store)
-    same(page.messages, session.history[-2:])
-    with expecting(SessionCorruptError) as caught:
+    check_equal(page.messages, session.history[-2:])
+    with expect_error(core.SessionCorruptError) as caught:
         await read_last(session.session_id, 30, store=store)
-    same((caught[0].session_id, caught[0].line), (session.session_id, 4))
+    check_equal((caught[0].session_id, caught[0].line), (session.session_id, 4))
 
 
 async def the_last_page_leaves_a_torn_end_out(case: StoreUnderTest) -> None:
     """A last line that can't be read is reported with a page as with a load."""
-    session = await _long(case, 12)
+    session = await _make_long_session(case, 12)
     await case.damage(session.session_id, 12)
     store = await case.open()
     page = await read_last(session.session_id, 2, store=store)
-    same(page.messages, session.history[-3:-1])
-    same(page.repair, (await AgentSession.load(session.session_id, store=store)).repair)
+    check_equal(page.messages, session.history[-3:-1])
+    check_equal(page.repair, (await AgentSession.load(session.session_id, store=store)).repair)
     assert page.repair is not None, "it is reported"
-    same(page.repair.line, 13)
+    check_equal(page.repair.line, 13)
 
 
 async def the_last_page_of_nothing_is_an_error(case: StoreUnderTest) -> None:
-    """There is no page of a session that is not there, none without a message, and else there is one."""
+    """A missing session and a page of no messages are errors; a session without messages is not."""
     store = await case.open()
-    with expecting(SessionNotFoundError):
+    with expect_error(core.SessionNotFoundError):
         await read_last(new_id("s"), 1, store=store)
     session = AgentSession.new("checked", session_id=new_id("s"), store=store)
     session.set_metadata("title", "nothing was said")
     await session.save()
     page = await read_last(session.session_id, 1, store=store)
-    same((page.messages, page.is_whole, page.repair), ((), True, None))
-    with expecting(ValueError):
+    check_equal((page.messages, page.is_whole, page.repair), ((), True, None))
+    with expect_error(ValueError):
         await read_last(session.session_id, 0, store=store)
 
 
-async def _long(case: StoreUnderTest, messages: int) -> AgentSession:
-    session = await saved(await case.open(), "begin")
+async def _make_long_session(case: StoreUnderTest, messages: int) -> AgentSession:
+    session = await save_new(await case.open(), "begin")
     await _grow(session, messages)
     return session
 
 
 async def _grow(session: AgentSession, messages: int) -> None:
-    """Add messages of eleven kilobytes, each in a line of its own."""
+    """Add messages of eleven kilobytes, each in its own line."""
     for number in range(messages):
         session.add_message(Message.user(f"{number} {_LONG}"))
         await session.save(flush=False)
@@ -563,37 +553,9 @@ async def _compare(case: StoreUnderTest, session: AgentSession) -> None:
     whole = session.history
     for count in (1, 2, 7, len(whole) - 1, len(whole), len(whole) + 1):
         page = await read_last(session.session_id, count, store=await case.open())
-        same([each.text for each in page.messages], [each.text for each in whole[-count:]])
-        same((page.is_whole, page.repair), (count >= len(whole), None))
-        same(len(page.lines), len(page.messages))
+        check_equal([each.text for each in page.messages], [each.text for each in whole[-count:]])
+        check_equal((page.is_whole, page.repair), (count >= len(whole), None))
+        check_equal(len(page.lines), len(page.messages))
 
 
-CONTENT_CHECKS: tuple[SessionStoreCheck, ...] = (
-    a_loaded_session_equals_the_saved_one,
-    a_session_grows_over_many_saves_and_loads,
-    the_stored_description_is_the_last,
-    any_json_survives,
-    keys_of_newer_versions_survive,
-    a_call_without_a_result_shows_as_interrupted,
-    a_description_alone_is_stored,
-    a_blank_session_is_never_stored,
-    an_unknown_session_is_not_found,
-    a_removed_session_is_not_brought_back,
-    the_list_shows_the_last_changed_first,
-    a_hostile_id_is_refused,
-    many_sessions_grow_side_by_side,
-    a_line_is_added_at_the_end_only,
-    reading_goes_on_from_a_place,
-    another_past_is_refused,
-    entries_of_newer_versions_survive,
-    what_is_saved_without_a_flush_is_read_at_once,
-    what_is_set_aside_is_out_of_the_history,
-    what_a_crash_left_of_an_unsaved_session_is_put_aside,
-    a_damaged_end_is_reported_and_set_aside,
-    damage_in_the_middle_is_refused_and_changes_nothing,
-    listing_reads_no_history,
-    the_last_page_is_the_end_of_the_conversation,
-    damage_is_noticed_in_the_last_page_and_not_before_it,
-    the_last_page_leaves_a_torn_end_out,
-    the_last_page_of_nothing_is_an_error,
-)
+CONTENT_CHECKS = checks_in(__name__)

@@ -15,15 +15,8 @@ from typing import TypeVar, cast
 
 import trio
 
-from greenroom.core import (
-    Message,
-    SessionError,
-    SessionExistsError,
-    SessionFencedError,
-    SessionLockedError,
-    SessionNotFoundError,
-    new_id,
-)
+from greenroom import core
+from greenroom.core import Message, new_id
 from greenroom.session import (
     START,
     AgentSession,
@@ -36,38 +29,37 @@ from greenroom.session import (
 )
 from greenroom.testing.session_store_contents import (
     CONTENT_CHECKS,
-    SessionStoreCheck,
     StoreUnderTest,
-    expecting,
-    same,
-    saved,
-    texts,
+    add_and_save,
+    check_equal,
+    checks_in,
+    expect_error,
+    load_texts,
+    save_new,
 )
 
 W = TypeVar("W")
 
-# -- what comes between the steps of a save: a cancel, or an act of another writer ------------------
 
-
-class _Stop(trio.abc.Instrument):
+class _CancelAfter(trio.abc.Instrument):
     """Cancels a scope when this task has made so many steps."""
 
     def __init__(self, scope: trio.CancelScope, steps: int) -> None:
         self._scope = scope
-        self._left = steps
+        self._steps_left = steps
         self._task = trio.lowlevel.current_task()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         if task is self._task:
-            self._left -= 1
-            if self._left == 0:
+            self._steps_left -= 1
+            if self._steps_left == 0:
                 self._scope.cancel()
 
 
 @contextmanager
-def cancelling(scope: trio.CancelScope, steps: int) -> Iterator[None]:
+def cancel_after(scope: trio.CancelScope, steps: int) -> Iterator[None]:
     """Cancel a scope when the task that runs the block has made so many steps in it."""
-    stop = _Stop(scope, steps)
+    stop = _CancelAfter(scope, steps)
     if steps == 0:
         scope.cancel()
     trio.lowlevel.add_instrument(stop)
@@ -80,7 +72,7 @@ def cancelling(scope: trio.CancelScope, steps: int) -> Iterator[None]:
 async def act_within(
     work: Coroutine[object, object, W], step: int, act: Callable[[], Awaitable[None]]
 ) -> tuple[W, bool]:
-    """Do the work, and the act behind its step of this number, from 1, before it goes on.
+    """Do the work, and the act after its step of this number, counted from 1.
 
     Both are done by this task, so nothing of the work happens meanwhile but what it has left to threads
     and to other machines, and for that its step waits.
@@ -95,8 +87,8 @@ async def act_within(
         if steps[0] == step:
             await act()
 
-    found = await _stepwise(work, interrupt)
-    return found, steps[0] >= step
+    result = await _stepwise(work, interrupt)
+    return result, steps[0] >= step
 
 
 @types.coroutine
@@ -110,8 +102,8 @@ def _stepwise(
         try:
             wish = work.send(answer) if failure is None else work.throw(failure)
         except StopIteration as done:
-            found: W = done.value
-            return found
+            result: W = done.value
+            return result
         try:
             answer, failure = (yield wish), None
             yield from between().__await__()
@@ -155,13 +147,10 @@ class _ActingWriter:
             self._acts.pop()()
 
 
-# -- the right to write: one holder, cancelled, cut off or replaced ---------------------------------
-
-
 async def one_writer_at_a_time(case: StoreUnderTest) -> None:
-    """A second writer is refused, and told who holds the session; readers are let in."""
+    """A second writer is refused, with the holder's process; readers are allowed."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     await first.open()
     await first.open()  # it is open already
     second = await AgentSession.load(first.session_id, store=store)
@@ -169,23 +158,23 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
         second = await AgentSession.load(first.session_id, store=other)
         second.add_message(Message.user("two"))
         for attempt in (second.save, second.open):
-            with expecting(SessionLockedError) as caught:
+            with expect_error(core.SessionLockedError) as caught:
                 await attempt()
-            same(caught[0].session_id, first.session_id)
+            check_equal(caught[0].session_id, first.session_id)
             assert caught[0].pid in (os.getpid(), None), "it names the process, if it knows it"
-        same(await texts(other, first), ["one"])
+        check_equal(await load_texts(other, first), ["one"])
     await first.close()
     await second.save()
-    same(await texts(store, first), ["one", "two"])
+    check_equal(await load_texts(store, first), ["one", "two"])
 
 
 async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
-    """An id is taken while someone holds it, and free again if nothing was stored."""
+    """An id is reserved while a session holds it, and free again if nothing was stored."""
     store, session_id = await case.open(), new_id("s")
     first = AgentSession.new("checked", session_id=session_id, store=store)
     second = AgentSession.new("checked", session_id=session_id, store=await case.open())
     await first.open()
-    with expecting(SessionLockedError):
+    with expect_error(core.SessionLockedError):
         await second.open()
     await first.close()
     await second.open()
@@ -193,49 +182,47 @@ async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:
 
 
 async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> None:
-    """Neither while the session of that id is open nor later."""
+    """Neither while the session with that id is open nor later."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     second = AgentSession.new("checked", session_id=first.session_id, store=store)
     second.add_message(Message.user("other"))
     for attempt in (second.save, second.open):
-        with expecting(SessionExistsError):
+        with expect_error(core.SessionExistsError):
             await attempt()
     await first.open()
-    with expecting(SessionExistsError):
+    with expect_error(core.SessionExistsError):
         await second.open()
     await first.close()
-    same(await texts(store, first), ["one"])
+    check_equal(await load_texts(store, first), ["one"])
 
 
 async def opening_brings_in_what_another_writer_added(case: StoreUnderTest) -> None:
-    """Who opens a session sees it as it is stored now."""
+    """Opening a session loads its latest stored state."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     reader = await AgentSession.load(first.session_id, store=await case.open())
     first.add_message(Message.assistant("two"))
     first.set_metadata("title", "mine")
     await first.save()
     await reader.open()
-    same([message.text for message in reader.history], ["one", "two"])
-    same(reader.metadata, {"title": "mine"})
+    check_equal([message.text for message in reader.history], ["one", "two"])
+    check_equal(reader.metadata, {"title": "mine"})
     await reader.close()
 
 
 async def a_change_on_both_sides_is_refused(case: StoreUnderTest) -> None:
-    """Two who loaded the same session can't both go on."""
+    """Only one of two loaded copies of a session can continue."""
     store = await case.open()
-    first = await saved(store, "one")
+    first = await save_new(store, "one")
     second = await AgentSession.load(first.session_id, store=store)
-    first.add_message(Message.user("two"))
-    await first.save()
+    await add_and_save(first, Message.user("two"))
     second.add_message(Message.user("also two"))
     for attempt in (second.save, second.open):
-        with expecting(SessionError, message="another writer"):
+        with expect_error(core.SessionError, message="another writer"):
             await attempt()
-    first.add_message(Message.user("three"))
-    await first.save()
-    same(await texts(store, first), ["one", "two", "three"])
+    await add_and_save(first, Message.user("three"))
+    check_equal(await load_texts(store, first), ["one", "two", "three"])
 
 
 async def saves_at_the_same_time_store_everything_once(case: StoreUnderTest) -> None:
@@ -244,16 +231,15 @@ async def saves_at_the_same_time_store_everything_once(case: StoreUnderTest) -> 
     session = AgentSession.new("checked", store=store)
 
     async def say(number: int) -> None:
-        session.add_message(Message.user(str(number)))
-        await session.save()
+        await add_and_save(session, Message.user(str(number)))
 
     await session.open()
     async with trio.open_nursery() as nursery:
         for number in range(20):
             nursery.start_soon(say, number)
     await session.close()
-    same(await texts(store, session), [message.text for message in session.history])
-    same(len(session.history), 20)
+    check_equal(await load_texts(store, session), [message.text for message in session.history])
+    check_equal(len(session.history), 20)
 
 
 async def a_save_cancelled_at_any_moment_can_be_repeated(case: StoreUnderTest) -> None:
@@ -263,18 +249,18 @@ async def a_save_cancelled_at_any_moment_can_be_repeated(case: StoreUnderTest) -
         session = AgentSession.new("checked", store=store)
         session.add_message(Message.user("one"))
         with trio.CancelScope() as scope:
-            with cancelling(scope, steps):
+            with cancel_after(scope, steps):
                 await session.save()
         steps, is_cut = steps + 1, scope.cancelled_caught
         await session.save()
-        same(await texts(store, session), ["one"])
+        check_equal(await load_texts(store, session), ["one"])
     assert steps > 1, "saving can be cancelled"
 
 
-async def closing_lets_go_even_when_cancelled(case: StoreUnderTest) -> None:
+async def closing_releases_the_lock_even_when_cancelled(case: StoreUnderTest) -> None:
     """A cancelled holder leaves no lock behind."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     await session.open()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -297,10 +283,9 @@ async def cancelling_between_the_two_writes_loses_nothing(case: StoreUnderTest) 
                 await session.open()
             await session.save()
         await session.close()
-        same(await store.exists(session_id), not scope.cancelled_caught)
-        session.add_message(Message.user("two"))
-        await session.save()
-        same(await texts(store, session), ["one", "two"])
+        check_equal(await store.exists(session_id), not scope.cancelled_caught)
+        await add_and_save(session, Message.user("two"))
+        check_equal(await load_texts(store, session), ["one", "two"])
 
 
 async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest) -> None:
@@ -308,19 +293,18 @@ async def what_is_added_during_a_save_is_stored_by_the_next(case: StoreUnderTest
     store = await case.open()
     busy = AfterAppend(store, lambda: session.add_message(Message.user("two")))
     session = AgentSession.new("checked", store=busy)
-    session.add_message(Message.user("one"))
-    await session.save()
+    await add_and_save(session, Message.user("one"))
     assert not session.is_saved, "the second is not stored yet"
-    same(await texts(store, session), ["one"])
+    check_equal(await load_texts(store, session), ["one"])
     await session.save()
     assert session.is_saved, "the second is stored"
-    same(await texts(store, session), ["one", "two"])
+    check_equal(await load_texts(store, session), ["one", "two"])
 
 
 async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) -> None:
-    """A writer that was taken for dead is refused from the next holder on, whatever it writes."""
+    """A writer that has lost its lock can write nothing once there is a new holder."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     stored = await store.read(session.session_id)
     end = stored.history.end
     line = encode_line([b'{"kind":"rewind","to":0}'], end)
@@ -328,27 +312,27 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
     await case.lose_lock(session.session_id)
     heir = await (await case.open()).acquire(session.session_id)
     assert stored.metadata is not None, "it was stored"
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.append(line, end)
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.write_metadata(stored.metadata)
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.set_aside(START)
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await stale.delete()
     await stale.release()
-    with expecting(SessionLockedError):
+    with expect_error(core.SessionLockedError):
         await store.acquire(session.session_id)
-    same((await heir.read(START)).history, stored.history)
+    check_equal((await heir.read(START)).history, stored.history)
     await heir.append(line, end)
     await heir.release()
-    same(await texts(store, session), [])
+    check_equal(await load_texts(store, session), [])
 
 
 async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
     case: StoreUnderTest,
 ) -> None:
-    """To see that the right is still there and to write is one step: nothing can come between.
+    """Checking the lock and writing is one step: nothing can come between.
 
     Whichever step of an append the next writer comes behind: once that one has its right, the history
     is its own, with the line or without.
@@ -356,7 +340,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
     step, is_within = 1, True
     while is_within:
         store, seen = await case.open(), list[History]()
-        session = await saved(store, "one")
+        session = await save_new(store, "one")
         end = (await store.read(session.session_id)).history.end
         stale = await store.acquire(session.session_id)
 
@@ -370,88 +354,82 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
         line = encode_line([b'{"kind":"rewind","to":0}'], end)
         try:
             _, is_within = await act_within(stale.append(line, end), step, take_over)
-        except SessionFencedError:
+        except core.SessionFencedError:
             is_within = True
         if heirs:
-            same((await heirs[0].read(START)).history, seen[0])
+            check_equal((await heirs[0].read(START)).history, seen[0])
             await heirs[0].release()
         await stale.release()
         step += 1
     assert step > 1, "appending takes a step at the least"
 
 
-# -- deleting: all of a session or nothing, and nothing but it --------------------------------------
-
-
 async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> None:
-    """Nobody finds it any more, the others are as they were, and a new one may have its id."""
+    """It is not found any more, the others are unchanged, and a new session may have its id."""
     store = await case.open()
-    session, other = await saved(store, "one", "two"), await saved(store, "other")
+    session, other = await save_new(store, "one", "two"), await save_new(store, "other")
     await delete_session(session.session_id, store=store)
     for each in (store, await case.open()):
         await _is_gone(each, session.session_id)
-        same(await texts(each, other), ["other"])
-    with expecting(SessionNotFoundError) as caught:
+        check_equal(await load_texts(each, other), ["other"])
+    with expect_error(core.SessionNotFoundError) as caught:
         await delete_session(session.session_id, store=store)
-    same(caught[0].session_id, session.session_id)
+    check_equal(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
-    again.add_message(Message.user("new"))
-    await again.save()
-    same(await texts(store, again), ["new"])
+    await add_and_save(again, Message.user("new"))
+    check_equal(await load_texts(store, again), ["new"])
 
 
-async def who_loaded_a_session_that_is_deleted_cannot_store_it_again(case: StoreUnderTest) -> None:
-    """It is told so, whether it has changes or not, and brings nothing back."""
+async def a_deleted_session_cannot_be_stored_again(case: StoreUnderTest) -> None:
+    """Saving and opening fail, with changes or without, and restore nothing."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
     await delete_session(session.session_id, store=store)
-    with expecting(SessionNotFoundError):
+    with expect_error(core.SessionNotFoundError):
         await loaded.open()
     loaded.add_message(Message.user("more"))
     for attempt in (loaded.save, loaded.open):
-        with expecting(SessionNotFoundError):
+        with expect_error(core.SessionNotFoundError):
             await attempt()
     await _is_gone(store, session.session_id)
 
 
 async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None:
-    """Its holder goes on as if nobody had tried."""
+    """Its holder continues unaffected."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     await session.open()
     for each in (store, await case.open()):
-        with expecting(SessionLockedError):
+        with expect_error(core.SessionLockedError):
             await delete_session(session.session_id, store=each)
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    await add_and_save(session, Message.assistant("two"))
     await session.close()
-    same(await texts(store, session), ["one", "two"])
+    check_equal(await load_texts(store, session), ["one", "two"])
     await delete_session(session.session_id, store=store)
 
 
 async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
-    """What nobody can read any more can be thrown away."""
+    """A session that can't be read can still be deleted."""
     store = await case.open()
-    session = await saved(store, "one")
-    session.add_message(Message.assistant("two"))
-    await session.save()
+    session = await save_new(store, "one")
+    await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
     await delete_session(session.session_id, store=store)
     await _is_gone(store, session.session_id)
 
 
 async def a_writer_that_deleted_its_session_writes_nothing(case: StoreUnderTest) -> None:
-    """Its right is gone with the session; once it has let go, the id is another's to take."""
+    """It loses its right with the session; once it has released the id, others can acquire it."""
     store = await case.open()
-    session = await saved(store, "one")
+    session = await save_new(store, "one")
     stored = await store.read(session.session_id)
     writer = await store.acquire(session.session_id)
     await writer.delete()
     assert stored.metadata is not None, "it was stored"
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await writer.append(encode_line([b'{"kind":"rewind","to":0}'], START), START)
-    with expecting(SessionFencedError):
+    with expect_error(core.SessionFencedError):
         await writer.write_metadata(stored.metadata)
     await _is_gone(store, session.session_id)
     await writer.release()
@@ -465,13 +443,13 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
     """Wherever it is cut off, no half of a session is left, and no lock."""
     store, steps, is_cut = await case.open(), 0, True
     while is_cut:
-        session = await saved(store, "one", "two")
+        session = await save_new(store, "one", "two")
         with trio.CancelScope() as scope:
-            with cancelling(scope, steps):
+            with cancel_after(scope, steps):
                 await delete_session(session.session_id, store=store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         if await store.exists(session.session_id):
-            same(await texts(store, session), ["one", "two"])
+            check_equal(await load_texts(store, session), ["one", "two"])
             await delete_session(session.session_id, store=store)
         await _is_gone(store, session.session_id)
     assert steps > 1, "deleting can be cancelled"
@@ -480,95 +458,70 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
 async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     case: StoreUnderTest,
 ) -> None:
-    """And theirs, and no others; one that is written keeps what is above it."""
+    """Their children too, and no other sessions; a session in use keeps its ancestors."""
     store = await case.open()
-    parent, other = await saved(store, "parent"), await saved(store, "other")
+    parent, other = await save_new(store, "parent"), await save_new(store, "other")
     child = await _child(store, parent)
     grandchild = await _child(store, child)
     await delete_session(grandchild.session_id, store=store)
-    same(await texts(store, child), ["child"])
+    check_equal(await load_texts(store, child), ["child"])
     grandchild = await _child(store, child)
     for busy in (parent, grandchild):
         await busy.open()
-        with expecting(SessionLockedError):
+        with expect_error(core.SessionLockedError):
             await delete_session(parent.session_id, store=store, children=True)
         for each in (parent, child, grandchild):
-            same(await store.exists(each.session_id), True)
+            check_equal(await store.exists(each.session_id), True)
         await busy.close()
     await delete_session(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
-    same(await texts(store, other), ["other"])
+    check_equal(await load_texts(store, other), ["other"])
 
 
 async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
     """Deletes at the same time don't get in each other's way, with children or without."""
     store = await case.open()
-    alone = [await saved(store, "alone") for _ in range(60)]
-    parents = [await saved(store, "parent") for _ in range(10)]
+    alone = [await save_new(store, "alone") for _ in range(60)]
+    parents = [await save_new(store, "parent") for _ in range(10)]
     children = [await _child(store, parent) for parent in parents for _ in range(5)]
-    other = await saved(store, "other")
+    other = await save_new(store, "other")
 
     stores = cycle((store, await case.open()))
     async with trio.open_nursery() as nursery:
         for each in (*alone, *parents):
             delete = partial(delete_session, store=next(stores), children=each in parents)
             nursery.start_soon(delete, each.session_id)
-    left = {each.session_id for each in await store.list_all()}
-    same(left & {each.session_id for each in (*alone, *parents, *children)}, set())
-    same(await texts(store, other), ["other"])
+    remaining = {each.session_id for each in await store.list_all()}
+    check_equal(remaining & {each.session_id for each in (*alone, *parents, *children)}, set())
+    check_equal(await load_texts(store, other), ["other"])
 
 
 async def _child(store: SessionStore, parent: AgentSession) -> AgentSession:
     session = AgentSession.new_subagent(
         "checked", parent.session_id, session_id=new_id("s"), store=store
     )
-    session.add_message(Message.user("child"))
-    await session.save()
+    await add_and_save(session, Message.user("child"))
     return session
 
 
 async def _is_gone(store: SessionStore, session_id: str) -> None:
-    """See that neither a look nor a load nor a list finds it."""
-    same(await store.exists(session_id), False)
-    with expecting(SessionNotFoundError):
+    """Check that neither `exists` nor a load nor the list finds it."""
+    check_equal(await store.exists(session_id), False)
+    with expect_error(core.SessionNotFoundError):
         await AgentSession.load(session_id, store=store)
     assert session_id not in [each.session_id for each in await store.list_all()], "it is listed"
 
 
-# -- the whole suite --------------------------------------------------------------------------------
-
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""
 
-SESSION_STORE_CHECKS: tuple[SessionStoreCheck, ...] = (
-    *CONTENT_CHECKS,
-    one_writer_at_a_time,
-    an_open_unsaved_session_holds_its_id,
-    a_new_session_cannot_take_an_id_of_the_store,
-    opening_brings_in_what_another_writer_added,
-    a_change_on_both_sides_is_refused,
-    saves_at_the_same_time_store_everything_once,
-    a_save_cancelled_at_any_moment_can_be_repeated,
-    closing_lets_go_even_when_cancelled,
-    cancelling_between_the_two_writes_loses_nothing,
-    what_is_added_during_a_save_is_stored_by_the_next,
-    a_writer_that_lost_its_session_writes_nothing,
-    a_writer_that_loses_its_session_within_a_write_does_not_go_on,
-    a_deleted_session_is_gone_and_its_id_is_free,
-    who_loaded_a_session_that_is_deleted_cannot_store_it_again,
-    a_session_that_is_written_is_not_deleted,
-    a_damaged_session_can_be_deleted,
-    a_writer_that_deleted_its_session_writes_nothing,
-    a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone,
-    children_are_deleted_with_their_parent_where_that_is_asked_for,
-    many_sessions_are_deleted_side_by_side,
-)
+SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *checks_in(__name__))
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
 
 async def check_session_store(case: StoreUnderTest) -> None:
-    """Run every check on a store, in turn; each makes sessions of its own in it.
+    """Run every check on a store, in turn; each makes its own sessions in it.
 
     What passes behaves as this project's stores do. It does not show that a store survives a crash
     or a loss of power: that takes a process that is killed, and a disk that fails.

@@ -61,32 +61,29 @@ def described(number=0, title="a title", folder=HERE, **more):
     )
 
 
-# -- the list by itself ---------------------------------------------------------------------------
-
-
 def test_the_sessions_of_the_folder_are_shown_first():
     sessions = SessionList([described(1), described(2, folder="/a")], HERE)
-    assert [each.session_id for each in sessions.shown] == ["s-00001"]
+    assert [each.session_id for each in sessions.matches] == ["s-00001"]
     sessions.is_everywhere = True
-    assert [each.session_id for each in sessions.shown] == ["s-00001", "s-00002"]
+    assert [each.session_id for each in sessions.matches] == ["s-00001", "s-00002"]
 
 
 def test_subagents_are_not_offered():
     sessions = SessionList([described(1), described(2, parent_session_id="s-00001")], HERE)
-    assert [each.session_id for each in sessions.shown] == ["s-00001"]
+    assert [each.session_id for each in sessions.matches] == ["s-00001"]
 
 
 def test_where_no_session_is_of_this_folder_all_are_shown():
     sessions = SessionList([described(folder="/a"), described(folder="/b")], HERE)
     assert sessions.is_everywhere
-    assert len(sessions.shown) == 2
+    assert len(sessions.matches) == 2
 
 
 def test_each_word_must_be_in_the_title_or_the_id():
     sessions = SessionList([described(1, "Fix the page"), described(2, "Fix it")], HERE)
     for words, numbers in {"fix PAGE": [1], "FIX": [1, 2], "s-00002": [2], "else": []}.items():
         sessions.search(words)
-        assert [int(each.session_id[2:]) for each in sessions.shown] == numbers
+        assert [int(each.session_id[2:]) for each in sessions.matches] == numbers
 
 
 def test_a_session_of_another_folder_says_which_from_home_on(monkeypatch):
@@ -105,9 +102,6 @@ def test_a_row_fits_whatever_its_title_is(title, columns):
     assert cell_len(shown) <= columns
     assert visible(shown) == shown
     assert not set(shown) & set("\t\n")
-
-
-# -- in a terminal --------------------------------------------------------------------------------
 
 
 def test_a_number_continues_a_session_of_this_folder(terminal, keep):

@@ -390,8 +390,6 @@ def test_what_needs_no_question_is_done_as_ever(run, project):
     assert (project / "new.txt").exists()
 
 
-# -- as a process of its own --------------------------------------------------------------------
-
 BYPASS = ("--permission-mode", "bypass", "--output-format", "stream-json")
 
 

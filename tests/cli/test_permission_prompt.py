@@ -147,8 +147,6 @@ def test_a_line_that_wraps_can_not_pass_for_one_of_ours():
     assert "allowed ls" in text
 
 
-# -- what is long -----------------------------------------------------------------------------------
-
 LONG = "\n".join(f"line {number}" for number in range(500))
 
 
@@ -186,9 +184,6 @@ def test_a_record_tells_what_was_asked_and_of_a_long_text_the_beginning():
     assert "  │ line 39\n" in text
     assert "line 40" not in text
     assert "  │ … 5,001 more characters …\n" in text
-
-
-# -- answers ----------------------------------------------------------------------------------------
 
 
 def line(text, question="p-1"):
@@ -265,9 +260,6 @@ def test_without_rules_nothing_can_be_remembered():
     assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]
 
 
-# -- the same request for every reader --------------------------------------------------------------
-
-
 def test_a_headless_run_prints_the_request_that_a_terminal_would_render(run, env):
     done = run("-p", "run sudo touch /etc/x > log.txt", "--output-format", "stream-json")
     chunks = [json.loads(line) for line in done.out.splitlines()]
@@ -292,9 +284,6 @@ def test_why_root_runs_it_is_told_and_a_path_in_it_hides_nothing():
     text = shown(request(sandbox=report))
     assert "  sandbox: read-only, network none (limits, as root: it may not read /w" in text
     assert "\x1b[8m" not in text
-
-
-# -- once, with another command ---------------------------------------------------------------------
 
 
 def editable(command="make"):
@@ -329,9 +318,6 @@ def test_what_can_not_be_shown_in_a_line_is_typed_anew():
 def test_what_has_no_command_can_not_be_changed_in_a_line():
     assert "[e]" not in shown(request())
     assert "it has no command" in queue_of(request()).read(line("e"))
-
-
-# -- questions in words -----------------------------------------------------------------------------
 
 
 def question(**words):

@@ -36,9 +36,6 @@ def rule_file(folder, place, rules):
     return str(path / "permissions.json")
 
 
-# -- explain ----------------------------------------------------------------------------------------
-
-
 def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules, project, env):
     done = run("permissions", "explain", "git status && make > log.txt", "--allow", "Bash(ls:*)")
     assert (done.code, done.err) == (0, "")
@@ -133,9 +130,6 @@ def test_either_a_command_or_an_input_is_needed(run):
         assert end.value.code == 2
 
 
-# -- list -------------------------------------------------------------------------------------------
-
-
 def test_rules_are_listed_in_the_order_in_which_they_are_asked(run, own_rules, env):
     done = run("permissions", "list", "--deny", "Bash(rm:*)")
     head, *rows = done.out.split("\n\n")[0].splitlines()
@@ -178,9 +172,6 @@ def test_rules_that_do_not_count_are_listed_with_the_reason(run, own_rules, proj
         own_rules, own_rules, own_rules, "built in", own_rules
     ]  # fmt: skip
     assert found["rules"][1]["priority"] == 7
-
-
-# -- test -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -302,9 +293,6 @@ def test_a_file_that_can_not_be_read_is_told(run, tmp_path):
     assert run("permissions", "test", str(tmp_path / "none")).code == 1
     (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
     assert "is not UTF-8 text" in run("permissions", "test", str(tmp_path / "x")).err
-
-
-# -- log --------------------------------------------------------------------------------------------
 
 
 def record(number, *, minutes=0, decision="allow", **words):

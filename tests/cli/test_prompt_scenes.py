@@ -70,9 +70,6 @@ def test_a_spoofing_command_reaches_the_terminal_as_plain_letters_only(play):
     assert "  allowed ls" not in program.screen
 
 
-# -- what is not an answer ------------------------------------------------------------------------------
-
-
 def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):
     program = play("plain")
     for _ in range(40):  # while it starts, and then paints
@@ -125,9 +122,6 @@ def test_a_reason_may_be_pasted(play):
     program.wait_for("why not? >")
     program.type("\x1b[200~use pytest\x1b[201~" + ENTER)
     program.wait_for("Bash denied by user: use pytest")
-
-
-# -- a terminal without control codes ---------------------------------------------------------------
 
 
 def test_without_control_codes_a_line_before_the_label_answers_nothing(play):

@@ -46,9 +46,6 @@ def goes_on(run, *words, **variables):
     return run("-p", "list *.md", "--output-format", "json", "--resume", *words, **variables)
 
 
-# -- the model --------------------------------------------------------------------------------------
-
-
 def test_a_session_goes_on_with_its_own_model(run, tmp_path):
     folder = tmp_path / "sessions"
     id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")
@@ -95,9 +92,6 @@ def test_another_model_from_now_on_is_recorded(run):
     id_ = begun(run, "--model", "offline:")
     goes_on(run, id_, "--model", "anthropic:claude-new-1", **KEY)
     assert goes_on(run, id_, **KEY).json["model"] == "anthropic:claude-new-1"
-
-
-# -- the folder and what was granted ----------------------------------------------------------------
 
 
 def test_a_session_of_another_folder_says_which_two_they_are(run, project, tmp_path):
@@ -180,9 +174,6 @@ def test_what_is_granted_in_a_session_that_came_with_the_project_holds_for_nothi
         done = run("-p", "run touch made", "--resume", session["session_id"], *where)
         assert not (project / "made").exists()
         assert ("since it is stored in the project" in done.err) is (times == 0)
-
-
-# -- killed -----------------------------------------------------------------------------------------
 
 
 def below(pid):

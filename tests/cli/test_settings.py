@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from greenroom.cli.settings import read_settings
-from greenroom.cli.settings_model import SettingsModel
+from greenroom.cli.settings_schema import SettingsModel
 from greenroom.core import ConfigurationFileError, Price, serde
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "settings.schema.json"

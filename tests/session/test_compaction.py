@@ -9,7 +9,7 @@ from greenroom.session import AgentSession, Conversation, read_branches
 from greenroom.session.conversation import count_kept
 from greenroom.session.entries import CompactionEntry, decode_entries
 from greenroom.session.transcript import unanswered
-from greenroom.testing.session_stores import cancelling
+from greenroom.testing.session_stores import cancel_after
 from tests.session.accepted import check_accepted
 
 
@@ -104,7 +104,7 @@ async def test_a_compaction_cancelled_at_any_moment_is_done_by_the_next_save(sto
     steps, is_cut = 0, True
     while is_cut:
         session = await saved(store, [Message.user(str(number)) for number in range(4)])
-        with trio.CancelScope() as scope, cancelling(scope, steps):
+        with trio.CancelScope() as scope, cancel_after(scope, steps):
             await session.compact("said", keep=1)
         steps, is_cut = steps + 1, scope.cancelled_caught
         assert texts(session.history) == ["said", "3"]

@@ -19,7 +19,7 @@ from greenroom.session import (
     read_branches,
     read_last,
 )
-from greenroom.testing.session_stores import cancelling
+from greenroom.testing.session_stores import cancel_after
 
 TEXT = "so it goes " * 100
 COUNT = 600
@@ -128,7 +128,7 @@ async def test_a_save_cancelled_at_any_moment_can_be_repeated(store):
         session = AgentSession.new("coder", store=store)
         for number in range(300):
             session.add_message(Message.user(f"{number} {TEXT}"))
-        with trio.CancelScope() as scope, cancelling(scope, steps):
+        with trio.CancelScope() as scope, cancel_after(scope, steps):
             await session.save()
         is_cut = scope.cancelled_caught
         await session.save()

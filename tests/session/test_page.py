@@ -31,7 +31,7 @@ from greenroom.session.entries import (
 )
 from greenroom.session.history import START, encode_line, read_history
 from greenroom.session.transcript import Transcript
-from greenroom.testing.session_stores import cancelling
+from greenroom.testing.session_stores import cancel_after
 from tests.session.test_compaction import calls
 
 PERSON = MessageEntry(Message.user("What does this function do, and who calls it? " * 4))
@@ -206,7 +206,7 @@ async def test_looking_at_the_past_can_be_cancelled_at_any_moment(store, real_bl
     ):
         steps, is_cut = 0, True
         while is_cut:
-            with trio.CancelScope() as scope, cancelling(scope, steps):
+            with trio.CancelScope() as scope, cancel_after(scope, steps):
                 await look()
             steps, is_cut = steps + 1, scope.cancelled_caught
         assert await look()

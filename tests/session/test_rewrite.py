@@ -6,7 +6,7 @@ import trio
 from greenroom.core import Message, Usage
 from greenroom.session import AgentSession, read_branches, read_last
 from greenroom.session.entries import RewriteEntry, decode_entries
-from greenroom.testing.session_stores import cancelling
+from greenroom.testing.session_stores import cancel_after
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ async def test_a_rewrite_cancelled_at_any_moment_is_done_by_the_next_save(store)
         session = AgentSession.new("coder", store=store)
         session.add_message(Message.user("before"))
         await session.save()
-        with trio.CancelScope() as scope, cancelling(scope, steps):
+        with trio.CancelScope() as scope, cancel_after(scope, steps):
             await session.rewrite([Message.user("after")])
         steps, is_cut = steps + 1, scope.cancelled_caught
         await session.save()

@@ -135,9 +135,6 @@ async def test_inside_trio_its_twin_is_awaited():
     assert run.text == "you said one"
 
 
-# -- what goes wrong ------------------------------------------------------------------------------
-
-
 def test_a_script_that_is_used_up_fails_the_test():
     with pytest.raises(AgentRunError, match=r"turn 1 failed: the script of scripted is used up"):
         run_agent(coder, ScriptedProvider(), TOOLS, ALLOWED, inputs="Bread, please.")

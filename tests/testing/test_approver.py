@@ -58,12 +58,12 @@ def test_a_request_beyond_the_script_is_denied_and_the_check_fails():
         person.check()
 
 
-def test_answers_that_nobody_asked_for_fail_the_check_alone():
+def test_unused_answers_fail_the_check_alone():
     person = ScriptedApprover("allow", "deny")
     run_agent(asks("read"), approver=person)
     assert person.unused == 1
     person.check_requests()
-    with pytest.raises(AssertionError, match="answers that nobody asked for: 1"):
+    with pytest.raises(AssertionError, match="unused answers: 1"):
         person.check()
 
 

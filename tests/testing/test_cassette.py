@@ -111,8 +111,8 @@ def test_what_can_not_be_taken_out_is_noticed():
     twice = "".join(f"%5Cu{ord(letter):04x}" for letter in KEY).encode()
     concealment = Concealment([KEY])
     assert concealment.conceal([twice]) == [twice]
-    assert concealment.remains(quote(KEY, safe="").replace("%", "\\u0025").encode())
-    assert not concealment.remains(b"".join(concealment.conceal([f"<{KEY}>".encode()])))
+    assert concealment.has_secret(quote(KEY, safe="").replace("%", "\\u0025").encode())
+    assert not concealment.has_secret(b"".join(concealment.conceal([f"<{KEY}>".encode()])))
 
 
 def test_what_is_no_secret_stays_as_it_is():

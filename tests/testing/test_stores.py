@@ -14,7 +14,7 @@ from greenroom.session import (
     store as memory_store,
 )
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
-from greenroom.testing.session_store_contents import expecting, same
+from greenroom.testing.session_store_contents import check_equal, expect_error
 
 Writer = memory_store._MemoryWriter
 
@@ -306,7 +306,7 @@ MUTANTS = {
     "a_change_on_both_sides_is_refused": with_writer(read=sees_nothing_new),
     "saves_at_the_same_time_store_everything_once": with_writer(append=appends_twice),
     "a_save_cancelled_at_any_moment_can_be_repeated": with_store(acquire=locks_before_it_waits),
-    "closing_lets_go_even_when_cancelled": with_writer(release=never_lets_go),
+    "closing_releases_the_lock_even_when_cancelled": with_writer(release=never_lets_go),
     "cancelling_between_the_two_writes_loses_nothing": with_store(exists=exists_with_lines),
     "what_is_added_during_a_save_is_stored_by_the_next": with_writer(append=appends_twice),
     "a_writer_that_lost_its_session_writes_nothing": with_writer(_is_current=True),
@@ -314,9 +314,7 @@ MUTANTS = {
         append=checks_then_waits_then_appends
     ),
     "a_deleted_session_is_gone_and_its_id_is_free": with_writer(delete=deletes_lines_only),
-    "who_loaded_a_session_that_is_deleted_cannot_store_it_again": with_writer(
-        delete=deletes_lines_only
-    ),
+    "a_deleted_session_cannot_be_stored_again": with_writer(delete=deletes_lines_only),
     "a_session_that_is_written_is_not_deleted": with_store(acquire=locks_nothing),
     "a_damaged_session_can_be_deleted": with_writer(delete=deletes_by_reading),
     "a_writer_that_deleted_its_session_writes_nothing": with_writer(
@@ -351,13 +349,13 @@ async def test_the_failure_names_its_check():
 
 def test_what_was_expected_and_did_not_come_is_told():
     with pytest.raises(AssertionError, match="found 1, expected 2"):
-        same(1, 2)
+        check_equal(1, 2)
     with pytest.raises(AssertionError, match="ValueError was not raised"):
-        with expecting(ValueError):
+        with expect_error(ValueError):
             pass
     with pytest.raises(AssertionError, match="should say 'b': a"):
-        with expecting(ValueError, message="b"):
+        with expect_error(ValueError, message="b"):
             raise ValueError("a")
     with pytest.raises(KeyError):
-        with expecting(ValueError):
+        with expect_error(ValueError):
             raise KeyError

@@ -2,7 +2,7 @@
 
 An agent's tasks end with it, whatever its tools do. What a tool has made or changed elsewhere does
 not: files, descriptors, threads, processes, settings of the process. So `Surroundings` looks before
-the run and after it. To keep this exact on a busy machine, each run has a TMPDIR of its own.
+the run and after it. To keep this exact on a busy machine, each run has its own TMPDIR.
 """
 
 import atexit
@@ -25,24 +25,16 @@ from typing import Literal, TypeAlias
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    ConfigurationError,
-    ConversationInput,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    SubAgentOutput,
-    ToolResult,
-)
+from greenroom import core
+from greenroom.core import Message, OutputChunk
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
 Files = Mapping[str, str]
 """What each path below `workspace` and `TMPDIR` holds, as a digest."""
 
 _MAX_FILES = 10_000
-_WHOLE = 1 << 20  # bytes; of a longer file the beginning and the size are compared
-_PATIENCE = 0.2  # seconds of real time for a thread that is about to end
+_MAX_DIGESTED = 1 << 20  # bytes; of a longer file the beginning and the size are compared
+_THREAD_TIMEOUT = 0.2  # seconds of real time for a thread that is about to end
 _TRIO = os.path.dirname(trio.__file__) + os.sep
 _LIBRARIES = (
     "<",  # code without a file
@@ -54,7 +46,7 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What is there that was not before, in words; empty where there is nothing.
+    """What a run has left behind, in words.
 
     Attributes:
         files: what files there are in all, also those from before.
@@ -62,7 +54,7 @@ class Leftovers:
         threads: the names of threads that were started and still run at the end, without idle ones
             of trio's.
         descriptors: what new file descriptors are open on; on Linux alone.
-        unclosed: what nobody had closed, so that the garbage collector did.
+        unclosed: what the garbage collector had to close.
         settings: variables of the environment and the working directory, where they have changed.
             They were put back.
     """
@@ -79,18 +71,18 @@ class Surroundings:
     """Watches the runs of one sweep from outside of trio, and puts back what they change."""
 
     def __init__(self) -> None:
-        """Nothing is watched yet."""
+        """Watch nothing yet."""
         self._keeps_frozen = _is_frozen()
         self._roots: dict[str, Path] = {}
         self._warnings: list[warnings.WarningMessage] = []
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Give the run in the block a TMPDIR of its own, and a workspace that it may have.
+    def watch(self) -> Iterator[None]:
+        """Give the run in the block its own TMPDIR and a workspace.
 
         Settings that it changes are put back.
         """
-        folder = tempfile.mkdtemp(dir=_shelf())
+        folder = tempfile.mkdtemp(dir=_temporary_root())
         before, cwd = dict(os.environ), os.getcwd()
         default, tempfile.tempdir = tempfile.tempdir, folder
         os.environ["TMPDIR"] = folder
@@ -130,20 +122,20 @@ class Surroundings:
         Raises:
             ConfigurationError: there are more than 10,000.
         """
-        found: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for label, root in self._roots.items():
             for folder, folders, files in os.walk(root):
                 for name in (*folders, *files):
                     path = Path(folder, name)
                     if path not in self._roots.values():
-                        found[f"{label}/{path.relative_to(root)}"] = _digest(path)
+                        digests[f"{label}/{path.relative_to(root)}"] = _digest(path)
                 folders[:] = [n for n in folders if Path(folder, n) not in self._roots.values()]
-                if len(found) > _MAX_FILES:
-                    raise ConfigurationError(
+                if len(digests) > _MAX_FILES:
+                    raise core.ConfigurationError(
                         f"{root} has more than {_MAX_FILES} files",
-                        hint="give the scenario a small workspace of its own",
+                        hint="give the scenario a small workspace",
                     )
-        return found
+        return digests
 
     def leftovers(self) -> Leftovers:
         """Look what is there now that was not before."""
@@ -179,13 +171,13 @@ class Surroundings:
         os.environ.update(environment)
 
 
-def is_yours(filename: str) -> bool:
-    """Tell whether this is code of the user's, and not Python's, a library's or our own."""
+def is_user_code(filename: str) -> bool:
+    """Whether this is the user's code, and not Python's, a library's or ours."""
     return not filename.startswith(_LIBRARIES)
 
 
 @cache
-def _shelf() -> str:
+def _temporary_root() -> str:
     """Make the folder of all TMPDIRs; it lasts as long as the process, as what is cached there."""
     folder = tempfile.mkdtemp(prefix="greenroom-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -194,7 +186,7 @@ def _shelf() -> str:
 
 @cache
 def _is_frozen() -> bool:
-    """Tell whether the program has frozen what it keeps; asked once, as Python counts every object."""
+    """Whether the program has frozen what it keeps; asked once, as Python counts every object."""
     return gc.get_freeze_count() > 0
 
 
@@ -204,7 +196,7 @@ def _digest(path: Path) -> str:
             return f"link to {os.readlink(path)}"
         if path.is_file():
             with path.open("rb") as file:
-                return f"{path.stat().st_size} bytes, {zlib.crc32(file.read(_WHOLE)):08x}"
+                return f"{path.stat().st_size} bytes, {zlib.crc32(file.read(_MAX_DIGESTED)):08x}"
     return ""
 
 
@@ -216,16 +208,16 @@ def _cwd() -> str:
 
 
 def _descriptors() -> set[tuple[str, str]]:
-    found = set()
+    descriptors = set()
     for fd in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # the one that lists the folder
-            found.add((fd.name, os.readlink(fd)))
-    return found
+            descriptors.add((fd.name, os.readlink(fd)))
+    return descriptors
 
 
 def _threads(before: set[int | None]) -> tuple[str, ...]:
     """Name the threads that have been started and do something; one that ends has a moment."""
-    give_up = time.monotonic() + _PATIENCE
+    give_up = time.monotonic() + _THREAD_TIMEOUT
     while True:
         busy = [t for t in threading.enumerate() if t.ident not in before and _is_busy(t.ident)]
         if not busy or time.monotonic() > give_up:
@@ -247,20 +239,18 @@ def _processes() -> dict[int, str]:
     A process that a dead one has left behind is below this one only if something here has taken it
     in, as the launcher of `Bash` does.
     """
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     waiting = [os.getpid()]
     while waiting:
         for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
             with suppress(OSError):  # what ends meanwhile has started nothing
                 for pid in map(int, thread.read_bytes().split()):
-                    found[pid] = ""
+                    commands[pid] = ""
                     waiting.append(pid)
                     command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                    found[pid] = command.replace(b"\0", b" ").decode("utf-8", "replace")
-    return found
+                    commands[pid] = command.replace(b"\0", b" ").decode("utf-8", "replace")
+    return commands
 
-
-# -- the evidence of one run --------------------------------------------------------------------------
 
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
 """What is done to the agent: a turn is interrupted, at once or after its step; the agent is shut
@@ -303,7 +293,7 @@ class EndedCall:
     """
 
     call: str
-    result: ToolResult | None
+    result: core.ToolResult | None
     seconds: float
 
 
@@ -319,7 +309,7 @@ class Trial:
         checkpoints: how many the run had in all.
         worth_trying: those of them at which a cancel can show something; empty for all.
         session_id: the agent's session.
-        outcome: how the agent ended, as `wait()` told; None where `wait()` never returned.
+        outcome: what `wait()` returned; None if it never did.
         state: its last state, as the handle shows it.
         history: its conversation in memory.
         stored: the conversations that the store holds, by session id, its subagents' too.
@@ -353,7 +343,7 @@ class Trial:
     worth_trying: tuple[int, ...]
     session_id: str
     outcome: Outcome | None
-    state: AgentState
+    state: core.AgentState
     history: tuple[Message, ...]
     stored: Mapping[str, tuple[Message, ...]]
     damaged: Mapping[str, str]
@@ -361,7 +351,7 @@ class Trial:
     streams: Mapping[str, tuple[OutputChunk, ...]]
     alive: tuple[str, ...]
     running: tuple[str, ...]
-    pending: tuple[PermissionRequest, ...]
+    pending: tuple[core.PermissionRequest, ...]
     stuck: tuple[str, ...]
     acknowledged: tuple[Acknowledged, ...]
     interrupted: Interrupted | None
@@ -384,17 +374,17 @@ class Trial:
     def undelivered(self) -> frozenset[str]:
         """The ids of inputs that the agent never took, as its outcome says."""
         messages = self.outcome.undelivered if self.outcome else ()
-        return frozenset(m.id for m in messages if isinstance(m, ConversationInput))
+        return frozenset(m.id for m in messages if isinstance(m, core.ConversationInput))
 
 
 def streams_of(
     session_id: str, chunks: Iterable[OutputChunk]
 ) -> dict[str, tuple[OutputChunk, ...]]:
     """Take the chunks of an agent's subagents, of any depth, out of its own."""
-    found: dict[str, list[OutputChunk]] = {session_id: []}
+    streams: dict[str, list[OutputChunk]] = {session_id: []}
     for chunk in chunks:
         speaker = session_id
-        while isinstance(chunk, SubAgentOutput):
+        while isinstance(chunk, core.SubAgentOutput):
             speaker, chunk = chunk.session_id, chunk.chunk  # noqa: PLW2901 (unwrapped layer by layer)
-        found.setdefault(speaker, []).append(chunk)
-    return {speaker: tuple(said) for speaker, said in found.items()}
+        streams.setdefault(speaker, []).append(chunk)
+    return {speaker: tuple(stream) for speaker, stream in streams.items()}

@@ -8,6 +8,7 @@ it leaves on purpose. After a kill they hold nothing against a tool, since a kil
 time.
 """
 
+import inspect
 import os
 import re
 from collections import Counter, defaultdict
@@ -17,25 +18,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    AgentState,
-    Done,
-    EndStatus,
-    Exited,
-    Message,
-    OutputChunk,
-    PermissionRequest,
-    PermissionResponse,
-    StateChange,
-    SubAgentComplete,
-    SubAgentSpawned,
-    ToolEnd,
-    ToolStart,
-    ToolStatus,
-    TurnStart,
-    TurnStatus,
-    clip,
-)
+from greenroom import core
 from greenroom.testing.fuzz.evidence import EndedCall, Files, Leftovers, Trial
 
 Invariant: TypeAlias = Callable[[Trial], None]
@@ -45,7 +28,7 @@ _ROUNDING = 0.001  # seconds
 _GIVE_BACK = "give back in a `finally` what the call has taken"
 
 
-def nobody_is_stuck(trial: Trial) -> None:
+def no_call_is_stuck(trial: Trial) -> None:
     """Every call to the handle has returned: `ask`, `wait`, `interrupt`, `shutdown`."""
     assert not trial.stuck, f"never returned: {', '.join(trial.stuck)}"
 
@@ -57,25 +40,27 @@ def nothing_is_alive(trial: Trial) -> None:
 
 def no_process_is_left(trial: Trial) -> None:
     """No process that was started is there when the runtime has been left; seen on Linux alone."""
-    found = trial.left_at_end.processes
-    assert not found, f"still there: {'; '.join(found)} (end it in a `finally`, and wait for it)"
+    processes = trial.left_at_end.processes
+    assert not processes, (
+        f"still there: {'; '.join(processes)} (end it in a `finally`, and wait for it)"
+    )
 
 
-def the_registry_has_no_ghost(trial: Trial) -> None:
+def the_registry_is_empty(trial: Trial) -> None:
     """The runtime calls nothing running that has ended."""
     assert not trial.running, f"still registered: {', '.join(trial.running)}"
 
 
-def there_is_an_outcome(trial: Trial) -> None:
-    """`wait()` tells how the agent ended: by no crash, and as killed or cancelled only by us."""
-    assert trial.outcome is not None, "wait() has told nothing"
+def the_agent_has_an_outcome(trial: Trial) -> None:
+    """`wait()` says how the agent ended: without a crash, and killed or cancelled only by the sweep."""
+    assert trial.outcome is not None, "wait() has returned nothing"
     crash = trial.outcome.error
     assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
     fitting = {
-        "kill": {EndStatus.KILLED, EndStatus.COMPLETED},
-        "cancel": {EndStatus.CANCELLED, EndStatus.COMPLETED},
-        "shutdown": {EndStatus.CANCELLED, EndStatus.COMPLETED},
-    }.get(trial.mode or "", {EndStatus.COMPLETED})
+        "kill": {core.EndStatus.KILLED, core.EndStatus.COMPLETED},
+        "cancel": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
+        "shutdown": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
+    }.get(trial.mode or "", {core.EndStatus.COMPLETED})
     assert trial.outcome.status in fitting, f"the agent ended {trial.outcome.status}"
 
 
@@ -87,15 +72,15 @@ def history_is_paired(trial: Trial) -> None:
 
 def an_interrupt_leaves_nothing(trial: Trial) -> None:
     """When `interrupt()` returns the turn is over, and nothing of it is abandoned or unpaired."""
-    found = trial.interrupted
-    if found is None:
+    interrupt = trial.interrupted
+    if interrupt is None:
         return
-    assert not found.report.abandoned, f"abandoned: {', '.join(found.report.abandoned)}"
-    open_before = _open_turns(trial.published[: found.before])
-    open_after = _open_turns(trial.published[: found.after])
+    assert not interrupt.report.abandoned, f"abandoned: {', '.join(interrupt.report.abandoned)}"
+    open_before = _open_turns(trial.published[: interrupt.before])
+    open_after = _open_turns(trial.published[: interrupt.after])
     assert not open_before & open_after, "interrupt() returned before the turn was over"
     if not open_after:
-        _check_pairs(trial.session_id, found.history)
+        _check_pairs(trial.session_id, interrupt.history)
 
 
 def results_are_real(trial: Trial) -> None:
@@ -104,28 +89,31 @@ def results_are_real(trial: Trial) -> None:
         history = (
             trial.history if session_id == trial.session_id else trial.stored.get(session_id, ())
         )
-        kept = {result.tool_use_id: result for m in history for result in m.tool_results}
+        results = {result.tool_use_id: result for m in history for result in m.tool_results}
         for chunk in chunks:
-            if isinstance(chunk, ToolEnd) and chunk.result.status is not ToolStatus.INTERRUPTED:
-                assert kept.get(chunk.id) == chunk.result.block(chunk.id), (
+            if (
+                isinstance(chunk, core.ToolEnd)
+                and chunk.result.status is not core.ToolStatus.INTERRUPTED
+            ):
+                assert results.get(chunk.id) == chunk.result.block(chunk.id), (
                     f"{session_id}: the result of {chunk.id} was {chunk.result.text!r}, "
                     "and the history says something else"
                 )
 
 
 def subagents_end_with_a_turn_that_breaks(trial: Trial) -> None:
-    """What a turn has spawned is gone when it is told to be interrupted or failed."""
+    """The subagents of a turn have ended when it is reported as interrupted or failed."""
     for session_id, chunks in trial.streams.items():
         running: set[str] = set()
         for chunk in chunks:
             match chunk:
-                case TurnStart():
+                case core.TurnStart():
                     running = set()
-                case SubAgentSpawned(session_id=child, detached=False):
+                case core.SubAgentSpawned(session_id=child, detached=False):
                     running.add(child)
-                case SubAgentComplete(session_id=child):
+                case core.SubAgentComplete(session_id=child):
                     running.discard(child)
-                case Done(status=status) if status is not TurnStatus.COMPLETED:
+                case core.Done(status=status) if status is not core.TurnStatus.COMPLETED:
                     assert not running, f"{session_id}: its turn {status}, {running} went on"
                 case _:
                     pass
@@ -135,7 +123,7 @@ def only_completed_turns_have_values(trial: Trial) -> None:
     """What a turn has set as its result is published if it completes, and only then."""
     for session_id, chunks in trial.streams.items():
         for chunk in chunks:
-            if isinstance(chunk, Done) and chunk.status is not TurnStatus.COMPLETED:
+            if isinstance(chunk, core.Done) and chunk.status is not core.TurnStatus.COMPLETED:
                 assert chunk.value is UNSET, (
                     f"{session_id}: its turn {chunk.status}, with the value {chunk.value!r}"
                 )
@@ -155,14 +143,14 @@ def the_session_is_stored(trial: Trial) -> None:
 
 def input_is_accounted_for(trial: Trial) -> None:
     """Each input with a receipt is in the history or undelivered, and never both."""
-    said = [message.text for message in trial.history if message.role == "user"]
+    inputs = [message.text for message in trial.history if message.role == "user"]
     undelivered = trial.undelivered
-    begun = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, TurnStart)}
+    started = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, core.TurnStart)}
     for each in trial.acknowledged:
         input_id = each.receipt.input_id
-        taken = each.text in said
-        assert taken or input_id in undelivered, f"the input {each.text!r} is lost"
-        assert not (input_id in begun and input_id in undelivered), (
+        is_in_history = each.text in inputs
+        assert is_in_history or input_id in undelivered, f"the input {each.text!r} is lost"
+        assert not (input_id in started and input_id in undelivered), (
             f"the input {each.text!r} began a turn, and is called undelivered"
         )
 
@@ -170,11 +158,11 @@ def input_is_accounted_for(trial: Trial) -> None:
 def turns_are_closed(trial: Trial) -> None:
     """Every `TurnStart` is followed by its `Done` before the next one."""
     for session_id, chunks in trial.streams.items():
-        turns = [chunk for chunk in chunks if isinstance(chunk, (TurnStart, Done))]
-        expected = [chunk.input_id for chunk in turns if isinstance(chunk, TurnStart)]
-        told = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
+        turns = [chunk for chunk in chunks if isinstance(chunk, (core.TurnStart, core.Done))]
+        expected = [chunk.input_id for chunk in turns if isinstance(chunk, core.TurnStart)]
+        actual = [(type(chunk).__name__, chunk.input_id) for chunk in turns]
         wanted = [(kind, id_) for id_ in expected for kind in ("TurnStart", "Done")]
-        assert told == wanted, f"{session_id}: the turns are {told}"
+        assert actual == wanted, f"{session_id}: the turns are {actual}"
 
 
 def tools_are_closed(trial: Trial) -> None:
@@ -183,13 +171,13 @@ def tools_are_closed(trial: Trial) -> None:
         running: list[str] = []
         for chunk in chunks:
             match chunk:
-                case ToolStart(id=tool_use_id):
+                case core.ToolStart(id=tool_use_id):
                     assert tool_use_id not in running, f"{session_id}: {tool_use_id} started twice"
                     running.append(tool_use_id)
-                case ToolEnd(id=tool_use_id):
+                case core.ToolEnd(id=tool_use_id):
                     assert tool_use_id in running, f"{session_id}: {tool_use_id} ended unstarted"
                     running.remove(tool_use_id)
-                case Done() | Exited():
+                case core.Done() | core.Exited():
                     assert not running, f"{session_id}: no ToolEnd for {', '.join(running)}"
                 case _:
                     pass
@@ -200,16 +188,18 @@ def prompts_are_closed(trial: Trial) -> None:
     """Every permission request is answered or withdrawn once, and none is open at the end."""
     assert not trial.pending, f"{len(trial.pending)} permission requests are still open"
     for session_id, chunks in trial.streams.items():
-        asked = [c.request_id for c in chunks if isinstance(c, PermissionRequest)]
-        decided = [c.request_id for c in chunks if isinstance(c, PermissionResponse)]
-        assert sorted(asked) == sorted(decided), f"{session_id}: asked {asked}, decided {decided}"
+        requested = [c.request_id for c in chunks if isinstance(c, core.PermissionRequest)]
+        decided = [c.request_id for c in chunks if isinstance(c, core.PermissionResponse)]
+        assert sorted(requested) == sorted(decided), (
+            f"{session_id}: asked {requested}, decided {decided}"
+        )
 
 
 def states_are_legal(trial: Trial) -> None:
     """A final state is the last one and the only one, and the handle shows it."""
     for session_id, chunks in trial.streams.items():
-        states = [AgentState.idle()]
-        states += [chunk.state for chunk in chunks if isinstance(chunk, StateChange)]
+        states = [core.AgentState.idle()]
+        states += [chunk.state for chunk in chunks if isinstance(chunk, core.StateChange)]
         for one, other in pairwise(states):
             assert not one.is_final, f"{session_id}: from {one} to {other}"
         assert states[-1].is_final, f"{session_id}: the last state is {states[-1]}"
@@ -218,31 +208,33 @@ def states_are_legal(trial: Trial) -> None:
 
 
 def a_turn_ends_idle(trial: Trial) -> None:
-    """When a turn is told to be over, the agent is idle."""
+    """When a turn is reported as over, the agent is idle."""
     for session_id, chunks in trial.streams.items():
-        state = AgentState.idle()
+        state = core.AgentState.idle()
         for chunk in chunks:
-            if isinstance(chunk, StateChange):
+            if isinstance(chunk, core.StateChange):
                 state = chunk.state
-            elif isinstance(chunk, Done):
-                assert state == AgentState.idle(), f"{session_id}: {state} at the end of a turn"
+            elif isinstance(chunk, core.Done):
+                assert state == core.AgentState.idle(), (
+                    f"{session_id}: {state} at the end of a turn"
+                )
 
 
 def exited_is_last(trial: Trial) -> None:
     """`Exited` is the last chunk of every agent, and comes once."""
     for session_id, chunks in trial.streams.items():
-        places = [place for place, chunk in enumerate(chunks) if isinstance(chunk, Exited)]
+        places = [place for place, chunk in enumerate(chunks) if isinstance(chunk, core.Exited)]
         assert places == [len(chunks) - 1], f"{session_id}: Exited at {places} of {len(chunks)}"
 
 
-def subagents_are_told_of(trial: Trial) -> None:
+def subagents_are_reported(trial: Trial) -> None:
     """Every subagent that was spawned has one `SubAgentComplete`, unless it is detached."""
     for session_id, chunks in trial.streams.items():
-        ended = [chunk.session_id for chunk in chunks if isinstance(chunk, SubAgentComplete)]
+        ended = [chunk.session_id for chunk in chunks if isinstance(chunk, core.SubAgentComplete)]
         spawned = [
             chunk.session_id
             for chunk in chunks
-            if isinstance(chunk, SubAgentSpawned) and not chunk.detached
+            if isinstance(chunk, core.SubAgentSpawned) and not chunk.detached
         ]
         assert sorted(spawned) == sorted(ended), f"{session_id}: spawned {spawned}, ended {ended}"
 
@@ -251,12 +243,9 @@ def the_next_input_works(trial: Trial) -> None:
     """After an interrupt the agent lives on and answers; after its end the next one does."""
     if trial.mode != "kill":
         assert trial.probe is not None, "the agent did not answer the last input"
-        assert trial.probe.status is TurnStatus.COMPLETED, (
+        assert trial.probe.status is core.TurnStatus.COMPLETED, (
             f"the turn of the last input {trial.probe.status}: {trial.probe.error}"
         )
-
-
-# -- tools ------------------------------------------------------------------------------------------
 
 
 def calls_end_as_before(trial: Trial) -> None:
@@ -303,7 +292,7 @@ def a_call_is_whole_or_interrupted(trial: Trial) -> None:
     expected = _by_call((*trial.control.calls, *trial.control.calls_again))
     for ended in trial.calls:
         whole = expected.get(ended.call, [])
-        if _is_steady(whole) and _status(ended) in {ToolStatus.SUCCESS, ToolStatus.ERROR}:
+        if _is_steady(whole) and _status(ended) in {core.ToolStatus.SUCCESS, core.ToolStatus.ERROR}:
             seconds = {round(each.seconds, 3) for each in whole}
             is_whole = ended.result == whole[0].result and (
                 len(seconds) > 1 or round(ended.seconds, 3) in seconds
@@ -319,15 +308,15 @@ def no_file_is_left(trial: Trial) -> None:
     control = trial.control
     if control is None or trial.mode == "kill":
         return
-    known = {path for files in _seen(control) for path in files}
+    known = {path for files in _settled_files(control) for path in files}
     usual = _paths(control, control.left_at_end.files) - control.files_before.keys()
     for left in (trial.left, trial.left_at_end):
         files = _paths(trial, left.files)
         new = files - trial.files_before.keys() - known
         # Where names are made up, as those of temporary files are, as many of a kind may be left.
         too_many = Counter(map(_shape, new)) - Counter(map(_shape, usual - files))
-        found = sorted(path for path in new if _shape(path) in too_many)
-        assert not found, f"left behind: {', '.join(found)} (remove it in a `finally`)"
+        leftovers = sorted(path for path in new if _shape(path) in too_many)
+        assert not leftovers, f"left behind: {', '.join(leftovers)} (remove it in a `finally`)"
 
 
 def files_are_whole(trial: Trial) -> None:
@@ -338,9 +327,9 @@ def files_are_whole(trial: Trial) -> None:
     control = trial.control
     if control is None or trial.mode == "kill":
         return
-    for path in {path for files in _seen(control) for path in _paths(control, files)}:
+    for path in {path for files in _settled_files(control) for path in _paths(control, files)}:
         if control.left.files.get(path) == control.left_at_end.files.get(path):
-            whole = {files.get(path) for files in (trial.files_before, *_seen(control))}
+            whole = {files.get(path) for files in (trial.files_before, *_settled_files(control))}
             assert trial.left.files.get(path) in whole, (
                 f"{path} is neither as before nor as after a call "
                 "(write a file beside it, and put it in place with `os.replace`)"
@@ -359,7 +348,7 @@ def no_descriptor_is_left(trial: Trial) -> None:
 
 def nothing_is_left_to_the_collector(trial: Trial) -> None:
     """The garbage collector had nothing to close, and no async generator to end."""
-    _check_left(trial, lambda left: left.unclosed, "nobody closed", "open it with `with`")
+    _check_left(trial, lambda left: left.unclosed, "not closed", "open it with `with`")
 
 
 def settings_are_restored(trial: Trial) -> None:
@@ -367,65 +356,29 @@ def settings_are_restored(trial: Trial) -> None:
     _check_left(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
 
 
-INVARIANTS: Sequence[Invariant] = (
-    nobody_is_stuck,
-    nothing_is_alive,
-    no_process_is_left,
-    the_registry_has_no_ghost,
-    there_is_an_outcome,
-    history_is_paired,
-    results_are_real,
-    an_interrupt_leaves_nothing,
-    the_session_is_stored,
-    input_is_accounted_for,
-    turns_are_closed,
-    tools_are_closed,
-    prompts_are_closed,
-    states_are_legal,
-    a_turn_ends_idle,
-    exited_is_last,
-    subagents_are_told_of,
-    subagents_end_with_a_turn_that_breaks,
-    only_completed_turns_have_values,
-    the_next_input_works,
-    calls_end_as_before,
-    calls_take_no_longer,
-    a_call_is_whole_or_interrupted,
-    no_file_is_left,
-    files_are_whole,
-    no_thread_is_left,
-    no_descriptor_is_left,
-    nothing_is_left_to_the_collector,
-    settings_are_restored,
-)
-"""What holds for every agent and every tool; add your own."""
+def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
+    started = {chunk.input_id for chunk in chunks if isinstance(chunk, core.TurnStart)}
+    return started - {chunk.input_id for chunk in chunks if isinstance(chunk, core.Done)}
 
 
-def _open_turns(chunks: Sequence[OutputChunk]) -> set[str]:
-    begun = {chunk.input_id for chunk in chunks if isinstance(chunk, TurnStart)}
-    return begun - {chunk.input_id for chunk in chunks if isinstance(chunk, Done)}
-
-
-def _check_pairs(session_id: str, history: Sequence[Message]) -> None:
-    asked: list[str] = []
+def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
+    requested: list[str] = []
     for place, message in enumerate(history):
         for result in message.tool_results:
-            text = (
-                f"{session_id}: message {place} answers {result.tool_use_id}, which nobody asks for"
-            )
-            assert result.tool_use_id in asked, text
-            asked.remove(result.tool_use_id)
+            text = f"{session_id}: message {place} answers {result.tool_use_id}, which was not requested"
+            assert result.tool_use_id in requested, text
+            requested.remove(result.tool_use_id)
         if message.role == "assistant":
-            assert not asked, f"{session_id}: before message {place}, no answer to {asked}"
-            asked = [call.id for call in message.tool_uses]
-    assert not asked, f"{session_id}: no answer to {asked}"
+            assert not requested, f"{session_id}: before message {place}, no answer to {requested}"
+            requested = [call.id for call in message.tool_uses]
+    assert not requested, f"{session_id}: no answer to {requested}"
 
 
 def _by_call(calls: Iterable[EndedCall]) -> Mapping[str, list[EndedCall]]:
-    found: defaultdict[str, list[EndedCall]] = defaultdict(list)
+    by_call: defaultdict[str, list[EndedCall]] = defaultdict(list)
     for ended in calls:
-        found[ended.call].append(ended)
-    return found
+        by_call[ended.call].append(ended)
+    return by_call
 
 
 def _status(ended: EndedCall) -> str:
@@ -438,7 +391,7 @@ def _is_steady(calls: Sequence[EndedCall]) -> bool:
 
 def _describe(ended: EndedCall) -> str:
     text = ended.result.text if ended.result else ""
-    return f"{ended.call}: {_status(ended)}, {clip(text, 200)!r}, after {ended.seconds:g} s"
+    return f"{ended.call}: {_status(ended)}, {core.clip(text, 200)!r}, after {ended.seconds:g} s"
 
 
 def _shape(text: str) -> str:
@@ -449,28 +402,36 @@ def _shape(text: str) -> str:
 
 
 def _paths(trial: Trial, files: Files) -> set[str]:
-    """Leave out what sessions keep in folders of their own."""
+    """Leave out the folders of sessions."""
     sessions = {*trial.streams, trial.successor}
     return {path for path in files if sessions.isdisjoint(path.split("/"))}
 
 
-def _seen(control: Trial) -> tuple[Files, ...]:
-    """Return what files there are while nothing is half done."""
+def _settled_files(control: Trial) -> tuple[Files, ...]:
+    """Return the files before the run, after each call and at the end."""
     return (control.files_before, *control.files_after_calls, control.left_at_end.files)
 
 
 def _check_left(
     trial: Trial, kind: Callable[[Leftovers], Sequence[str]], what: str, hint: str
 ) -> None:
-    """Compare with the undisturbed run, in which numbers and made-up names are others."""
+    """Compare with the undisturbed run, ignoring numbers and made-up names."""
     control = trial.control
     if control is None or trial.mode == "kill":
         return
     for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
         known = Counter(map(_shape, kind(usual)))
-        found = []
+        leftovers = []
         for each in kind(left):
             known[_shape(each)] -= 1
             if known[_shape(each)] < 0:
-                found.append(each)
-        assert not found, f"{what}: {', '.join(found)} ({hint})"
+                leftovers.append(each)
+        assert not leftovers, f"{what}: {', '.join(leftovers)} ({hint})"
+
+
+INVARIANTS: Sequence[Invariant] = tuple(
+    each
+    for each in filter(inspect.isfunction, list(globals().values()))
+    if [*inspect.signature(each).parameters] == ["trial"]
+)
+"""What holds for every agent and every tool; add your own."""

@@ -1,7 +1,6 @@
 """A scenario, and one run of it: disturbed at one checkpoint, from its first task to its evidence.
 
-`Scenario` is an agent with everything around it: what it is told, and who answers for it. `play` runs
-it once.
+`Scenario` is an agent with its inputs and the answers to its requests. `play` runs it once.
 """
 
 import gc
@@ -15,22 +14,9 @@ import trio
 from trio.lowlevel import Task
 from trio.testing import MockClock
 
+from greenroom import core
 from greenroom.agents import coder
-from greenroom.core import (
-    AgentContext,
-    AgentNotRunningError,
-    ContentBlock,
-    Message,
-    OutputChunk,
-    SessionError,
-    SessionNotFoundError,
-    ToolResult,
-    ToolUseBlock,
-    TurnError,
-    TurnStatus,
-    UserInput,
-    clip,
-)
+from greenroom.core import Message
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import (
@@ -54,7 +40,7 @@ from greenroom.testing.fuzz.evidence import (
     Mode,
     Surroundings,
     Trial,
-    is_yours,
+    is_user_code,
     streams_of,
 )
 from greenroom.testing.models import ScriptedProvider, Step, call
@@ -74,13 +60,13 @@ class Scenario:
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
-        *args: what else it is given.
-        inputs: what it is told, each after the turn of the one before; one text may stand alone.
-        person: talks to the handle in place of `inputs`, for what they can't say. It may be told
+        *args: its further arguments.
+        inputs: its inputs, each sent after the turn of the one before; a single text will do.
+        person: talks to the handle in place of `inputs`, for what they can't say. It may get
             `AgentNotRunningError` at any time, and need not catch it.
         approver: answers permission requests.
-        probe: what the agent is told last, to see that it still answers, and what the next one with
-            the same tools is told where it has ended; by default all inputs again, so that their
+        probe: the last inputs of the agent, which show that it still answers; if it has ended, the
+            next one with the same tools gets them. By default all inputs again, so that their
             calls can be compared with those of the undisturbed run.
         store: where its session lives; by default in memory.
         limits: the bounds of the runtime; by default more chunks are kept than usual.
@@ -119,7 +105,7 @@ class Scenario:
         self.spawn = spawn
         """Starts the agent with a new session."""
         self.only_during_calls = False
-        """Whether a cancel elsewhere than in a call of a tool would show nothing new."""
+        """Whether only cancels during a tool call are worth trying."""
 
     @classmethod
     def of_tool(
@@ -164,18 +150,11 @@ class Scenario:
         return AgentRuntime(self.store, self.limits, self.workspace or ".")
 
 
-def _contents(inputs: str | Iterable[Content]) -> list[str | list[ContentBlock]]:
+def _contents(inputs: str | Iterable[Content]) -> list[str | list[core.ContentBlock]]:
     if isinstance(inputs, str):
         return [inputs]
     return [each if isinstance(each, str) else list(each) for each in inputs]
 
-
-# -- one run ----------------------------------------------------------------------------------------
-#
-# A checkpoint has two sides, and a cancel means something else on each: a task begins to wait (the
-# cancel wakes it), and a task that was woken is about to go on (what it waited for has come, and the
-# cancel waits for its next checkpoint). trio tells an instrument of both, between the steps of tasks:
-# what is done there is just what another task could do that runs at this moment.
 
 _MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
 _MAX_CALL = 200  # characters of a call's input
@@ -204,41 +183,42 @@ class _Handle(AgentHandle):
         """The conversation in this step; the agent may go on while one waits for `history()`."""
         return self._actor.session.history
 
-    def _receipt(self, message: UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
+    def _receipt(self, message: core.UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
         receipt = super()._receipt(message, is_delivered, replaced)
-        kept = [each for each in self.acknowledged if each.receipt.input_id != replaced]
-        self.acknowledged = [*kept, Acknowledged(receipt, message.text)]
+        others = [each for each in self.acknowledged if each.receipt.input_id != replaced]
+        self.acknowledged = [*others, Acknowledged(receipt, message.text)]
         return receipt
 
 
 class _Calls:
-    """An instrument of the runtime that notes how calls of tools end, and what is told again."""
+    """An instrument of the runtime that records how tool calls end."""
 
     def __init__(self, list_files: Callable[[], Files] | None) -> None:
         """Look at the files after each call, where the run is one to compare with."""
         self._list_files = list_files
-        self.begun: dict[str, float] = {}
+        self.running: dict[str, float] = {}
         """The calls that run, and when they began."""
         self.ended: list[EndedCall] = []
         self.files: list[Files] = []
 
-    def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
+    def before_tool_call(self, agent: core.AgentContext, call: core.ToolUseBlock) -> None:
         """Look at the clock."""
-        self.begun[call.id] = trio.current_time()
+        self.running[call.id] = trio.current_time()
 
     def after_tool_call(
         self,
-        agent: AgentContext,
-        call: ToolUseBlock,
-        result: ToolResult | None,
+        agent: core.AgentContext,
+        call: core.ToolUseBlock,
+        result: core.ToolResult | None,
         error: BaseException | None,
     ) -> None:
         """Note how it has ended."""
-        told = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
-        seconds = trio.current_time() - self.begun.pop(call.id)
+        pairs = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
+        text = f"{call.name}({core.clip(pairs, _MAX_CALL)})"
+        seconds = trio.current_time() - self.running.pop(call.id)
         if not _is_virtual():
             seconds = 0.0  # it is never the same twice
-        self.ended.append(EndedCall(f"{call.name}({clip(told, _MAX_CALL)})", result, seconds))
+        self.ended.append(EndedCall(text, result, seconds))
         if self._list_files:
             self.files.append(self._list_files())
 
@@ -248,7 +228,7 @@ def _is_virtual() -> bool:
 
 
 class _Stage:
-    """The agent in its runtime, the people around it, and the one who disturbs."""
+    """One run: the agent in its runtime, its callers, and the disturbance."""
 
     _runtime: AgentRuntime
     _handle: _Handle
@@ -263,14 +243,14 @@ class _Stage:
         self._surroundings = surroundings
         self._files_before = surroundings.files()
         self._recorder = _Calls(None if mode else surroundings.files)
-        self._left = Leftovers()
+        self._leftovers = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
         self._everything = trio.CancelScope()
         self._outside = trio.CancelScope()
         self._checkpoints = _Checkpoints(at, self._disturb, self._everything, self._recorder)
         self._disturbed = trio.Event()
-        self._dealt_with = trio.Event()
-        self._talked = trio.Event()
+        self._is_handled = trio.Event()
+        self._conversation_end = trio.Event()
         self._calls: list[str] = []
         self._before = 0
         self._alive: tuple[str, ...] = ()
@@ -282,7 +262,7 @@ class _Stage:
         self._first_calls = 0
 
     async def play(self, timeout: float) -> None:
-        """Run it to its end; where there is none, to the time limit."""
+        """Run it to its end, or to the time limit."""
         self._everything.deadline = trio.current_time() + timeout
         trio.lowlevel.add_instrument(self._checkpoints)
         with self._everything:
@@ -294,44 +274,42 @@ class _Stage:
                     await callers.start(self._scenario.approver.attend, self._handle)
                     await self._talk()
                 if self._disturbed.is_set():
-                    await self._dealt_with.wait()
+                    await self._is_handled.wait()
                 nursery.cancel_scope.cancel()
         self._alive = self._alive or self._checkpoints.alive
         if self._checkpoints.error is not None:
             raise self._checkpoints.error
         if self._needs_successor and not self._calls:
             with trio.move_on_after(timeout) as self._checkpoints.everything:
-                await self._go_on()
+                await self._run_successor()
         trio.lowlevel.remove_instrument(self._checkpoints)
 
     @property
     def _needs_successor(self) -> bool:
-        """Where the agent has ended in peace; a control is compared with those that go on, too."""
+        """Whether the agent has ended normally; the control needs a successor for comparison."""
         if self._mode is None:
-            return self._probe is not None and self._probe.status is TurnStatus.COMPLETED
+            return self._probe is not None and self._probe.status is core.TurnStatus.COMPLETED
         return self._mode in {"shutdown", "cancel"}
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:
-        """Note who waits for the runtime; who never comes back is stuck."""
+        """Record a call to the runtime; one that never returns is stuck."""
         self._calls.append(what)
         try:
             yield
-        except* (AgentNotRunningError, TurnError):
+        except* (core.AgentNotRunningError, core.TurnError):
             pass  # it has ended, as it may at any time
         self._calls.remove(what)
-
-    # -- the people ---------------------------------------------------------------------------
 
     async def _host(self, task_status: trio.TaskStatus[None]) -> None:
         with self._call("leaving the runtime"), self._outside:
             async with self._scenario.open_runtime() as self._runtime:
                 self._runtime.instruments.add(self._recorder)
-                with self._checkpoints.adopting():
+                with self._checkpoints.adopt():
                     self._handle = _Handle(self._scenario.spawn(self._runtime))
                 self._chunks = self._handle.subscribe("all")
                 task_status.started()
-                await self._talked.wait()
+                await self._conversation_end.wait()
 
     async def _wait(self) -> None:
         with self._call("wait"):
@@ -344,38 +322,38 @@ class _Stage:
             await self._scenario.person(self._handle)
         with self._call("the last ask"):
             await self._ask_last()
-        self._talked.set()
+        self._conversation_end.set()
 
     async def _ask_last(self) -> None:
-        """Ask until an answer has come that nobody has disturbed."""
+        """Ask until an answer came undisturbed."""
         while True:
             before = self._disturbed.is_set()
             if before:
-                await self._dealt_with.wait()
-            self._look_back()
+                await self._is_handled.wait()
+            self._record_first_calls()
             await self._ask(self._handle)
             if self._disturbed.is_set() == before:
                 return
 
-    def _look_back(self) -> None:
-        """Now all is over that was said and done; what follows is the probe."""
+    def _record_first_calls(self) -> None:
+        """Record the calls and leftovers so far; what follows is the probe."""
         self._first_calls = len(self._recorder.ended)
         if self._scenario.only_during_calls:
             self._worth_trying = tuple(self._checkpoints.during_calls)
-        self._left = self._surroundings.leftovers()
+        self._leftovers = self._surroundings.leftovers()
 
     async def _ask(self, handle: AgentHandle) -> None:
         self._probe = probe = None
         for content in self._scenario.probe:
             probe = await handle.ask(content)
-            if probe.status is not TurnStatus.COMPLETED:
+            if probe.status is not core.TurnStatus.COMPLETED:
                 break
         self._probe = probe
 
-    async def _go_on(self) -> None:
-        """Tell the probe to the next agent, which has the same tools."""
+    async def _run_successor(self) -> None:
+        """Send the probe to the next agent, which has the same tools."""
         if self._mode is not None:
-            self._look_back()
+            self._record_first_calls()
         with self._call("the next agent"):
             async with self._scenario.open_runtime() as runtime, trio.open_nursery() as nursery:
                 runtime.instruments.add(self._recorder)
@@ -384,8 +362,6 @@ class _Stage:
                 await nursery.start(self._scenario.approver.attend, handle)
                 await self._ask(handle)
                 nursery.cancel_scope.cancel()
-
-    # -- the one who disturbs -------------------------------------------------------------------
 
     def _disturb(self) -> None:
         """Do it at this very checkpoint, in so far as it does not wait."""
@@ -416,15 +392,13 @@ class _Stage:
                     await self._handle.shutdown()
                 case _:
                     pass
-        self._dealt_with.set()
+        self._is_handled.set()
 
     async def _join_interrupt(self) -> None:
         report = await self._handle.interrupt()
         self._interrupted = Interrupted(
             report, self._before, self._chunks.lag, self._handle.history_now
         )
-
-    # -- what is left ---------------------------------------------------------------------------
 
     async def evidence(self) -> Trial:
         """Collect what the run has left behind."""
@@ -457,18 +431,18 @@ class _Stage:
             successor=self._successor,
             files_before=self._files_before,
             files_after_calls=tuple(self._recorder.files),
-            left=self._left,
+            left=self._leftovers,
         )
 
-    async def _read(self) -> list[OutputChunk]:
-        found: list[OutputChunk] = []
+    async def _read(self) -> list[core.OutputChunk]:
+        chunks: list[core.OutputChunk] = []
         with trio.move_on_after(1):  # it ends at once, unless the agent has not ended
             while True:
                 try:
-                    found.append(await anext(self._chunks))
+                    chunks.append(await anext(self._chunks))
                 except StopAsyncIteration:
                     break
-        return found
+        return chunks
 
     async def _load(
         self, sessions: tuple[str, ...]
@@ -483,29 +457,32 @@ class _Stage:
                     damaged[session_id] = "calls without results are stored; loading repairs them"
                 await session.open()  # as the next agent would that goes on with it
                 await session.close()
-            except SessionNotFoundError:
+            except core.SessionNotFoundError:
                 continue  # it had nothing to store
-            except SessionError as error:
+            except core.SessionError as error:
                 damaged[session_id] = str(error)
         return stored, damaged
 
 
-# -- checkpoints ------------------------------------------------------------------------------------
-
-
 class _Checkpoints(trio.abc.Instrument):
-    """Follows every task that an agent has started, in whatever nursery it lives."""
+    """Follows every task that an agent has started, in whatever nursery it lives.
+
+    A checkpoint has two sides, and a cancel differs between them: where a task begins to wait, the
+    cancel wakes it; where a woken task is about to go on, it has what it waited for, and the cancel
+    comes at its next checkpoint. Trio calls an instrument on both sides, between the steps of tasks,
+    where another task could run as well.
+    """
 
     def __init__(
         self, at: int, then: Callable[[], None], everything: trio.CancelScope, calls: _Calls
     ) -> None:
         """At the side of this number call `then`; when there is no end of them, cancel everything."""
         self._at = at
-        self._then = then
+        self._on_reached = then
         self.everything = everything
         """What is cancelled when there is no end."""
         self._calls = calls
-        self._adopting = False
+        self._is_adopting = False
         self._alive: dict[Task, None] = {}
         self.count = 0
         """The sides passed so far."""
@@ -514,7 +491,7 @@ class _Checkpoints(trio.abc.Instrument):
         self.where = ""
         """Where the task of interest stood; empty until the number is reached."""
         self.error: BaseException | None = None
-        """What went wrong in here, where nobody can raise."""
+        """An error in an instrument's method, which can't raise."""
 
     @property
     def alive(self) -> tuple[str, ...]:
@@ -522,23 +499,21 @@ class _Checkpoints(trio.abc.Instrument):
         return tuple(f"{task.name} ({_place(task)})" for task in self._alive)
 
     @contextmanager
-    def adopting(self) -> Iterator[None]:
+    def adopt(self) -> Iterator[None]:
         """Take the task that is spawned in this block for the agent's."""
-        self._adopting = True
+        self._is_adopting = True
         try:
             yield
         finally:
-            self._adopting = False
-
-    # -- what trio tells ------------------------------------------------------------------------
+            self._is_adopting = False
 
     def task_spawned(self, task: Task) -> None:
         """Follow it if the agent, or a task of the agent, has spawned it."""
-        if self._adopting or trio.lowlevel.current_task() in self._alive:
+        if self._is_adopting or trio.lowlevel.current_task() in self._alive:
             self._alive[task] = None
 
     def task_exited(self, task: Task) -> None:
-        """It is gone."""
+        """Stop following it."""
         self._alive.pop(task, None)
 
     def before_task_step(self, task: Task) -> None:
@@ -564,16 +539,16 @@ class _Checkpoints(trio.abc.Instrument):
 
     def _pass(self, task: Task, side: str) -> None:
         self.count += 1
-        if self._calls.begun:
+        if self._calls.running:
             self.during_calls.append(self.count)
         try:
             if self.count == self._at:
                 self.where = f"{task.name}, {side} in {_place(task)}"
                 others = (
-                    each for each in self._alive if each is not task and _lines(each, is_yours)
+                    each for each in self._alive if each is not task and _lines(each, is_user_code)
                 )
                 self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
-                self._then()
+                self._on_reached()
             elif self.count == _MAX_CHECKPOINTS:
                 self.everything.cancel()
         except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
@@ -581,8 +556,8 @@ class _Checkpoints(trio.abc.Instrument):
 
 
 def _place(task: Task) -> str:
-    """Name the innermost lines that a task stands in: of the user's code, else of any but trio's."""
-    lines = _lines(task, is_yours) or _lines(task, lambda file: not file.startswith(_TRIO))
+    """Name the innermost lines that a task is at: of the user's code, else of any but trio's."""
+    lines = _lines(task, is_user_code) or _lines(task, lambda file: not file.startswith(_TRIO))
     return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
 
 

@@ -21,8 +21,8 @@ MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel"
 """All that can be done to an agent from outside."""
 
 _SWITCH = "_ALLOW_DETERMINISTIC_SCHEDULING"
-_ENOUGH = 50  # violations; more of them tell nothing new
-_SHOWN = 10
+_MAX_VIOLATIONS = 50  # violations; more of them tell nothing new
+_MAX_SHOWN = 10
 _MAX_MESSAGE = 1_000  # characters, of its first line; pytest adds lines that show whole trials
 _A_DAY = 86_400.0
 _A_MINUTE = 60.0
@@ -79,11 +79,11 @@ class FuzzReport:
             f"cancels tried: {tried}"
         ]
         alike = Counter((each.invariant, each.message) for each in self.violations)
-        shown = {(each.invariant, each.message): each for each in reversed(self.violations)}
-        for key in [*alike][:_SHOWN]:
-            lines.append(f"  {shown[key]}")
+        examples = {(each.invariant, each.message): each for each in reversed(self.violations)}
+        for key in [*alike][:_MAX_SHOWN]:
+            lines.append(f"  {examples[key]}")
             lines += [f"    and {alike[key] - 1} more like it"] if alike[key] > 1 else []
-        more = len(alike) - _SHOWN
+        more = len(alike) - _MAX_SHOWN
         return "\n".join([*lines, f"  and {more} others"] if more > 0 else lines)
 
 
@@ -185,11 +185,11 @@ class _Sweep:
 
     def run(self, mode: Mode | None, checkpoint: int) -> Trial:
         clock = None if self.real_time else MockClock(autojump_threshold=0)
-        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watching():
-            made = self.scenario()
-            made.workspace = self.surroundings.begin(made.workspace)
+        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watch():
+            scenario = self.scenario()
+            scenario.workspace = self.surroundings.begin(scenario.workspace)
             around = self.surroundings
-            trial = trio.run(play, made, mode, checkpoint, self.limit, around, clock=clock)
+            trial = trio.run(play, scenario, mode, checkpoint, self.limit, around, clock=clock)
             left = around.leftovers()
         return replace(trial, left_at_end=left, control=self.control)
 
@@ -203,11 +203,11 @@ class _Sweep:
                 if not trial.where:
                     break
                 self.injected[mode] += 1
-                found = self.check(trial)
-                if found and not violations and self.check(self.run(None, 0)):
-                    return [*found, self._blame_run(trial)]
-                violations += found
-                if len(violations) >= _ENOUGH:
+                new = self.check(trial)
+                if new and not violations and self.check(self.run(None, 0)):
+                    return [*new, self._blame_run(trial)]
+                violations += new
+                if len(violations) >= _MAX_VIOLATIONS:
                     return violations
         return violations
 
@@ -221,7 +221,7 @@ class _Sweep:
         return Violation(*where, "runs_are_separate", text, self.seed)
 
     def check(self, trial: Trial) -> list[Violation]:
-        found = []
+        violations = []
         for invariant in self.invariants:
             try:
                 invariant(trial)
@@ -229,14 +229,14 @@ class _Sweep:
                 name = getattr(invariant, "__name__", repr(invariant))
                 text = clip(str(error).partition("\n")[0], _MAX_MESSAGE)
                 where = (trial.mode, trial.checkpoint, trial.where)
-                found.append(Violation(*where, name, text, self.seed))
-        return found
+                violations.append(Violation(*where, name, text, self.seed))
+        return violations
 
 
 def _check(scenario: object, modes: Sequence[Mode]) -> None:
     if isinstance(scenario, Scenario):
         raise ConfigurationError(
-            "each run needs a scenario of its own", hint="give the function that makes it"
+            "each run needs its own scenario", hint="give the function that makes it"
         )
     for mode in modes:
         if mode not in MODES:
@@ -253,9 +253,6 @@ def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None
     step = max(1.0, len(choice) / max(1, share))
     first = step * place / len(modes)
     return [choice[int(first + step * number)] for number in range(min(share, len(choice)))]
-
-
-# -- repetition -------------------------------------------------------------------------------------
 
 
 @contextmanager

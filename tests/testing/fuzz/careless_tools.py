@@ -68,7 +68,7 @@ def a_lock_of_its_own_making_that_is_kept():
     return press
 
 
-@found_by("nobody_is_stuck")
+@found_by("no_call_is_stuck")
 def a_lock_that_is_kept_where_nothing_times_out():
     free = trio.Event()
     free.set()
@@ -398,7 +398,7 @@ def a_shield_without_a_deadline():
     return press
 
 
-@found_by("nobody_is_stuck")
+@found_by("no_call_is_stuck")
 def a_shield_around_what_never_comes():
     @tool
     async def press() -> str:
@@ -414,7 +414,7 @@ def a_shield_around_what_never_comes():
     return press
 
 
-@found_by("nobody_is_stuck")
+@found_by("no_call_is_stuck")
 def a_lock_that_is_kept_and_a_shield_around_it():
     free = trio.Event()
     free.set()

@@ -87,7 +87,7 @@ def subagents_are_not_ended(patch):
     patch.setattr(subagents.Children, "end", nothing)
 
 
-@breaks("subagents_are_told_of")
+@breaks("subagents_are_reported")
 def the_end_of_a_subagent_is_not_told(patch):
     patch.setattr(actor.Actor, "publish", silenced(SubAgentComplete))
 
@@ -124,17 +124,17 @@ def the_end_of_an_agent_is_not_told(patch):
     patch.setattr(actor.Actor, "publish", silenced(Exited))
 
 
-@breaks("nobody_is_stuck")
+@breaks("no_call_is_stuck")
 def who_asks_is_not_woken(patch):
     patch.setattr(turn.Turns, "_wake", lambda *args: None)
 
 
-@breaks("nobody_is_stuck", first="kill")
+@breaks("no_call_is_stuck", first="kill")
 def who_asks_is_not_woken_at_the_end_of_the_agent(patch):
     patch.setattr(turn.Turns, "end", lambda self: None)
 
 
-@breaks("nobody_is_stuck", "there_is_an_outcome")
+@breaks("no_call_is_stuck", "the_agent_has_an_outcome")
 def who_waits_is_not_woken(patch):
     async def wait(self):
         await trio.sleep_forever()
@@ -174,7 +174,7 @@ def a_task_is_leaked_into_the_runtime(patch):
     patch.setattr(turn.Turn, "__aenter__", leak)
 
 
-@breaks("the_registry_has_no_ghost")
+@breaks("the_registry_is_empty")
 def the_registry_keeps_what_has_ended(patch):
     patch.setattr(actor.Registry, "forget", lambda self, actor: None)
 
@@ -206,7 +206,7 @@ def an_interrupt_returns_too_early(patch):
     patch.setattr(interruption.Interruption, "_stop", stop_and_say_over)
 
 
-@breaks("there_is_an_outcome", "the_next_input_works")
+@breaks("the_agent_has_an_outcome", "the_next_input_works")
 def an_interrupt_ends_the_agent(patch):
     interrupt = turn.Turns.interrupt
 

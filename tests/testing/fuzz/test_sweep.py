@@ -116,7 +116,7 @@ def test_what_is_broken_without_any_cancel_is_said_first_and_alone():
 
 
 def test_it_stops_when_enough_is_found(monkeypatch):
-    monkeypatch.setattr(sweep, "_ENOUGH", 3)
+    monkeypatch.setattr(sweep, "_MAX_VIOLATIONS", 3)
 
     def undisturbed(trial):
         assert trial.mode is None

@@ -1,7 +1,7 @@
-"""`greenroom permissions test`: are the calls of a file decided as its author expects?
+"""`greenroom permissions test`: check the decisions about the calls of a file.
 
-A file holds a `Case` a line: a call, under which rules, and what should be decided about it. A case
-that needs files has a temporary folder of its own.
+A file holds a `Case` a line: a call, its rules, and the expected decision. A case that needs
+files gets a temporary folder.
 """
 
 import os
@@ -16,20 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from greenroom import core
 from greenroom.cli.arguments import DONE, FAILED
 from greenroom.cli.recap import one_line, quantity
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.streams import OutputWriter, tell
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    InvalidJSONError,
-    RuleDecision,
-    RuleFileError,
-    Workspace,
-    serde,
-)
+from greenroom.core import RuleDecision, serde
 from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
 
 if TYPE_CHECKING:
@@ -115,7 +108,7 @@ class _Result:
 
 
 async def test_file(options: "PermissionsOptions") -> int:
-    """Judge the calls of a file; the exit code is 1 where one is not decided as expected.
+    """Judge the calls of a file; the exit code is 1 if a decision is not as expected.
 
     Raises:
         ConfigurationError: the file can't be read, or a line is not a case.
@@ -132,15 +125,15 @@ def _read(name: str) -> str:
             return sys.stdin.buffer.read().decode("utf-8-sig")
         return Path(name).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{name} is not UTF-8 text: {error}") from error
+        raise core.ConfigurationError(f"{name} is not UTF-8 text: {error}") from error
 
 
 def _is_rule_file(text: str) -> bool:
-    """Whether it is one object that says its version, laid out in any way, and not cases."""
+    """Whether the text is a rule file, which is one object with a version, and not cases."""
     first = text.lstrip().partition("\n")[0]
     try:
         return "version" in serde.loads_object(first)
-    except InvalidJSONError:
+    except core.InvalidJSONError:
         return True  # an object of several lines; of damage, the errors of a rule file say most
 
 
@@ -148,19 +141,15 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWrit
     """Read a rule file, which tries the examples of each rule."""
     try:
         rules = await trio.to_thread.run_sync(parse_rules, text, options.file)
-    except RuleFileError as error:
-        if options.json:
-            found = {"error": error.message, "line": error.line, "column": error.column}
-            await page.line(serde.dumps({"rules": 0, "examples": 0, "failed": [found]}))
-        else:
-            await page.text(str(error))
+    except core.RuleFileError as error:
+        failure = {"error": error.message, "line": error.line, "column": error.column}
+        result = {"rules": 0, "examples": 0, "failed": [failure]}
+        await page.result(str(error), result, as_json=options.json)
         return FAILED
     examples = sum(len(rule.match) + len(rule.not_match) for rule in rules)
-    if options.json:
-        await page.line(serde.dumps({"rules": len(rules), "examples": examples, "failed": []}))
-    else:
-        usable = f"{quantity(len(rules), 'rule')} can be used"
-        await page.text(f"{usable}; {quantity(examples, 'example')} tried")
+    text = f"{quantity(len(rules), 'rule')} can be used; {quantity(examples, 'example')} tried"
+    result = {"rules": len(rules), "examples": examples, "failed": []}
+    await page.result(text, result, as_json=options.json)
     return DONE
 
 
@@ -191,8 +180,8 @@ def _read_cases(text: str, name: str) -> Iterator[tuple[int, Case]]:
         if line.strip():
             try:
                 yield number, serde.decode(line, Case)
-            except InvalidJSONError as error:
-                raise ConfigurationError(
+            except core.InvalidJSONError as error:
+                raise core.ConfigurationError(
                     f"{name}:{number}: {error.message}",
                     hint='write a case as {"input": {"command": "git push"}, "expect": "deny"}',
                 ) from error
@@ -205,17 +194,17 @@ def _judge(line: int, case: Case, usual: PermissionManager, folder: str) -> _Res
         manager, left_out = (usual, ()) if case.rules is None else _make_manager(case.rules)
         try:
             data = case.input if case.input_raw is None else serde.loads_object(case.input_raw)
-        except InvalidJSONError as error:
+        except core.InvalidJSONError as error:
             return _Result(line, case, RuleDecision.ASK, error.message, left_out)
-        context = AgentContext(
+        context = core.AgentContext(
             session_id=case.context.get("session", "tested"),
             agent_type=case.context.get("agent", "coder"),
-            workspace=Workspace(root),
+            workspace=core.Workspace(root),
         )
         category = case.meta.get("category")
         tool = case.tool if category is None else _Tool(case.tool, category)
-        found = manager.explain(tool, data, context, files=False)
-        return _Result(line, case, found.decision, found.reason, left_out)
+        explanation = manager.explain(tool, data, context, files=False)
+        return _Result(line, case, explanation.decision, explanation.reason, left_out)
 
 
 @contextmanager
@@ -231,15 +220,15 @@ def _make_folder(setup: Setup) -> Iterator[str]:
             for each, target in setup.symlinks.items():
                 _place(root, each).symlink_to(target)
         except OSError as error:
-            raise ConfigurationError(f"setup: {error.filename}: {error.strerror}") from error
+            raise core.ConfigurationError(f"setup: {error.filename}: {error.strerror}") from error
         yield str(root)
 
 
 def _place(root: Path, name: str) -> Path:
-    """Return where this belongs; a file of cases may come from anyone, so it stays in the folder."""
+    """Return the path in the temporary folder; a file of cases is untrusted, so it must stay inside."""
     path = root / name
     if not path.parent.resolve().is_relative_to(root) or ".." in Path(name).parts:
-        raise ConfigurationError(f"setup: {name!r} is outside of the temporary folder")
+        raise core.ConfigurationError(f"setup: {name!r} is outside of the temporary folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -247,14 +236,14 @@ def _place(root: Path, name: str) -> Path:
 def _make_manager(
     rules: tuple[dict[str, object], ...],
 ) -> tuple[PermissionManager, tuple[str, ...]]:
-    found, left_out = list[PermissionRule](), list[str]()
+    usable, left_out = list[PermissionRule](), list[str]()
     for number, rule in enumerate(rules):
         try:
             text = serde.dumps({"version": 1, "rules": [rule]}).decode()
-            found += parse_rules(text, f"rules[{number}]")
-        except RuleFileError as error:
+            usable += parse_rules(text, f"rules[{number}]")
+        except core.RuleFileError as error:
             left_out.append(error.message)
-    return PermissionManager(found), tuple(left_out)
+    return PermissionManager(usable), tuple(left_out)
 
 
 async def _print(results: list[_Result], failed: list[_Result], page: OutputWriter) -> None:
@@ -264,8 +253,8 @@ async def _print(results: list[_Result], failed: list[_Result], page: OutputWrit
     for each in failed:
         call = one_line(each.case.input.get("command") or each.case.input_raw or each.case.input)
         await page.text(f"{each.name}: {each.case.tool} {call}")
-        found = f"{each.decision}: {one_line(each.reason)}"
-        await page.text(f"    expected {each.case.expect}, found {found}")
+        actual = f"{each.decision}: {one_line(each.reason)}"
+        await page.text(f"    expected {each.case.expect}, found {actual}")
     missed = f"{len(failed)} not" if failed else "all"
     await page.text(f"{quantity(len(results), 'case')}, {missed} as expected")
 
