@@ -1,6 +1,7 @@
 """Commands that read stored sessions: `greenroom sessions list`, `search`, `show` and `export`."""
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -359,14 +360,14 @@ def write_new_file(path: str, text: str, *, force: bool) -> None:
     """
     path, data = os.path.abspath(path), text.encode("utf-8", "replace")
     if force:
-        durable.replace(path, data)
+        durable.write_file(path, data)
         return
     if os.path.lexists(path):
         raise _exists_error(path)
     folder, name = os.path.split(path)
-    own = os.path.join(folder, f".{name[:100]}.{os.getpid()}")
-    durable.replace(own, data)
+    own = os.path.join(folder, f".{name[:60]}.{secrets.token_hex(8)}")
     try:
+        durable.write_file(own, data)
         os.link(own, path)  # which fails where there is a file by now
     except FileExistsError:
         raise _exists_error(path) from None

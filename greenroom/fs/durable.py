@@ -76,16 +76,39 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
         raise
 
 
-def replace(path: str, data: bytes, *, beside: str = "") -> None:
-    """Replace a file with these bytes, all or nothing, and sync its folder.
+def replace(path: str, data: bytes) -> None:
+    """Replace a file in a folder that is ours with these bytes, all or nothing, and sync the folder.
 
-    Where several programs may do so at once, each gives the path of its own temporary file as `beside`.
+    One program at a time may do so: it writes to the path with `.tmp` behind it first.
 
     Raises:
         SyncError: a flush failed; the old file or the new one is in place.
         OSError: the old file is in place.
     """
-    temporary = beside or f"{path}.tmp"
+    _rename_over(path, f"{path}.tmp", data)
+    sync_folder(os.path.dirname(path) or ".")
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a file in any folder, whole or not at all, accessible to this user only.
+
+    No other file is touched, and several programs may do so at once. A folder that can't be flushed, as on
+    some network file systems, is left to the system.
+
+    Raises:
+        SyncError: the content could not be flushed; what was there is in place.
+        OSError: what was there is in place.
+    """
+    folder, name = os.path.split(path)
+    _rename_over(path, os.path.join(folder, f".{name[:60]}.{secrets.token_hex(8)}"), data)
+    try:
+        sync_folder(folder or ".")
+    except OSError as error:
+        if error.errno not in _NOT_OURS:
+            raise
+
+
+def _rename_over(path: str, temporary: str, data: bytes) -> None:
     try:
         fd = _open_new(temporary)
         try:
@@ -94,11 +117,10 @@ def replace(path: str, data: bytes, *, beside: str = "") -> None:
         finally:
             os.close(fd)
         os.rename(temporary, path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_folder(os.path.dirname(path) or ".")
 
 
 def rewrite(path: str, start: int, stop: int) -> None:

@@ -15,7 +15,6 @@ from greenroom.core import (
     Workspace,
     error_at,
     error_of_json,
-    new_id,
     serde,
 )
 from greenroom.fs import durable, read_beginning
@@ -171,8 +170,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     _check_size(data, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{new_id('rules')}")
-        durable.replace(str(path), data, beside=str(beside))
+        durable.write_file(str(path), data)
     except OSError as error:
         raise RuleFileError(f"can't be written: {error}", path=str(path)) from error
 

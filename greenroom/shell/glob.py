@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 _WILD = re.compile(r"[*?\[\]]")
-_NEGATED = re.compile(r"\[\^(\]?[^\]]*\])|(\[\]?[^\]]*\])")
+_NEGATED = re.compile(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
 _BRACE = re.compile("[{,}]")
 _CLASS = re.compile(r"\[[:=.]")
 MAX_NAME = 1024  # characters of a name that a disk can hold, and more

@@ -174,7 +174,9 @@ class Execution(Generic[StateT]):
 
     def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
         """Whether the next item of a lane begins at once, and saves the end of this one as it begins."""
-        return bool(units) and (node.look is None or has_room(self._agent))
+        if not units or units[0] in self._progress.started:  # what it left is looked up first
+            return False
+        return node.look is None or has_room(self._agent)
 
     async def _run_unit(self, node: Node, unit: Unit) -> None:
         """Run a node, or find its earlier result, and record its changes."""
@@ -250,17 +252,13 @@ class Execution(Generic[StateT]):
     ) -> object:
         if way := find_circle(node.run):
             raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({way})")
-        may_begin = trio.Event()
 
         async def member(internals: AgentInternals) -> None:
-            await may_begin.wait()
+            await self._record_start(node, unit, scope, session.session_id)
             await node.run(internals)
 
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
-            # The agent starts up meanwhile.
-            await self._record_start(node, unit, scope, session.session_id)
-            may_begin.set()
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} has failed: {result.error or result.status}")

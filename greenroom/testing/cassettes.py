@@ -109,8 +109,7 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
         raise CassetteError(f"{path} would be larger than {MAX_SIZE >> 20} MiB", hint="record less")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{core.new_id('cassette')}")
-        durable.replace(str(path), data, beside=str(beside))
+        durable.write_file(str(path), data)
     except OSError as error:
         raise CassetteError(f"{path} can't be written: {error}") from error
 

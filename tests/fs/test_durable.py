@@ -20,9 +20,39 @@ def fail(number):
 def test_a_file_in_the_working_directory_is_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for data in (b"one", b"two"):
-        durable.replace("rules.json", data, beside=".rules.json.new")
+        durable.write_file("rules.json", data)
     assert (tmp_path / "rules.json").read_bytes() == b"two"
     assert [each.name for each in tmp_path.iterdir()] == ["rules.json"]
+
+
+@pytest.mark.parametrize("name", ["notes.md", "n" * 252 + ".md"])
+def test_a_file_in_a_user_s_folder_is_written_and_no_other_is_touched(tmp_path, name):
+    (tmp_path / "notes.md.tmp").write_bytes(b"a draft")
+    durable.write_file(str(tmp_path / name), b"new")
+    assert (tmp_path / name).read_bytes() == b"new"
+    assert (tmp_path / "notes.md.tmp").read_bytes() == b"a draft"
+    assert {each.name for each in tmp_path.iterdir()} == {name, "notes.md.tmp"}
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EACCES])
+def test_a_folder_that_can_t_be_flushed_fails_no_file_of_a_user(tmp_path, monkeypatch, number):
+    path = tmp_path / "notes.md"
+    monkeypatch.setattr(os, "fsync", fail(number))
+    durable.write_file(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    with pytest.raises(durable.SyncError):
+        durable.replace(str(path), b"newer")
+
+
+@pytest.mark.parametrize("write", [durable.replace, durable.write_file])
+def test_an_interrupt_leaves_no_temporary_file(tmp_path, monkeypatch, write):
+    def interrupt(_fd):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(durable, "sync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write(str(tmp_path / "notes.md"), b"new")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="flushes by fdatasync")

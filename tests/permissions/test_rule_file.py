@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import stat
@@ -272,3 +273,22 @@ def test_remembered_rules_have_their_places(tmp_path, monkeypatch):
     assert user_rules_path() == Path("~/.config/greenroom/permissions.json").expanduser()
     monkeypatch.setattr("sys.platform", "darwin")
     assert "Application Support" in str(user_rules_path())
+
+
+def test_rules_are_kept_and_trusted_where_a_folder_can_t_be_flushed(tmp_path, monkeypatch):
+    """The flush is for a power cut: without it the answer is on the disk all the same."""
+
+    def refuse(_fd):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(os, "fsync", refuse)
+    path = keep_rules(RULES, "project", context)
+    assert is_trusted(path)
+
+
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_what_is_not_a_file_is_refused_as_one_that_can_t_be_written(path):
+    with pytest.raises(RuleFileError):
+        PermissionManager(RULES).save_to_file(path)

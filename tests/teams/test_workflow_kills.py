@@ -14,7 +14,8 @@ import pytest
 import trio
 
 from greenroom import InMemoryStore
-from greenroom.core import TurnStatus, WorkflowError
+from greenroom.core import SessionStorageError, TurnStatus, WorkflowError
+from greenroom.session import AgentSession
 from greenroom.teams import END, START, Workflow
 from tests.teams.booking import EFFECTS, Booking, in_folder
 from tests.warm_python import WarmProgram
@@ -91,6 +92,38 @@ async def test_a_function_is_saved_once_for_what_was_before_it_and_that_it_begin
     run = await workflow.run({"items": [1] * 10, "total": 0}, store=store)
     assert run.state["total"] == 20
     assert len(lines) <= 20 + 3
+
+
+async def test_a_node_whose_agent_could_not_start_has_not_begun(monkeypatch):
+    """Its function never ran, so there is nothing to ask about when the run is resumed."""
+    store, fails, runs = InMemoryStore(), [True], []
+    opened = AgentSession.open
+
+    async def open_session(session):
+        if session.agent_type == "node" and fails:
+            raise SessionStorageError("the disk is full")
+        await opened(session)
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                runs.append(message.text)
+                turn.set_result("done")
+
+    class State(TypedDict):
+        goal: str
+
+    monkeypatch.setattr(AgentSession, "open", open_session)
+    flow = Workflow(State).node("ask", agent_fn, input="goal", output="goal")
+    flow = flow.edge(START, "ask").edge("ask", END)
+    session = AgentSession.new("flow", store=store)
+    with pytest.raises(WorkflowError):
+        await flow.run({"goal": "x"}, session=session)
+    assert (runs, session.records("workflow.node")) == ([], ())
+    fails.clear()
+    again = await AgentSession.load(session.session_id, store=store)
+    assert (await flow.run(session=again, resume=True)).status is TurnStatus.COMPLETED
+    assert runs == ["x"]
 
 
 def kill(folder, point):

@@ -240,6 +240,11 @@ PATHS = [
 ]
 
 
+def test_a_negated_class_that_is_not_closed_ignores_nothing_else():
+    assert not IgnoreRules.parse(["[^]["]).ignores("x")
+    assert IgnoreRules.parse(["[^]]"]).ignores("x")
+
+
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 def test_ignore_rules_agree_with_git(root: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
