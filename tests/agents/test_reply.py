@@ -1,7 +1,6 @@
 """`stream_reply`: the request unchanged, the deltas as they come, the reply in the history."""
 
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 import trio
@@ -168,10 +167,17 @@ async def test_what_is_sent_in_place_of_the_history_is_taken_at_the_call():
         async for message in agent.inputs():
             async with agent.turn(message):
                 messages = [Message.user("first")]
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(partial(stream_reply, agent, llm, messages=messages))
-                    await trio.lowlevel.checkpoint()
+                begun = trio.Event()
+
+                async def change(begun=begun, messages=messages):
+                    await begun.wait()
                     messages.append(Message.user("late"))
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(change)
+                    await trio.testing.wait_all_tasks_blocked()
+                    begun.set()
+                    await stream_reply(agent, llm, messages=messages)
                 await stream_reply(agent, llm, messages=(each for each in messages[:1]))
 
     async with AgentRuntime(store=InMemoryStore()) as runtime:

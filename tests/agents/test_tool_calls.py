@@ -546,13 +546,13 @@ async def test_all_of_a_nested_input_counts_for_where_it_is_judged(given, here):
     threads = []
 
     class Noting(PermissionManager):
-        def explain(self, *given, **options):
+        def judge(self, *given, **options):
             threads.append(threading.current_thread())
-            return super().explain(*given, **options)
+            return super().judge(*given, **options)
 
     tool = RegisteredTool.of(FakeBash())
     context = AgentContext(session_id="s-1", agent_type="coder")
-    await verdict._explain(Noting(), tool, given, context, None)
+    await verdict._judge_call(Noting(), tool, given, context, None)
     assert [thread is threading.main_thread() for thread in threads] == [here]
 
 
@@ -561,16 +561,16 @@ async def test_an_interrupt_waits_for_no_long_judgement():
     scope = trio.CancelScope()
 
     class Slow(PermissionManager):
-        def explain(self, *given, **options):
+        def judge(self, *given, **options):
             trio.from_thread.run_sync(scope.cancel)
             release.wait(2)
             judged.set()
-            return super().explain(*given, **options)
+            return super().judge(*given, **options)
 
     tool = RegisteredTool.of(FakeBash())
     context = AgentContext(session_id="s-1", agent_type="coder")
     with scope:
-        await verdict._explain(Slow(), tool, {"command": "x" * 10_000}, context, None)
+        await verdict._judge_call(Slow(), tool, {"command": "x" * 10_000}, context, None)
     assert scope.cancelled_caught
     assert not judged.is_set()
     release.set()

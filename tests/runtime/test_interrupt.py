@@ -336,14 +336,14 @@ async def test_while_the_turn_is_finishing_it_waits_for_the_end_and_claims_nothi
     saving, finish = trio.Event(), trio.Event()
 
     async def body(agent, message):
-        save = agent.session.save
+        save = agent.session.journal.save
 
         async def slow():
             saving.set()
             await finish.wait()
             await save()
 
-        agent.session.save = slow
+        agent.session.journal.save = slow
 
     reports = []
 

@@ -467,7 +467,7 @@ class Settling:
         self.handle = runtime.spawn(AgentSession.new("worker"), self.agent)
 
     async def agent(self, agent):
-        save = agent.session.save
+        save = agent.session.journal.save
 
         async def slow():
             self.saving.set()
@@ -477,7 +477,7 @@ class Settling:
         async for message in agent.inputs():
             async with agent.turn(message):
                 if message.text == "go":
-                    agent.session.save = slow
+                    agent.session.journal.save = slow
                     self.children.append(agent.spawn(AgentSession.new("child"), self.child))
                     await wait_all_tasks_blocked()
                     if self.error:

@@ -119,10 +119,10 @@ async def test_a_save_that_fails_takes_the_turn_s_subagents_along(runtime):
         agent.spawn(new(session_id="child"), forever)
 
         async def refuse():
-            del agent.session.save
+            del agent.session.journal.save
             raise SessionError("full")
 
-        agent.session.save = refuse
+        agent.session.journal.save = refuse
 
     handle = runtime.spawn(new(), turning(body))
     assert (await handle.ask("go")).status is TurnStatus.FAILED
@@ -170,14 +170,14 @@ async def test_a_result_that_comes_while_its_turn_is_being_saved_is_not_lost(run
     async def body(agent, message):
         if message.id == seen[0].id:
             agent.spawn(new(), child)
-            save = agent.session.save
+            save = agent.session.journal.save
 
             async def slow():
                 saving.set()
                 await trio.sleep(1)
                 await save()
 
-            agent.session.save = slow
+            agent.session.journal.save = slow
 
     handle = runtime.spawn(new(), turning(body, seen))
     await handle.ask("go")

@@ -108,10 +108,10 @@ async def fail(agent, turn):
 
 async def refuse_save(agent, turn):
     async def save(**options):
-        del agent.session.save
+        del agent.session.journal.save
         raise SessionError("full")
 
-    agent.session.save = save
+    agent.session.journal.save = save
 
 
 async def spend(agent, turn):
@@ -156,14 +156,14 @@ async def test_it_is_set_while_the_turn_is_open_and_at_no_other_time(runtime):
             turn.set_result("too early")
         async with trio.open_nursery() as nursery:
             async with turn:
-                save = agent.session.save
+                save = agent.session.journal.save
 
                 async def slow():
                     saving.set()
                     await trio.sleep(1)
                     await save()
 
-                agent.session.save = slow
+                agent.session.journal.save = slow
                 nursery.start_soon(set_while_saved, turn)
         with pytest.raises(TurnError, match="not open"):
             turn.set_result("too late")

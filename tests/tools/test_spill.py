@@ -10,7 +10,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, TextBlock, ToolResult
-from greenroom.tools import execution as spill
+from greenroom.tools import checks as spill
 from greenroom.tools.checks import (
     SpillFolder,
     cut_text,
