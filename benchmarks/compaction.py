@@ -2,10 +2,11 @@
 
 python benchmarks/compaction.py [turns]
 
-An agent with a window of 8,000 tokens is asked again and again; its session is in files. A memory, in a
-file too, takes what each compaction leaves out, and is searched in every turn. What the process holds is
-looked at now and then; it may grow a little after a tenth of the turns. Then a counter counts what a step
-counts of a conversation of 10,000 messages, against a first look at all of it.
+An agent with a window of 8,000 tokens is asked again and again; its session is in files. A memory,
+in a file too, takes what each compaction leaves out, and is searched in every turn. What the
+process holds is looked at now and then; it may grow a little after a tenth of the turns. Then a
+counter counts what a step counts of a conversation of 10,000 messages, against a first look at all
+of it.
 
 Exits with 1 where a bound is broken.
 """

@@ -20,7 +20,8 @@ watchdog is off, models are scripted, and a tool is an async function that retur
 - 100 chunks: `agent.send` of each to three readers, and their reading.
 - interrupt: of a turn that sleeps.
 
-Exits with 1 where a count is higher than the one in `MOST`; a change that lowers one writes it there.
+Exits with 1 where a count is higher than the one in `MOST`; a change that lowers one writes it
+there.
 """
 
 import os

@@ -14,14 +14,16 @@ Each operation runs once, unrecorded, before it is recorded, so imports, caches 
 ready. Sessions are in a `FileStore`, the watchdog is off, and no agent has anything else to do.
 
 - input -> loop: from `handle.send_input(…)` until the agent's `async for` has the input.
-- chunk -> renderer: from `agent.send(TextDelta(…))` until `ConsoleRenderer` hands the frame that shows
-  this text to its terminal. What a terminal does with a frame (`cli/terminal/`) is not counted: the
-  one of prompt_toolkit draws from another thread, with 2 to 6 files more as its redraws fall.
-- allowed `Bash true`: from `run_tools(…)` until it returns, in a turn of an agent; a rule allows the
-  command.
-- message -> disk: from `session.add_message(…)` until `session.save()` returns; the session is open.
-- interrupt of a running `Bash`: from `handle.interrupt()` until it returns, with the ready-made `coder`
-  and a command whose output has begun.
+- chunk -> renderer: from `agent.send(TextDelta(…))` until `ConsoleRenderer` hands the frame that
+  shows this text to its terminal. What a terminal does with a frame (`cli/terminal/`) is not
+  counted: the one of prompt_toolkit draws from another thread, with 2 to 6 files more as its
+  redraws fall.
+- allowed `Bash true`: from `run_tools(…)` until it returns, in a turn of an agent; a rule allows
+  the command.
+- message -> disk: from `session.add_message(…)` until `session.save()` returns; the session is
+  open.
+- interrupt of a running `Bash`: from `handle.interrupt()` until it returns, with the ready-made
+  `coder` and a command whose output has begun.
 
 It prints for each path the count, the bound, and the files in the order of their first entry. Exits
 with 1 where a bound is passed.

@@ -1,8 +1,8 @@
 """One subscriber that stops reading: it costs no memory, slows nobody, and learns what it missed.
 
 A million chunks go to two readers that read on, once with a third one that reads a single chunk and
-freezes, once without it. Processor time is compared, since nothing here waits for anything, and so what
-else the machine does counts less. Exits with 1 where a bound is broken.
+freezes, once without it. Processor time is compared, since nothing here waits for anything, and so
+what else the machine does counts less. Exits with 1 where a bound is broken.
 
 python benchmarks/frozen_subscriber.py
 """

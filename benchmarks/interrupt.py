@@ -3,8 +3,8 @@
 python benchmarks/interrupt.py
 
 One reply asks for both: one sleeps 5 s and cleans up for 0.2 s, the other writes a file after 2 s.
-The interrupt comes 0.3 s after both have begun. At the end the program waits until the file of every
-round should have been written.
+The interrupt comes 0.3 s after both have begun. At the end the program waits until the file of
+every round should have been written.
 """
 
 import os

@@ -2,9 +2,10 @@
 
 python benchmarks/long_history.py [messages]
 
-The floor is the same request by bare httpx on trio, its bytes ready, to the same server, which runs in a
-process of its own and answers with one word. A step is a user's message, `stream_reply` and its save;
-the history is in memory, then in files. The longest piece is what one step holds up other tasks for.
+The floor is the same request by bare httpx on trio, its bytes ready, to the same server, which runs
+in a process of its own and answers with one word. A step is a user's message, `stream_reply` and
+its save; the history is in memory, then in files. The longest piece is what one step holds up other
+tasks for.
 
 Exits with 1 where a bound is broken.
 """

@@ -1,7 +1,8 @@
 """Many agents in one process: what one costs, and how they end together.
 
-10,000 idle agents are spawned and shut down at once, against bare trio tasks with two memory channels
-each, in the same run; then 200 of 2,000 crash at once. Exits with 1 where a bound is broken.
+10,000 idle agents are spawned and shut down at once, against bare trio tasks with two memory
+channels each, in the same run; then 200 of 2,000 crash at once. Exits with 1 where a bound is
+broken.
 
 python benchmarks/many_agents.py
 """

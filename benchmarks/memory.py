@@ -2,9 +2,9 @@
 
 python benchmarks/memory.py
 
-The floor is a question of one rare word. Each is asked in turn with one of eight common words, which are
-in a fiftieth to all of the entries; the medians are compared. Then the process's memory is looked at
-over some thousand questions. Exits with 1 where a bound is broken.
+The floor is a question of one rare word. Each is asked in turn with one of eight common words,
+which are in a fiftieth to all of the entries; the medians are compared. Then the process's memory
+is looked at over some thousand questions. Exits with 1 where a bound is broken.
 """
 
 import random

@@ -1,8 +1,8 @@
 """An orchestrator with 100 workers and 500 subtasks: how long it takes to handle what comes.
 
-Handling is what its own tasks do between two waits: a subtask that ends is written down, the next one is
-chosen, given to a worker, written down and started. 99 of 100 times that takes less than 10 ms of processor
-time. Exits with 1 where it takes longer.
+Handling is what its own tasks do between two waits: a subtask that ends is written down, the next
+one is chosen, given to a worker, written down and started. 99 of 100 times that takes less than 10
+ms of processor time. Exits with 1 where it takes longer.
 
 python benchmarks/orchestrator.py
 """

@@ -8,10 +8,10 @@ the same run, so the ratios hold on every machine. It exits with 1 when a promis
 call within its ratio, a hundred rules for little more than a few, and twice the length for about
 twice the time, up to 100 KB.
 
-It also times regular expressions of rules over texts that are made to be slow for them, none of which
-may take a quarter of a second, and the cases of the tests, those made to be large or deep among them, and those of the
-acceptance corpus where GREENROOM_PERMISSION_SAMPLE names its file, and counts which take longer than
-a quarter of a second.
+It also times regular expressions of rules over texts that are made to be slow for them, none of
+which may take a quarter of a second, and the cases of the tests, those made to be large or deep
+among them, and those of the acceptance corpus where GREENROOM_PERMISSION_SAMPLE names its file, and
+counts which take longer than a quarter of a second.
 """
 
 import os

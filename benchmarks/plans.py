@@ -1,7 +1,7 @@
 """Plans of 10,000 subtasks: made, ordered, and gone through.
 
-A plan is checked and ordered in under a second, and in at most 4 times what `graphlib` alone takes for
-the same graph. Exits with 1 where it takes longer.
+A plan is checked and ordered in under a second, and in at most 4 times what `graphlib` alone takes
+for the same graph. Exits with 1 where it takes longer.
 
 python benchmarks/plans.py
 """

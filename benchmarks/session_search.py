@@ -3,8 +3,8 @@
 python benchmarks/session_search.py
 
 A search that finds nothing reads every history. Its floor is the bare reading of the same histories
-with the standard library: each line decoded, and looked through as text. The first hit of a search is
-timed as well, and how much memory a search adds to that of the list that it works through.
+with the standard library: each line decoded, and looked through as text. The first hit of a search
+is timed as well, and how much memory a search adds to that of the list that it works through.
 """
 
 import json

@@ -3,8 +3,8 @@
 python benchmarks/sessions.py
 
 An append to a long session is compared with one to an empty session, by turns on the same disk, and
-its last page with a load of all of it. A list is compared with its floor, the bare reading of the same
-descriptions, and with a list of sessions whose histories are long.
+its last page with a load of all of it. A list is compared with its floor, the bare reading of the
+same descriptions, and with a list of sessions whose histories are long.
 
 Exits with 1 where a bound is broken.
 """

@@ -1,7 +1,7 @@
 """What a pattern costs, against the same agents spawned by hand in the same run.
 
-Passes of the event loop and seconds of CPU, for a pipeline of 20 agents and for 50 side by side; the
-agents do nothing but answer. Exits with 1 where a pattern takes more than 1.3 times as much.
+Passes of the event loop and seconds of CPU, for a pipeline of 20 agents and for 50 side by side;
+the agents do nothing but answer. Exits with 1 where a pattern takes more than 1.3 times as much.
 
 python benchmarks/teams.py
 """

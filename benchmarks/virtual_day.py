@@ -3,8 +3,8 @@
 Agents that retry with back-off, that spend a budget of seconds at every turn, whose prompts nobody
 answers, that are interrupted while they clean up, and that crash and are started again by a
 supervisor, live through a day on trio's autojump clock. It may take 20 times as long as an empty
-`trio.run` of the same number of task steps. Exits with 1 where it takes longer, or where an hour did
-not bring what it should.
+`trio.run` of the same number of task steps. Exits with 1 where it takes longer, or where an hour
+did not bring what it should.
 
 python benchmarks/virtual_day.py
 """

@@ -1,8 +1,8 @@
 """Workflows of 1,000 nodes: one after the other, side by side, over a list, and as agents.
 
-A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most 1.3 times the
-event-loop passes and the CPU of one that is spawned by hand, although that it begins and what it comes to is
-saved. Exits with 1 where it takes more.
+A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most 1.3
+times the event-loop passes and the CPU of one that is spawned by hand, although that it begins and
+what it comes to is saved. Exits with 1 where it takes more.
 
 python benchmarks/workflows.py
 """

@@ -3,8 +3,8 @@
     python examples/killable_tool.py
 
 Python's `re` holds the interpreter's lock while it searches: in a thread it would stop the whole
-program, and nobody could stop it. In a process of its own it is killed, by a limit, by the time-out or
-by an interrupt. The model here follows a script, so that the program needs no key.
+program, and nobody could stop it. In a process of its own it is killed, by a limit, by the time-out
+or by an interrupt. The model here follows a script, so that the program needs no key.
 """
 
 import re

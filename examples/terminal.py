@@ -4,8 +4,8 @@
 
     python examples/terminal.py
 
-It runs on the offline model unless a key is set. Try `run ls -la`, Esc to interrupt, Ctrl-C twice to
-leave.
+It runs on the offline model unless a key is set. Try `run ls -la`, Esc to interrupt, Ctrl-C twice
+to leave.
 """
 
 import trio

@@ -1,8 +1,8 @@
 """Front doors that load what they name at its first use.
 
-The one list of such a package's names is its stub, `__init__.pyi`, which type checkers read as well:
-`from greenroom.session import AgentSession as AgentSession` says that the name is offered, and where it
-comes from. (The scheme is that of lazy-loader, which scientific Python packages use.)
+The one list of such a package's names is its stub, `__init__.pyi`, which type checkers read as
+well: `from greenroom.session import AgentSession as AgentSession` says that the name is offered,
+and where it comes from. (The scheme is that of lazy-loader, which scientific Python packages use.)
 """
 
 import ast

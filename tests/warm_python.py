@@ -1,9 +1,10 @@
 """Start Python programs in a tenth of the time: a server that has imported Greenroom forks them.
 
 Importing takes most of the second in which the command starts, and a hundred tests start it in a
-terminal, or run a program of the docs or the examples. What a program sees is what a new interpreter
-would show it: a session and a terminal of its own, its variables, folder, arguments and streams, and a
-`__main__` of its own. How the command starts in truth is left to the tests that start it as a process.
+terminal, or run a program of the docs or the examples. What a program sees is what a new
+interpreter would show it: a session and a terminal of its own, its variables, folder, arguments and
+streams, and a `__main__` of its own. How the command starts in truth is left to the tests that
+start it as a process.
 
 What it does not show is that a package was never imported: `greenroom.memory` is there without
 `import greenroom.memory`. So tests look in the code of docs and examples that it asks for what is

@@ -1,15 +1,16 @@
 """The steps of the usual loop, and agents made of them: where runtime, models, tools and permissions meet.
 
-- The loop: `reply` is one model call, `tool_calls` its tool calls and what they pass down to agents that
-  they run, `verdict` the judgement on each, `questions` those that a person or a function answers.
+- The loop: `reply` is one model call, `tool_calls` its tool calls and what they pass down to agents
+  that they run, `verdict` the judgement on each, `questions` those that a person or a function
+  answers.
 - Files that tools change: `file_checkpoints` keeps them before, `restore` puts them back.
-- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` its result; `steps` what
-  its loop calls, whichever agent has the conversation; `speaker` one agent with its model and answers;
-  `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes the conversation on;
-  `guards` look at what is said; `run_context` is what tools and instructions are given; `runnable` is what
-  agents and teams of them have in common.
-- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it works,
-  `skills` how to do one kind of work.
+- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` its result;
+  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its
+  model and answers; `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes
+  the conversation on; `guards` look at what is said; `run_context` is what tools and instructions
+  are given; `runnable` is what agents and teams of them have in common.
+- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it
+  works, `skills` how to do one kind of work.
 - `resilient_tool` puts a tool under retry, breaker and limits; `streams` are for readers of chunks.
 """
 

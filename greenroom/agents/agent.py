@@ -37,41 +37,45 @@ OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 class Agent(Runnable[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
-    `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session, agent)`
-    starts it like any other agent function. Each of them runs the same loop, which is `__call__`.
-    Without a `session` or a `store` nothing is written.
+    `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session,
+    agent)` starts it like any other agent function. Each of them runs the same loop, which is
+    `__call__`. Without a `session` or a `store` nothing is written.
 
-    A function in `tools` may be called: passing it is consent. Other tools that write, run programs or
-    use the network, and all tools of servers, need a rule or a person to ask. Without either, the call
-    is denied, and `result.denials` lists it.
+    A function in `tools` may be called: passing it is consent. Other tools that write, run programs
+    or use the network, and all tools of servers, need a rule or a person to ask. Without either,
+    the call is denied, and `result.denials` lists it.
 
-    In a tool call or task of another agent, an `Agent` runs as its subagent: under its budgets, ended
-    with its turn, and allowed nothing that is denied to it.
+    In a tool call or task of another agent, an `Agent` runs as its subagent: under its budgets,
+    ended with its turn, and allowed nothing that is denied to it.
 
     Args:
         llm: the name of a model, such as "anthropic:claude-sonnet-5", or a provider.
-        instructions: the system prompt, or a function of the `RunContext` that makes it anew for each
-            model call.
-        tools: functions and tools, or a function of the `RunContext` that returns those for this step.
+        instructions: the system prompt, or a function of the `RunContext` that makes it anew for
+            each model call.
+        tools: functions and tools, or a function of the `RunContext` that returns those for this
+            step.
         deps_type: the type of the `deps` that are passed to `run`.
-        output_type: what a run returns: a text, or a value of a pydantic model, dataclass, TypedDict,
-            msgspec struct or plain type. The model is asked for it, and its answer is validated.
+        output_type: what a run returns: a text, or a value of a pydantic model, dataclass,
+            TypedDict, msgspec struct or plain type. The model is asked for it, and its answer is
+            validated.
         output_retries: how often an answer that does not fit is asked for again.
         permissions: the rules for its calls; by default what is said above.
-        memory: what it keeps across conversations. Each turn begins with what the memory finds for the
-            input, and what no longer fits the model's window is added to it.
+        memory: what it keeps across conversations. Each turn begins with what the memory finds for
+            the input, and what no longer fits the model's window is added to it.
         budget: limits that hold for each turn, and for all that the turn runs.
-        max_steps: model calls in a turn; the last one is made without tools, so that there is an answer.
+        max_steps: model calls in a turn; the last one is made without tools, so that there is an
+            answer.
         guards: functions that check inputs, text while it streams, and outputs; see `Guard`.
-        handoffs: agents to which it may pass the conversation, or the names of agents that can be reached
-            from the one that is run. For each the model has a tool, `transfer_to_` and the name.
+        handoffs: agents to which it may pass the conversation, or the names of agents that can be
+            reached from the one that is run. For each the model has a tool, `transfer_to_` and the
+            name.
         capabilities: words for what it is good at, by which one of several agents is chosen.
         name: for people, logs and sessions.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        TypeError: a tool, a function of the configuration or an agent in `handoffs` wants other `deps`
-            than `deps_type`.
+        TypeError: a tool, a function of the configuration or an agent in `handoffs` wants other
+            `deps` than `deps_type`.
         ToolError: something in `tools` can't be a tool.
         ConfigurationError: another argument makes no sense.
 
@@ -228,10 +232,10 @@ async def run_turn(
 ) -> tuple[Message, ...]:
     """Run one turn over messages, tool calls included, and return the messages that are new.
 
-    It is an `Agent` that keeps nothing: the next turn is given the messages of this one, its own, and the
-    next question. Inside an agent it is a subagent, with the caller's budgets and denials, and ends with the
-    caller's turn; elsewhere it has a runtime of its own. Nobody can be asked: what neither a rule nor the
-    program's consent allows is denied, and the model learns why.
+    It is an `Agent` that keeps nothing: the next turn is given the messages of this one, its own,
+    and the next question. Inside an agent it is a subagent, with the caller's budgets and denials,
+    and ends with the caller's turn; elsewhere it has a runtime of its own. Nobody can be asked:
+    what neither a rule nor the program's consent allows is denied, and the model learns why.
 
     Args:
         llm: the model.

@@ -110,8 +110,9 @@ class AgentResult(Generic[OutputT]):
         messages: what the run has added to the conversation; all of it is in `session.history`.
         usage: tokens of the run's model calls, and of those of the agents that it has run.
         steps: how many model calls the agent has begun.
-        is_truncated: whether the answer is not what the model would have said with more room: it was
-            made without tools because the steps were used up, or was cut off by its limit of tokens.
+        is_truncated: whether the answer is not what the model would have said with more room: it
+            was made without tools because the steps were used up, or was cut off by its limit of
+            tokens.
         denials: the calls that were not allowed, and why; also those of agents that it has run.
         pending: the questions that the run has left open, with `approve="later"`.
         warnings: what is worth a look although the run went on, such as a call that was repeated.

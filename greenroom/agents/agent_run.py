@@ -203,8 +203,8 @@ def _check_session(options: RunOptions, session: AgentSession) -> None:
 def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
     """Return the answers that hold: those given now, and those of earlier runs that came to no call.
 
-    Several calls of a reply may be asked about, one after the other, and none starts before the last is
-    answered. So a run may end at a question after it was given the answer to another one.
+    Several calls of a reply may be asked about, one after the other, and none starts before the
+    last is answered. So a run may end at a question after it was given the answer to another one.
     """
     open_ids = {question.request_id for question in session.open_questions}
     kept = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
@@ -226,7 +226,8 @@ def _is_broken_off(session: AgentSession) -> bool:
 class AgentRun(Generic[OutputT]):
     """One run while it goes on: an iterator over its chunks, from `TurnStart` to `Done`.
 
-    A reader that falls behind gets `Lagged` and goes on; the result knows of everything all the same.
+    A reader that falls behind gets `Lagged` and goes on; the result knows of everything all the
+    same.
 
     Example:
         ```python

@@ -1,7 +1,7 @@
 """What an `Agent` is made of, as the parts of a run see it: its fields, and its tools.
 
-`AgentConfiguration` has the fields of an `Agent` without the way to run it. `Toolbox` is its tools, and
-which of them run by consent of the program that passed them.
+`AgentConfiguration` has the fields of an `Agent` without the way to run it. `Toolbox` is its tools,
+and which of them run by consent of the program that passed them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -25,7 +25,8 @@ OutputT_co = TypeVar("OutputT_co", covariant=True)
 Tools: TypeAlias = Sequence[object]
 """Functions, tools, and what `as_tool` makes tools of."""
 
-# -- the tools --------------------------------------------------------------------------------------
+# -- the tools
+# --------------------------------------------------------------------------------------
 
 _BUILTIN = "greenroom.tools.builtin."
 _READING = ("Read", "Grep", "Glob")
@@ -38,8 +39,8 @@ class Toolbox:
 
     Attributes:
         registry: the tools, by name.
-        consents: the names of the functions among them. A program that passes a function says by that
-            that it may be called; one that passes someone else's tool does not.
+        consents: the names of the functions among them. A program that passes a function says by
+            that that it may be called; one that passes someone else's tool does not.
         policy: allows these functions, and to read; every other call is asked about.
     """
 
@@ -99,7 +100,8 @@ def check_tools(tools: Iterable[object], deps_type: object) -> None:
             check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
 
 
-# -- the fields -------------------------------------------------------------------------------------
+# -- the fields
+# -------------------------------------------------------------------------------------
 
 
 class AgentConfiguration(Protocol[DepsT, OutputT_co]):

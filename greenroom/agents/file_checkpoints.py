@@ -40,7 +40,8 @@ class FileCheckpoints:
     will write is kept, and where one runs commands, or does not say what it does, all files of the
     workspace are stamped and the small ones kept; when they have ended, the files are compared. A
     reply that only reads costs nothing. What can't be kept stops no tool: it is told once, as an
-    `Error`, and listed when files are to be restored. Bounds stand in `docs/concepts/checkpoints.md`.
+    `Error`, and listed when files are to be restored. Bounds stand in
+    `docs/concepts/checkpoints.md`.
 
     Args:
         agent: whose tools, and whose session.

@@ -64,18 +64,19 @@ Verdict: TypeAlias = Rewrite | Reject | None
 class Guard(Generic[DepsT_contra]):
     """A function that looks at a text before anyone else sees it.
 
-    It is given the `RunContext` and the text, and returns None, a `Rewrite` or a `Reject`; it may be
-    async, and ask another model. What it raises itself is a bug, and ends the agent.
+    It is given the `RunContext` and the text, and returns None, a `Rewrite` or a `Reject`; it may
+    be async, and ask another model. What it raises itself is a bug, and ends the agent.
 
     Attributes:
         check: the function.
-        on: "input" looks at what the agent is sent, before it joins the conversation; "text" at what the
-            model writes, piece by piece while it comes, each with the `window` before it; "output" at the
-            whole of the last reply, which no one sees before it. A value that is given by a tool call is
-            looked at by both of these as JSON. A text guard sees a piece again, as it was rewritten, with
-            the next one: what it writes itself it must leave as it is.
-        window: with "text", how much is held back: what has to be seen in one piece to be recognised may
-            be so many characters long.
+        on: "input" looks at what the agent is sent, before it joins the conversation; "text" at
+            what the model writes, piece by piece while it comes, each with the `window` before it;
+            "output" at the whole of the last reply, which no one sees before it. A value that is
+            given by a tool call is looked at by both of these as JSON. A text guard sees a piece
+            again, as it was rewritten, with the next one: what it writes itself it must leave as it
+            is.
+        window: with "text", how much is held back: what has to be seen in one piece to be
+            recognised may be so many characters long.
 
     Raises:
         ConfigurationError: `on` is another word, or the window negative.
@@ -204,9 +205,9 @@ def _unseen(session: "AgentSession") -> list[str]:
 
 # ---- A reply on its way through the guards of an agent.
 #
-# What a guard has rejected exists nowhere: text is held back until the guard has passed it, and the `window`
-# after it, so it is in no chunk, no history and no log. A guard on text gets each piece once, with the
-# window before it, and so costs as much as the stream is long.
+# What a guard has rejected exists nowhere: text is held back until the guard has passed it, and the
+# `window` after it, so it is in no chunk, no history and no log. A guard on text gets each piece
+# once, with the window before it, and so costs as much as the stream is long.
 
 
 class _Stage(Generic[DepsT]):

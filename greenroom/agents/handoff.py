@@ -101,7 +101,8 @@ def find_holder(session: AgentSession) -> str | None:
     return msgspec.convert(last, dict[str, str])["to"] if last else None
 
 
-# -- the team: the agents that may get the conversation, each by its name ---------------------------
+# -- the team: the agents that may get the conversation, each by its name
+# ---------------------------
 
 DepsT = TypeVar("DepsT")
 

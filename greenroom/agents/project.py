@@ -12,11 +12,12 @@ from greenroom.core import ConfigurationError, RuleFileError, Workspace, clock, 
 from greenroom.fs import read_beginning
 from greenroom.permissions import is_trusted, user_rules_path
 
-# ---- Texts that a folder brings for the model, such as AGENTS.md: read with bounds, told apart by trust.
+# ---- Texts that a folder brings for the model, such as AGENTS.md: read with bounds, told apart by
+# trust.
 #
-# A project's text comes from the authors of the project. It reaches the model as the user's word only
-# where the user has agreed to it, byte for byte; otherwise each of its lines bears a mark, which no
-# text can take off, and the model is told what that means.
+# A project's text comes from the authors of the project. It reaches the model as the user's word
+# only where the user has agreed to it, byte for byte; otherwise each of its lines bears a mark,
+# which no text can take off, and the model is told what that means.
 
 MAX_BYTES = 1 << 20
 MAX_TEXT = 32_000  # characters that reach the model of one text
@@ -78,8 +79,8 @@ def user_folder() -> Path:
 def read_project_text(path: Path, root: Path) -> ProjectText | None:
     """Read a text of a project; None if it is missing or empty. Blocks.
 
-    A link is followed inside `root`, to a Markdown file: others may lie there under a name that says
-    what they hold, and who may read it.
+    A link is followed inside `root`, to a Markdown file: others may lie there under a name that
+    says what they hold, and who may read it.
 
     Raises:
         ConfigurationError: it leads elsewhere, is not a regular file, is not text, is larger than
@@ -173,8 +174,8 @@ def describe_surroundings(folder: Path) -> str:
 def git_branch(folder: Path) -> str:
     """Return the branch of the repository around a folder; empty if there is no repository. Blocks.
 
-    Git is not run, since a repository may name programs that git would run. A commit that is checked
-    out without a branch is named as such.
+    Git is not run, since a repository may name programs that git would run. A commit that is
+    checked out without a branch is named as such.
     """
     for place in (folder, *folder.parents):
         link = place / ".git"
@@ -238,10 +239,10 @@ class ProjectNotes:
 def project_notes(workspace: Workspace | str | Path) -> str:
     """Return what an agent should know before it works in a folder, for its instructions.
 
-    That is `AGENTS.md`, or `CLAUDE.md` in a folder that has only this one, from the workspace's root
-    down to the working folder; before it the user's own `AGENTS.md`, from the configuration folder
-    (`~/.config/greenroom`); after it the date, the platform and the git branch. What a project says
-    is marked as such, line by line, unless the user has agreed to the file with
+    That is `AGENTS.md`, or `CLAUDE.md` in a folder that has only this one, from the workspace's
+    root down to the working folder; before it the user's own `AGENTS.md`, from the configuration
+    folder (`~/.config/greenroom`); after it the date, the platform and the git branch. What a
+    project says is marked as such, line by line, unless the user has agreed to the file with
     `greenroom permissions trust`.
 
     Read it once and pass the same text with each request: so the provider's prompt cache holds. It

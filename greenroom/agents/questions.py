@@ -31,10 +31,11 @@ class AskPerson:
     """Ask the person something in words, and wait for the answer.
 
     It is asked like a permission, before anything of the reply runs: as a `PermissionRequest` with
-    `options`, in the terminal or wherever `handle.respond_permission` is called. An answer is "allow"
-    with the person's words as its message; without any it means yes. So the question survives the
-    process, an interrupt withdraws it, and an answer that comes late is not accepted. It is
-    denied, and the model gets the reason, if no one can answer, at the time-out, or if a rule denies the tool.
+    `options`, in the terminal or wherever `handle.respond_permission` is called. An answer is
+    "allow" with the person's words as its message; without any it means yes. So the question
+    survives the process, an interrupt withdraws it, and an answer that comes late is not accepted.
+    It is denied, and the model gets the reason, if no one can answer, at the time-out, or if a rule
+    denies the tool.
 
     Args:
         timeout: seconds until the question counts as unanswered; `math.inf` for none.
@@ -135,7 +136,8 @@ def _options(input: dict[str, object]) -> tuple[str, ...]:  # noqa: A002
     return tuple(cast("list[str]", input.get("options", [])))
 
 
-# ---- Approval by a function: it is asked what a person would be asked, each question in a task of its own.
+# ---- Approval by a function: it is asked what a person would be asked, each question in a task of
+# its own.
 
 Decide = Callable[[PermissionRequest], Awaitable[bool | Answer]]
 """Decides about a request; it may take its time, and is cancelled where the request is withdrawn."""

@@ -63,23 +63,26 @@ async def stream_reply(
     The request is the agent's history and these arguments, and nothing else; each reaches the
     provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
     effort in place of a thinking budget). `options` are fields of the provider's own request body.
-    The provider marks what its cache should keep, unless the request brings marks or `cache` is false.
-    With `messages`, these are sent instead of the history, such as a part of it that fits the model,
-    and behind them input that joins the turn at this step; the reply joins the history all the same.
+    The provider marks what its cache should keep, unless the request brings marks or `cache` is
+    false. With `messages`, these are sent instead of the history, such as a part of it that fits
+    the model, and behind them input that joins the turn at this step; the reply joins the history
+    all the same.
 
-    `output` is the form that the reply must have, for providers that can hold it to one; `answer_tool` is
-    listed with the tools, for the others: its call is the answer, and yours to read.
+    `output` is the form that the reply must have, for providers that can hold it to one;
+    `answer_tool` is listed with the tools, for the others: its call is the answer, and yours to
+    read.
 
-    `watch` is given the stream of the reply, and returns the one that is read in its place, such as one
-    that lets less of it through.
+    `watch` is given the stream of the reply, and returns the one that is read in its place, such as
+    one that lets less of it through.
 
-    A `compactor` makes the history shorter first where it takes too much of the model's window. Where the
-    model says that the request is too long, it does so once more, and the model is asked once more.
+    A `compactor` makes the history shorter first where it takes too much of the model's window.
+    Where the model says that the request is too long, it does so once more, and the model is asked
+    once more.
 
-    Before the model is asked, calls that are still open are answered as not run, and what was said is
-    appended to the stored session, so that a kill of the process can't take it. Deltas are sent as they
-    come. What had come of a reply that breaks off, or is interrupted, is kept in the history, and what
-    the provider had told of its usage is reported.
+    Before the model is asked, calls that are still open are answered as not run, and what was said
+    is appended to the stored session, so that a kill of the process can't take it. Deltas are sent
+    as they come. What had come of a reply that breaks off, or is interrupted, is kept in the
+    history, and what the provider had told of its usage is reported.
 
     Returns:
         The complete reply; its `tool_uses` are what to run next.

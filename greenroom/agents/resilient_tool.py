@@ -43,18 +43,18 @@ def resilient_tool(
     """Put a tool under policies; to the model, the rules and the person it is the same tool.
 
     The circuit breaker counts calls that crash, that raise an error marked as retryable (such as a
-    `NetworkError`), or that do not end in time. A `ToolError`, and a result that is an error, tell the
-    model something about its call, and do not count. While the circuit is open the tool is not called:
-    the model is told when it may try again. A limit is waited for in turn. A wait is shown as progress of
-    the call. An interrupt passes through and counts as nothing.
+    `NetworkError`), or that do not end in time. A `ToolError`, and a result that is an error, tell
+    the model something about its call, and do not count. While the circuit is open the tool is not
+    called: the model is told when it may try again. A limit is waited for in turn. A wait is shown
+    as progress of the call. An interrupt passes through and counts as nothing.
 
-    Nothing is retried without a `retry`, since a call may have done something before it failed. A `retry`
-    is your word that it may be made again, for a tool that says nothing of that. One that says it may not
-    (`idempotent=False`; `destructive=True`, unless it is idempotent) is called once; only its open
-    circuit is waited for.
+    Nothing is retried without a `retry`, since a call may have done something before it failed. A
+    `retry` is your word that it may be made again, for a tool that says nothing of that. One that
+    says it may not (`idempotent=False`; `destructive=True`, unless it is idempotent) is called
+    once; only its open circuit is waited for.
 
-    The tool's time-out holds for each attempt, without what it waits for. The call as a whole may take
-    as long as its attempts and the time of the retry together, and with a limit twice as long.
+    The tool's time-out holds for each attempt, without what it waits for. The call as a whole may
+    take as long as its attempts and the time of the retry together, and with a limit twice as long.
 
     `AskPerson` is returned as it is: a person is asked once, and takes their time.
 
@@ -62,7 +62,8 @@ def resilient_tool(
         tool: the tool, or anything that `as_tool` makes into one.
         retry: how often, for how long, and which errors; a call that took too long is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
-        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their order.
+        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their
+            order.
 
     Raises:
         ToolError: it is not a tool; see `as_tool`.

@@ -48,8 +48,8 @@ class RunState:
 class RunContext(Generic[DepsT_co]):
     """What a run knows: a tool, a guard, or the instructions of an `Agent` may ask for it.
 
-    A tool gets it by the type of a parameter, whatever its name; the parameter is in no schema. So do
-    tools and agents share what they work with, such as a database, and nothing of it is global.
+    A tool gets it by the type of a parameter, whatever its name; the parameter is in no schema. So
+    do tools and agents share what they work with, such as a database, and nothing of it is global.
 
     Attributes:
         deps: what `run` was given as `deps`.

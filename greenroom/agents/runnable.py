@@ -109,7 +109,8 @@ class AgentTool(Generic[DepsT, OutputT]):
         return deps  # type: ignore[return-value]  # `run` checks it
 
 
-# ---- Async code for callers that are not: in a loop of its own, or in the one that a tool's thread is of.
+# ---- Async code for callers that are not: in a loop of its own, or in the one that a tool's thread
+# is of.
 
 T = TypeVar("T")
 
@@ -117,16 +118,16 @@ T = TypeVar("T")
 def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
     """Run an async function to its end and return what it returns.
 
-    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that thread, and
-    no longer than the tool call.
+    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that
+    thread, and no longer than the tool call.
 
     Args:
         function: takes no arguments.
         name: the plain function that calls this, for its errors, such as "run_sync".
 
     Raises:
-        EventLoopError: an event loop runs here already, which this would block; or this is the process
-            of a tool, where no agent is.
+        EventLoopError: an event loop runs here already, which this would block; or this is the
+            process of a tool, where no agent is.
         TurnError: the tool call has ended before it.
     """
     awaited = f"write `await agent.{name.removesuffix('_sync')}(…)`"
@@ -213,20 +214,20 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             input: a text, or content blocks. None goes on with a session that was interrupted, or
                 whose questions are answered.
             deps: passed to tools, instructions and guards in their `RunContext`.
-            session: the conversation to go on with, or its id; where none of this id is stored yet, it
-                begins. By default a new one.
+            session: the conversation to go on with, or its id; where none of this id is stored yet,
+                it begins. By default a new one.
             store: where the session lives: by default in memory, and for a session that is named in
                 the runtime's store, or in the folder `sessions/`.
             runtime: the runtime to run in; by default one for this run alone.
             approve: an async function of the `PermissionRequest` that returns True, False or an
-                `Answer`; or "later": then the run ends at the first question, with the status waiting
-                and the question in `result.pending`. By default such calls are denied.
+                `Answer`; or "later": then the run ends at the first question, with the status
+                waiting and the question in `result.pending`. By default such calls are denied.
             answers: answers to the questions that an earlier run has left open in this session.
             budget: limits for the run, and for all that it runs.
 
         Raises:
-            ConfigurationError: the arguments don't go together, the model can't be opened, or there is
-                nothing to go on with.
+            ConfigurationError: the arguments don't go together, the model can't be opened, or there
+                is nothing to go on with.
             TypeError: `deps` is not of the agent's `deps_type`.
             SessionError: the session can't be loaded, or is in use.
             Exception: what one of your functions raises, unless it is a tool.

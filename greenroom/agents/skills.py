@@ -34,9 +34,9 @@ from greenroom.tools import Tool
 
 # ---- The front matter of a Markdown file: `KEY: VALUE` lines between two lines of `---`.
 #
-# The part of YAML that such files use for texts is read: plain, quoted, folded (`>`) and literal (`|`)
-# values, over several lines too, and comments. Other values are passed over under the keys that are not
-# asked for, and are an error, with its line, under those that are.
+# The part of YAML that such files use for texts is read: plain, quoted, folded (`>`) and literal
+# (`|`) values, over several lines too, and comments. Other values are passed over under the keys
+# that are not asked for, and are an error, with its line, under those that are.
 
 _MOST_LINES = 200  # lines
 _SHAPE = "a file begins with ---, then KEY: VALUE lines, then --- again"
@@ -54,8 +54,8 @@ def parse_front_matter(text: str, source: str, keys: Collection[str]) -> tuple[d
     r"""Return the texts under these keys, as far as they are there, and what follows.
 
     Raises:
-        ConfigurationError: there is no front matter, or it can't be understood; it names the file and
-            the line.
+        ConfigurationError: there is no front matter, or it can't be understood; it names the file
+            and the line.
 
     Example:
         >>> parse_front_matter("---\nname: a  # b\ntags: [c]\n---\nBody.\n", "SKILL.md", ["name"])
@@ -110,7 +110,8 @@ def _value(first: str, rest: Sequence[str]) -> str:
         return _unquote(" ".join([first, *(line.strip() for line in rest)]).strip())
     lines = [_COMMENT.sub("", line).strip() for line in (first, *rest)]
     text = " ".join(filter(None, lines))
-    # Behind a key a colon is taken as it is: YAML refuses it, but descriptions are often written so.
+    # Behind a key a colon is taken as it is: YAML refuses it, but descriptions are often written
+    # so.
     if _MARKED.match(text) or (not lines[0] and _MAPPING.match(text)):
         raise ValueError("a list, a mapping or a tag, where a text is expected")
     return text
@@ -189,9 +190,9 @@ class Skill:
 class Skills:
     r"""The skills of some folders: `instructions` lists them, the tool `Skill` reads one out.
 
-    Each lies in a folder of its own as `SKILL.md`: front matter with `name` and `description`, then the
-    body. It may come with files, whose paths the model gets. A file that can't be used
-    takes none of the others away: `faults` says why, and it is logged.
+    Each lies in a folder of its own as `SKILL.md`: front matter with `name` and `description`, then
+    the body. It may come with files, whose paths the model gets. A file that can't be used takes
+    none of the others away: `faults` says why, and it is logged.
 
     What a workspace brings is marked as the project's word, unless the user has agreed to the file
     with `greenroom permissions trust`. Of two skills with one name the first counts, so a project

@@ -49,7 +49,8 @@ from greenroom.runtime import AgentInternals
 T = TypeVar("T")
 
 
-# -- models by name, opened once for all agents of a runtime, and closed with it --------------------
+# -- models by name, opened once for all agents of a runtime, and closed with it
+# --------------------
 
 
 class _Models:
@@ -84,7 +85,8 @@ def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
     return models.find(llm)
 
 
-# -- the answer: when a reply is one, and the value that it gives -----------------------------------
+# -- the answer: when a reply is one, and the value that it gives
+# -----------------------------------
 
 _NOT_RUN = "This call was not run: the answer was given."
 
@@ -126,8 +128,9 @@ class TextAnswer:
 class TypedAnswer(Generic[T]):
     """A value of a type: how a request asks for it, and how a reply gives it.
 
-    Where the provider can hold its replies to a schema, the last reply is such a text. Elsewhere the model
-    is offered a tool that takes the value, and is made to call it where it has nothing else to call.
+    Where the provider can hold its replies to a schema, the last reply is such a text. Elsewhere
+    the model is offered a tool that takes the value, and is made to call it where it has nothing
+    else to call.
     """
 
     def __init__(self, output: OutputType[T], llm: LLMProvider, retries: int) -> None:
@@ -185,7 +188,8 @@ class TypedAnswer(Generic[T]):
         return value, Message.user(blocks) if blocks else None
 
 
-# -- the speaker ------------------------------------------------------------------------------------
+# -- the speaker
+# ------------------------------------------------------------------------------------
 
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")

@@ -1,7 +1,8 @@
 """The steps of an `Agent`: one life of it, from turn to turn, whichever agent has the conversation.
 
-What belongs to the agent that makes a step, such as its model and its tools, is its `Speaker`. What spans
-the turn is here: the agent that was run, its budget and its steps, the report, and who speaks.
+What belongs to the agent that makes a step, such as its model and its tools, is its `Speaker`. What
+spans the turn is here: the agent that was run, its budget and its steps, the report, and who
+speaks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,8 @@ from greenroom.runtime import AgentInternals, Turn
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
 
-# -- progress: a turn in which the same call comes again and again, or no call can run, is ended ----
+# -- progress: a turn in which the same call comes again and again, or no call can run, is ended
+# ----
 
 _WARN_AT, _END_AT = 2, 5
 """So many times the same call with the same result, and no other between."""
@@ -106,7 +108,8 @@ class Progress:
         self._seen_same, self._seen_failed = self._same, self._failed
 
 
-# -- the steps --------------------------------------------------------------------------------------
+# -- the steps
+# --------------------------------------------------------------------------------------
 
 DepsT = TypeVar("DepsT")
 
@@ -122,7 +125,8 @@ class Steps(Generic[DepsT]):
         """Bind configurations to an agent that runs.
 
         Raises:
-            ConfigurationError: a model can't be opened; or too many agents run inside of each other.
+            ConfigurationError: a model can't be opened; or too many agents run inside of each
+                other.
         """
         caller = caller_of(internals.context)
         self._above = caller.agents
@@ -253,7 +257,8 @@ class Steps(Generic[DepsT]):
     async def run_tools(self, calls: Sequence[ToolUseBlock]) -> None:
         """Run the calls of a reply, and see whether they lead anywhere.
 
-        Where one of them passes the conversation on, the next step is made by the agent that got it.
+        Where one of them passes the conversation on, the next step is made by the agent that got
+        it.
 
         Raises:
             NoProgressError: they do not.

@@ -92,11 +92,12 @@ async def merged(*streams: AsyncIterable[T]) -> AsyncIterator[AsyncIterator[T]]:
     """Read several streams as one, in the order in which their items come; it ends after the last.
 
     The items of one stream keep their order. At most one item of each is fetched ahead, so a slow
-    reader slows down what it reads: a subscription then tells it with `Lagged` what it missed, and no
-    agent waits. Leaving the block stops reading; an item that was fetched and not taken is gone.
+    reader slows down what it reads: a subscription then tells it with `Lagged` what it missed, and
+    no agent waits. Leaving the block stops reading; an item that was fetched and not taken is gone.
 
-    What a stream raises cancels the block and comes out of it; the other streams are not read any further.
-    An async generator that is left in its middle is yours to close, as by `contextlib.aclosing`.
+    What a stream raises cancels the block and comes out of it; the other streams are not read any
+    further. An async generator that is left in its middle is yours to close, as by
+    `contextlib.aclosing`.
 
     Example:
         ```python
@@ -144,9 +145,9 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
     Attributes:
         type: what it is about.
-        data: the facts, as JSON: of a token its `text`; of a tool's start `id`, `name` and `input`; of its
-            end `id`, `text` and `is_error`; of a switch `from` and `to`, the agents' names; of an error
-            `message`, `kind` and `hint`.
+        data: the facts, as JSON: of a token its `text`; of a tool's start `id`, `name` and `input`;
+            of its end `id`, `text` and `is_error`; of a switch `from` and `to`, the agents' names;
+            of an error `message`, `kind` and `hint`.
         timestamp: when it was read, in UTC, to the second.
     """
 

@@ -1,6 +1,7 @@
 """The tool calls of one reply: judged, asked about, recorded, run, and answered in their order.
 
-Agents that a tool runs are held to the rules of the agent that called it: to those it passes down, as a `Caller`.
+Agents that a tool runs are held to the rules of the agent that called it: to those it passes down,
+as a `Caller`.
 """
 
 import dataclasses
@@ -57,18 +58,18 @@ async def run_tools(
     rules say so a person is asked, one call after the other and before anything runs. Then the
     history with the calls, and the record that they start, is made durable; then they run: side by
     side, at most `limit` at once, when all of them are marked concurrent, otherwise in order, and
-    within the concurrency that budgets allow. Immediately before it runs, a call is judged again: had anything
-    changed that was approved, it is refused. Denied and impossible calls are answered with the
-    reason. Every call gives one `ToolStart` and one `ToolEnd`; the results are appended as one
-    message, in the calls' order, also when the turn is interrupted: what had ended keeps its result.
-    A call for which a budget has nothing left is answered with that reason, too; when the others
-    have ended, the scope of that budget ends with it.
+    within the concurrency that budgets allow. Immediately before it runs, a call is judged again:
+    had anything changed that was approved, it is refused. Denied and impossible calls are answered
+    with the reason. Every call gives one `ToolStart` and one `ToolEnd`; the results are appended as
+    one message, in the calls' order, also when the turn is interrupted: what had ended keeps its
+    result. A call for which a budget has nothing left is answered with that reason, too; when the
+    others have ended, the scope of that budget ends with it.
 
     With `checkpoints`, the files that the calls may change are kept before any of them starts, and
     compared when all have ended.
 
-    `on_result` sees each result as soon as it is there, with its call, and returns what the model and
-    the subscribers are told. `ToolResult.could_run` is false for a call that could not run.
+    `on_result` sees each result as soon as it is there, with its call, and returns what the model
+    and the subscribers are told. `ToolResult.could_run` is false for a call that could not run.
 
     Agents that the tools run (`Agent.run`) are held to these permissions as well.
 

@@ -1,7 +1,7 @@
 """Completion of command lines in the shell.
 
-A shell loads one of the `SCRIPTS`. At each press it runs the hidden `greenroom complete`, which splits
-the line typed so far (`split_line`), finds what may follow (`find_place`), and prints it.
+A shell loads one of the `SCRIPTS`. At each press it runs the hidden `greenroom complete`, which
+splits the line typed so far (`split_line`), finds what may follow (`find_place`), and prints it.
 """
 
 import argparse
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 # Each script passes the line up to the cursor; all else is Python. The first line of the answer is
-# "files", or "words", which follow, or "open" for words that continue, so that no blank follows them.
+# "files", or "words", which follow, or "open" for words that continue, so that no blank follows
+# them.
 
 _BASH = r"""# bash completion of greenroom; in ~/.bashrc: source <(greenroom completion bash)
 _greenroom() {

@@ -1,7 +1,7 @@
 """Diagnostics of a run: its log, its dump on SIGUSR1, its tree for `greenroom tree`.
 
-A process listens at a socket of its user's for each of its runtimes. A client that connects gets one
-JSON object, and the connection ends. The object is `runtime.tree()`: names and states, without
+A process listens at a socket of its user's for each of its runtimes. A client that connects gets
+one JSON object, and the connection ends. The object is `runtime.tree()`: names and states, without
 any conversation.
 """
 

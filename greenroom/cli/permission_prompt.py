@@ -1,7 +1,7 @@
 """The permission prompt: what it shows, the answers it takes, which of several requests comes first.
 
-All of it is pure: `screen` shows what it says, `renderer` carries out what it decides. What is shown
-comes from facts alone; the model's own words come last.
+All of it is pure: `screen` shows what it says, `renderer` carries out what it decides. What is
+shown comes from facts alone; the model's own words come last.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -49,8 +49,8 @@ _KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 class HiddenLine:
     """A line that is never shown, such as a password; the screen shows only that it is not empty.
 
-    It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and macros,
-    and each of them would remember it.
+    It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and
+    macros, and each of them would remember it.
     """
 
     def __init__(self) -> None:

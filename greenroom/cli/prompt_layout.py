@@ -1,7 +1,7 @@
 """The layout of the input line's application: what may still change, the question, the line, the status.
 
-All of it is laid out for the size that the terminal has at that moment. The question is first to get
-room and what may change is last, so that nothing ever comes between a question and the line.
+All of it is laid out for the size that the terminal has at that moment. The question is first to
+get room and what may change is last, so that nothing ever comes between a question and the line.
 """
 
 import os

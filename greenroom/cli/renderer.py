@@ -295,8 +295,8 @@ class ConsoleRenderer:
     time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice leaves, as does one Ctrl-D on an empty
     line while the agent is idle.
 
-    Where standard input or output is not a terminal, or `TERM` is "dumb", text is plain and lines are
-    read as they come. `NO_COLOR` is honoured.
+    Where standard input or output is not a terminal, or `TERM` is "dumb", text is plain and lines
+    are read as they come. `NO_COLOR` is honoured.
 
     Args:
         handle: the agent.

@@ -52,8 +52,8 @@ def load_rules(
     before all files; an allowance there ranks with those in files, so that it overrides no
     denial and no question.
 
-    A file that can't be used may have denied anything. So nothing is allowed then, in no mode: every
-    call is asked about that the other rules don't deny, and a warning says which file it is.
+    A file that can't be used may have denied anything. So nothing is allowed then, in no mode:
+    every call is asked about that the other rules don't deny, and a warning says which file it is.
 
     Raises:
         RuleFileError: a rule of the command line that can't be used.

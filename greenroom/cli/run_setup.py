@@ -154,7 +154,8 @@ def open_model_of_run(
 ) -> tuple[LLMProvider, tuple[str, ...]]:
     """Open the model that was asked for, else the session's own, else the default; return notes too.
 
-    What fails for a while is retried, a few times and for a minute; the offline model does not fail.
+    What fails for a while is retried, a few times and for a minute; the offline model does not
+    fail.
 
     Raises:
         ConfigurationError: it was asked for, and can't be used.

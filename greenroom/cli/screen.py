@@ -45,8 +45,9 @@ _GOES_ON = (
 class AgentView:
     """Turns the chunks of one agent into what is printed once, and what is shown until then.
 
-    `feed` returns what is finished, to be printed once; `live` is what may still change. It is pure:
-    it draws nothing and waits for nothing. Where nothing can be redrawn, each step of a plan is a line.
+    `feed` returns what is finished, to be printed once; `live` is what may still change. It is
+    pure: it draws nothing and waits for nothing. Where nothing can be redrawn, each step of a plan
+    is a line.
     """
 
     def __init__(
@@ -226,7 +227,8 @@ class AgentView:
     def live(self, rows: int = 12) -> list[RenderableType]:
         """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
 
-        The plan comes last, in at most so many rows, so that it stays in place while the others change.
+        The plan comes last, in at most so many rows, so that it stays in place while the others
+        change.
         """
         parts: list[RenderableType] = []
         if self._thinking:

@@ -83,7 +83,8 @@ def _choose_shown(
 ) -> list[SessionMetadata]:
     """Return the sessions that the options select: by folder, archived ones, subagents'.
 
-    A subagent's session is hidden with its parent's, unless that is missing or it was imported alone.
+    A subagent's session is hidden with its parent's, unless that is missing or it was imported
+    alone.
     """
     here = str(working_folder()) if options.here else None
     known = {each.session_id for each in sessions}

@@ -90,9 +90,9 @@ def read_settings(path: Path | None = None) -> Settings:
     """Read a settings file, the user's own by default; a missing file is empty.
 
     Raises:
-        ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not
-            JSON, or has a key twice, an unknown field, an unknown model, or a value that can't be
-            used. It names line, column and field, and nothing of the file is used.
+        ConfigurationFileError: it can't be read, is not a regular file, is larger than 1 MiB, is
+            not JSON, or has a key twice, an unknown field, an unknown model, or a value that can't
+            be used. It names line, column and field, and nothing of the file is used.
     """
     path = user_settings_path() if path is None else path
     try:

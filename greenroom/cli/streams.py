@@ -1,7 +1,7 @@
 """The standard streams of the program: what it reads, what it writes, and the signals that end it.
 
-Whatever may wait for another process runs in a thread or waits in the loop, so that a cancel is never
-delayed and a slow reader stops no agent.
+Whatever may wait for another process runs in a thread or waits in the loop, so that a cancel is
+never delayed and a slow reader stops no agent.
 """
 
 import array
@@ -175,8 +175,8 @@ _YES = ("y", "yes")
 async def confirm(question: str, hint: str = "add --yes") -> bool:
     """Ask the person at the terminal; anything but yes is no, the end of the input too.
 
-    The question goes to standard error, so that standard output has results only. `hint` says what to do
-    without a terminal.
+    The question goes to standard error, so that standard output has results only. `hint` says what
+    to do without a terminal.
 
     Raises:
         ConfigurationError: standard input is not a terminal.

@@ -1,12 +1,13 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
 - Conversations: `message` (with its blocks, senders and ids), `usage` (tokens and prices).
-- Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and what their
-  tools are given, credentials included).
+- Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
+  what their tools are given, credentials included).
 - Tool calls: `tooling` (definitions, requests to models, results, and what became of files),
   `permission` (effects, decisions, protected names).
 - `instrument`: who may watch, and change, what an agent does.
-- `errors` and `model_errors`, in one tree; `untrusted` makes texts and exceptions of others safe to show.
+- `errors` and `model_errors`, in one tree; `untrusted` makes texts and exceptions of others safe to
+  show.
 - Small tools: `serde` (JSON), `clock`.
 """
 

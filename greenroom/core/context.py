@@ -1,12 +1,12 @@
 """An agent as values: the state that it is in, and the context that its tools are given.
 
-The context says who calls, and in which folder; it has resources, which agents share, and credentials. The
-model never sees any of it: it is in no schema and in no result.
+The context says who calls, and in which folder; it has resources, which agents share, and
+credentials. The model never sees any of it: it is in no schema and in no result.
 
 An agent is *idle* while it waits for input. An input makes it *processing*; from there it may be
-*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to processing or
-straight to idle. *Done* and *failed* are final, and that is the one rule of moves: an agent that has not
-ended may be in any state after any other, and one that has ended stays as it is.
+*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to
+processing or straight to idle. *Done* and *failed* are final, and that is the one rule of moves: an
+agent that has not ended may be in any state after any other, and one that has ended stays as it is.
 """
 
 import dataclasses
@@ -153,8 +153,9 @@ class AgentContext:
         current_turn: how many turns have begun, this one included.
         current_tool_use_id: the call that this context was made for, or None.
         workspace: the folder it works in; shared by all copies of this context.
-        allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file tools
-            may touch; a folder stands for all that lies in it. Each call's context has its own.
+        allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file
+            tools may touch; a folder stands for all that lies in it. Each call's context has its
+            own.
         metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
             them, and what got in unchecked and is not JSON is logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies. What is not
@@ -165,7 +166,8 @@ class AgentContext:
         on_cleanup: put in by the runtime; makes the scope that `cleanup` gives: the call's id, or
             "" outside of any, and the seconds.
         on_abandon: put in by the runtime; takes what `abandoned` is told.
-        on_client_result: put in by the runtime; waits for what `client_result` returns, by the call's id.
+        on_client_result: put in by the runtime; waits for what `client_result` returns, by the
+            call's id.
 
     Example:
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
@@ -263,8 +265,8 @@ class AgentContext:
 class Credentials:
     """The values that were given, a resource; nothing that shows or stores it shows a value.
 
-    Each tree of agents has its own, and those that a program puts among the runtime's resources hold for all
-    trees.
+    Each tree of agents has its own, and those that a program puts among the runtime's resources
+    hold for all trees.
     """
 
     def __init__(self) -> None:
@@ -315,9 +317,10 @@ class Credentials:
 class Credential:
     """A value that the person gives once, such as a token: named here, held among the resources.
 
-    A tool that is made with `@tool(credentials=[…])` is run once the person has given them; where one is
-    missing, a `PermissionRequest` with its name in `credential` asks. The value is handed in by
-    `handle.give_credential`, never in an answer, so it is in no input, message, chunk, record or file.
+    A tool that is made with `@tool(credentials=[…])` is run once the person has given them; where
+    one is missing, a `PermissionRequest` with its name in `credential` asks. The value is handed in
+    by `handle.give_credential`, never in an answer, so it is in no input, message, chunk, record or
+    file.
 
     Attributes:
         name: what it is called: 1 to 64 letters, digits, blanks, `_`, `.` and `-`.

@@ -60,8 +60,9 @@
         ├── ModelStreamError           the stream broke off before its end
         └── ModelOutputError           the reply does not fit the type that was asked for
 
-`model_errors` has those of models. An error that ends a turn ends that turn only: the agent takes the next input. Anything outside this
-tree is a bug in someone's code and crashes the agent that raised it, never its siblings.
+`model_errors` has those of models. An error that ends a turn ends that turn only: the agent takes
+the next input. Anything outside this tree is a bug in someone's code and crashes the agent that
+raised it, never its siblings.
 """
 
 

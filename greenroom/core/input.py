@@ -29,8 +29,8 @@ class UserInput(Wire, frozen=True, tag="user_input"):
     Attributes:
         content: its blocks.
         id: the input's id, and that of the message which it becomes.
-        sender: the program or agent that sends it; empty for a person. The message keeps it, and the
-            model sees it. It is not `SUMMARY` or `RECALLED`.
+        sender: the program or agent that sends it; empty for a person. The message keeps it, and
+            the model sees it. It is not `SUMMARY` or `RECALLED`.
         metadata: JSON facts for the agent's function; the model does not see them.
     """
 
@@ -122,8 +122,8 @@ class Resume(Wire, frozen=True, tag="resume"):
     """Calls were left open that never started; the turn that takes this goes on with them.
 
     It is the first input of an agent whose session was loaded with `keep_open`, where nothing else
-    waits. Its turn appends no message: `await run_tools(agent, resume.calls, …)` asks about the calls
-    again, and `stream_reply` answers them as not run.
+    waits. Its turn appends no message: `await run_tools(agent, resume.calls, …)` asks about the
+    calls again, and `stream_reply` answers them as not run.
 
     Attributes:
         calls: the calls, as the model asked for them.

@@ -39,9 +39,9 @@ class Instrument:
     """The hooks of an instrument; write a class with those that you want, derived from this or not.
 
     Pass it to `AgentRuntime(instruments=[…])`, or add it to `runtime.instruments`. It sees every
-    agent of the runtime: each hook is told whose moment it is, by the agent's context (`session_id`,
-    `lineage`, `current_turn` and so on). Each "before" that was called is followed by its "after"
-    once, also on an error, an interrupt or a crash.
+    agent of the runtime: each hook is told whose moment it is, by the agent's context
+    (`session_id`, `lineage`, `current_turn` and so on). Each "before" that was called is followed
+    by its "after" once, also on an error, an interrupt or a crash.
 
     Hooks are plain functions. They run on the event loop, between two steps of the agent, so they
     must be quick and can't wait; hand what takes time to a task of your own, such as over a memory

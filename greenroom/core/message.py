@@ -80,9 +80,9 @@ def check_sender(name: str) -> str:
     return name
 
 
-# Every block of content may carry `extra`: fields that a provider sent with it, or wants back with it, and that
-# have no typed place here (citations, cache markers, signatures of other vendors). They are sent back
-# unchanged to the provider that the message came from, and to no other.
+# Every block of content may carry `extra`: fields that a provider sent with it, or wants back with
+# it, and that have no typed place here (citations, cache markers, signatures of other vendors).
+# They are sent back unchanged to the provider that the message came from, and to no other.
 
 
 class TextBlock(Wire, frozen=True, tag="text"):
@@ -219,14 +219,15 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         native_stop_reason: the provider's own word for it.
         response_id: the provider's id of the reply.
         usage: tokens of the call, or None where none were reported.
-        extra: fields that have no typed place here. A reply's are what its provider sent with it, of
-            which goes back what that provider takes. Those of a message without a provider are fields
-            of the message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
-        id: names the message; the input's id where it came as one. Empty in sessions that were written
-            before messages had ids.
+        extra: fields that have no typed place here. A reply's are what its provider sent with it,
+            of which goes back what that provider takes. Those of a message without a provider are
+            fields of the message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
+        id: names the message; the input's id where it came as one. Empty in sessions that were
+            written before messages had ids.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
-        sender: the program or agent that sent a user's message, `RUNTIME` for messages of the runtime itself;
-            empty for a person. The model sees it as a line `[from NAME]` before the text.
+        sender: the program or agent that sent a user's message, `RUNTIME` for messages of the
+            runtime itself; empty for a person. The model sees it as a line `[from NAME]` before the
+            text.
 
     Example:
         >>> message = Message.user("hello")

@@ -36,7 +36,8 @@ class TurnStart(Wire, frozen=True, tag="turn_start"):
 
     Attributes:
         input_id: the input's id.
-        sender: the program or agent that sent it, `RUNTIME` for the runtime itself; empty for a person.
+        sender: the program or agent that sent it, `RUNTIME` for the runtime itself; empty for a
+            person.
     """
 
     input_id: str
@@ -106,22 +107,22 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         remembers: the rules that a remembered allow would store, in words; empty where none is
             offered.
         forbids: the rule that a remembered denial would store, in words; empty likewise.
-        digest: binds the answer to tool, input, working directory and resolved paths, and to the files
-            that commands name.
+        digest: binds the answer to tool, input, working directory and resolved paths, and to the
+            files that commands name.
         tool_use_id: the call.
         session_id: the session of the agent that asks.
         lineage: the agents' names from the root to the one that asks.
         cwd: the working directory in which it would run.
-        sandbox: what it would be held to, and what of that is not held here; None where it would run
-            with all of our rights.
+        sandbox: what it would be held to, and what of that is not held here; None where it would
+            run with all of our rights.
         effects: what it would do beyond the workspace and beyond itself.
         warnings: what may mislead a reader of the texts above, a sentence each.
         claim: what the model itself says of the call; nothing vouches for it.
         unremembered: why an allow can't be remembered, where a narrow rule might have been found.
-        options: the answers that are proposed for a question in words, which may be none; the message
-            of an allow is the answer. None where a call waits for permission.
-        credential: the name of a credential that is asked for, which `handle.give_credential` hands in
-            before an allow; empty in all other requests.
+        options: the answers that are proposed for a question in words, which may be none; the
+            message of an allow is the answer. None where a call waits for permission.
+        credential: the name of a credential that is asked for, which `handle.give_credential` hands
+            in before an allow; empty in all other requests.
     """
 
     request_id: str

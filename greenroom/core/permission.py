@@ -117,7 +117,8 @@ class PermissionRecord(Wire, frozen=True):
         parts: the verdict on each part of the call.
         left_out: how many more parts there were.
         mode: the permission mode that held.
-        sandbox: what the call is held to, and what of that is not held here, in words; empty without.
+        sandbox: what the call is held to, and what of that is not held here, in words; empty
+            without.
         remember: how long the answer was to be remembered, or None.
         rules: the rules that were made of the answer, in words.
         edited: whether a person changed the input; the digest is then of what they wrote.
@@ -268,10 +269,11 @@ def usual_effects(
 
 # ---- Protected names: files that make programs run later, or change what an agent may do.
 #
-# What a program does by itself when it starts, such as a shell, git or an editor, is decided by files
-# like these. Anyone who may write one runs a program without being asked. Sources, build files and
-# workflows of a forge are not among them: to change those is an agent's work, and they run when
-# someone builds, commits or publishes, which is asked about. Nothing here touches the disk.
+# What a program does by itself when it starts, such as a shell, git or an editor, is decided by
+# files like these. Anyone who may write one runs a program without being asked. Sources, build
+# files and workflows of a forge are not among them: to change those is an agent's work, and they
+# run when someone builds, commits or publishes, which is asked about. Nothing here touches the
+# disk.
 
 Names: TypeAlias = tuple[str, ...]
 

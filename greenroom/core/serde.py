@@ -96,8 +96,8 @@ def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     call without arguments.
 
     Raises:
-        InvalidJSONError: no JSON, no object, a key that stands twice, a lone surrogate, a number beyond
-            all bounds, or more levels than `depth`.
+        InvalidJSONError: no JSON, no object, a key that stands twice, a lone surrogate, a number
+            beyond all bounds, or more levels than `depth`.
 
     Example:
         >>> loads_object('{"command": "ls"}')
@@ -241,8 +241,8 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A frozen value that travels as JSON; with a tag, its `type` field says which of a union it is.
 
-    JSON knows no cycles, so the garbage collector passes these values over: going through those of a
-    long conversation would hold up every agent of the process.
+    JSON knows no cycles, so the garbage collector passes these values over: going through those of
+    a long conversation would hold up every agent of the process.
     """
 
 

@@ -33,7 +33,8 @@ class ToolDefinition(Wire, frozen=True):
 def portable_name(name: str) -> str:
     """Return a tool's name as models call it: few of their APIs take dots, so each becomes `__`.
 
-    Two names that become the same can't be told apart in a reply; registries and providers refuse that.
+    Two names that become the same can't be told apart in a reply; registries and providers refuse
+    that.
 
     Example:
         >>> portable_name("fs.read")
@@ -75,8 +76,8 @@ class ToolResult(Wire, frozen=True):
         content: text, images and documents, in order.
         status: how the call ended; everything but success is an error to the model.
         metadata: JSON facts for programs, such as an exit code; the model does not see them.
-        error_message: what went wrong, for programs and logs, apart from what the model is told; empty
-            on success. A registry fills it in, and cuts it to 2,000 characters.
+        error_message: what went wrong, for programs and logs, apart from what the model is told;
+            empty on success. A registry fills it in, and cuts it to 2,000 characters.
         could_run: False where the call came to nothing: no such tool, an input that does not fit, a
             crash, a denial. A command that exits with 1 could run.
 

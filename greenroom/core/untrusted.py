@@ -1,13 +1,13 @@
 """What comes from outside, made safe to store, to show and to log: texts, and exceptions.
 
-A text is made valid, cut without splitting a character, and shown as it is. What a person is to judge is
-shown exactly, with a warning where it misleads.
+A text is made valid, cut without splitting a character, and shown as it is. What a person is to
+judge is shown exactly, with a warning where it misleads.
 
-What a tool or an agent raises reaches chunks, histories, logs and the mailboxes of other agents, and
-nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes long or not a
-text at all, `__class__` may lie, groups may be nested deeper than the interpreter's stack or hold each
-other many times over, and their `split` may be overridden. The functions for exceptions never raise, never
-recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
+What a tool or an agent raises reaches chunks, histories, logs and the mailboxes of other agents,
+and nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes long or
+not a text at all, `__class__` may lie, groups may be nested deeper than the interpreter's stack or
+hold each other many times over, and their `split` may be overridden. The functions for exceptions
+never raise, never recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
 """
 
 import contextlib
@@ -226,10 +226,10 @@ def _looks_latin(character: str) -> bool:
     return like.isascii() and like.isalpha()
 
 
-# Warnings that must be seen, also in a program that never set up logging. A library attaches a `NullHandler`
-# to its logger, so that it writes nothing where the program does not ask for it. A program that waits for
-# ever, or whose event loop is blocked, would then say nothing. So these few warnings go to standard error
-# where no handler takes them.
+# Warnings that must be seen, also in a program that never set up logging. A library attaches a
+# `NullHandler` to its logger, so that it writes nothing where the program does not ask for it. A
+# program that waits for ever, or whose event loop is blocked, would then say nothing. So these few
+# warnings go to standard error where no handler takes them.
 
 
 def notice(logger: logging.Logger, text: str) -> None:

@@ -98,9 +98,9 @@ async def import_session(
     """Make and save a session from a text that `export_session` wrote as JSON.
 
     It has the same messages and the same description, but an id of its own; its metadata
-    `imported_from` says where it came from, and it is no longer archived. It is stored as a whole or
-    not at all. A call that had no result when it was exported is answered as interrupted, its outcome
-    unknown.
+    `imported_from` says where it came from, and it is no longer archived. It is stored as a whole
+    or not at all. A call that had no result when it was exported is answered as interrupted, its
+    outcome unknown.
 
     Args:
         data: the text; whatever its layout.

@@ -489,7 +489,8 @@ figcaption { margin-top: 0.3rem; color: var(--quiet); font-size: 0.8rem; }
 """The one style sheet of a page; its policy allows no other."""
 
 _HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-# Nothing is fetched, nothing runs, nothing is sent; one style sheet, this one, and images in the page.
+# Nothing is fetched, nothing runs, nothing is sent; one style sheet, this one, and images in the
+# page.
 _POLICY = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; "
     "form-action 'none'"

@@ -142,16 +142,16 @@ _DEEPEST = 6  # Markdown has no heading below
 def to_markdown(content: SessionContent) -> Iterator[str]:
     r"""Write a conversation as Markdown, piece by piece.
 
-    Messages are quoted, and the inputs and results of tools are fenced, so that no text can break out
-    of its place. Subagents follow their session, one level deeper.
+    Messages are quoted, and the inputs and results of tools are fenced, so that no text can break
+    out of its place. Subagents follow their session, one level deeper.
 
     Example:
         >>> from greenroom import AgentSession, Message
         >>> session = AgentSession.new("coder", session_id="mine")
         >>> session.add_message(Message.user("# hello"))
         >>> pieces = list(to_markdown(SessionContent(session.description.record, session.history)))
-        >>> pieces[-1]
-        '\n## User\n\n> # hello\n'
+        >>> pieces[-2:]
+        ['\n## User\n', '\n> # hello\n']
     """
     return _session(content, 1)
 

@@ -1,9 +1,10 @@
 """Durable and atomic files, and locks on folders: synchronous, without trio, usable alone.
 
-`durable` has the system calls on which durability rests: appending, replacing and removing so that what has
-returned survives a crash and a loss of power; and a lock that gives a folder one writer among all processes,
-which the kernel takes away when that one dies. `real_file` reads and replaces files by their real paths,
-through no link. `sqlite`, loaded on first use, opens and creates durable SQLite databases. Every function
+`durable` has the system calls on which durability rests: appending, replacing and removing so that
+what has returned survives a crash and a loss of power; and a lock that gives a folder one writer
+among all processes, which the kernel takes away when that one dies. `real_file` reads and replaces
+files by their real paths, through no link. `sqlite`, loaded on first use, opens and creates durable
+SQLite databases. Every function
 blocks: call it in a thread.
 """
 

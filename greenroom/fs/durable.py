@@ -1,16 +1,16 @@
 """The system calls that durability and the single writer depend on; every function here blocks.
 
-**Durability.** What has returned survives a crash of the process and a loss of power, as far as the disk
-honours a flush: data is synced before it is acknowledged, and so is every folder in which a name appeared
-or changed. No file is opened through a link, which may lead to another user's.
+**Durability.** What has returned survives a crash of the process and a loss of power, as far as the
+disk honours a flush: data is synced before it is acknowledged, and so is every folder in which a
+name appeared or changed. No file is opened through a link, which may lead to another user's.
 
-**One writer.** A folder has a lock file, held with `flock`. The kernel drops the lock when its holder dies,
-however it dies, so a lock can't go stale; the file's content (the holder's process id) is only for people.
-The file is removed on release, so a lock counts only if the file that it is on is still in the folder. On
-network file systems `flock` may not hold between machines. A process that forks shares the lock with its
-child, and the kernel would keep it until both have ended. So a child releases its parent's locks at once,
-and whatever it still tries to write is refused. That works for forks that Python knows of, such as those
-of `multiprocessing`.
+**One writer.** A folder has a lock file, held with `flock`. The kernel drops the lock when its
+holder dies, however it dies, so a lock can't go stale; the file's content (the holder's process id)
+is only for people. The file is removed on release, so a lock counts only if the file that it is on
+is still in the folder. On network file systems `flock` may not hold between machines. A process
+that forks shares the lock with its child, and the kernel would keep it until both have ended. So a
+child releases its parent's locks at once, and whatever it still tries to write is refused. That
+works for forks that Python knows of, such as those of `multiprocessing`.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ _CHUNK = 1 << 24  # bytes to a read: a file is seldom longer
 class SyncError(OSError):
     """The system could not flush to the disk. What was written since the last flush is uncertain.
 
-    Trying again proves nothing: the kernel may have dropped the pages and would then report success.
+    Trying again proves nothing: the kernel may have dropped the pages and would then report
+    success.
     """
 
 
@@ -92,8 +93,8 @@ def replace(path: str, data: bytes) -> None:
 def write_file(path: str, data: bytes) -> None:
     """Write a file in any folder, whole or not at all, accessible to this user only.
 
-    No other file is touched, and several programs may do so at once. A folder that can't be flushed, as on
-    some network file systems, is left to the system.
+    No other file is touched, and several programs may do so at once. A folder that can't be
+    flushed, as on some network file systems, is left to the system.
 
     Raises:
         SyncError: the content could not be flushed; what was there is in place.
@@ -126,8 +127,8 @@ def _rename_over(path: str, temporary: str, data: bytes) -> None:
 def rewrite(path: str, start: int, stop: int) -> None:
     """Write part of a file and its size again, so that the disk has what readers see.
 
-    A sync alone proves nothing: after one that failed, the kernel may show data that the disk lacks and
-    treat it as clean. The same goes for the size, where a truncation could not be synced.
+    A sync alone proves nothing: after one that failed, the kernel may show data that the disk lacks
+    and treat it as clean. The same goes for the size, where a truncation could not be synced.
 
     Raises:
         SyncError: the system could not flush.
@@ -169,8 +170,9 @@ def sync_folder(path: str) -> None:
 def sync_folders_above(path: str) -> None:
     """Flush all folders above this one, so that its name and theirs are on the disk.
 
-    The process that made one of them may have crashed or failed before its name was safe. A folder that
-    can't be read or flushed at all belongs to another user or file system, so we did not make it.
+    The process that made one of them may have crashed or failed before its name was safe. A folder
+    that can't be read or flushed at all belongs to another user or file system, so we did not make
+    it.
 
     Raises:
         SyncError: the system could not.
@@ -299,9 +301,9 @@ _HIDDEN = ".deleted-"
 def remove_folder(folder: str) -> None:
     """Remove a folder; durable when it returns.
 
-    The folder is renamed first, and its content is removed only when that is on the disk: so a crash
-    leaves the folder whole or gone. What a crash leaves of a removed folder has a name that begins with
-    a dot, and is removed with the next folder. Several may be removed at the same time.
+    The folder is renamed first, and its content is removed only when that is on the disk: so a
+    crash leaves the folder whole or gone. What a crash leaves of a removed folder has a name that
+    begins with a dot, and is removed with the next folder. Several may be removed at the same time.
 
     Raises:
         SyncError: a flush failed; the folder is whole or gone.
@@ -405,8 +407,8 @@ def unlock(fd: int, folder: str) -> None:
 def _release_in_child() -> None:
     """Release this process's share of the parent's locks after a fork.
 
-    Each descriptor then refers to /dev/null, but its number stays in use: closing it later closes no
-    other file.
+    Each descriptor then refers to /dev/null, but its number stays in use: closing it later closes
+    no other file.
     """
     for fd, inode in _lock_inodes.items():
         with contextlib.suppress(OSError):

@@ -71,7 +71,8 @@ def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]
     Args:
         path: the file.
         content: all that it is to hold.
-        check: called at the last moment with the existing file, if any; it raises to keep that file.
+        check: called at the last moment with the existing file, if any; it raises to keep that
+            file.
 
     Returns:
         The status of the new file.

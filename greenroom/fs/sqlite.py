@@ -1,7 +1,8 @@
 """SQLite databases that are durable: connections, transactions, and files that are never half made.
 
-Every function blocks. Never open the file of a database by other means than SQLite: when any descriptor of a
-file is closed, POSIX drops all locks that the process has on it, including those of SQLite.
+Every function blocks. Never open the file of a database by other means than SQLite: when any
+descriptor of a file is closed, POSIX drops all locks that the process has on it, including those of
+SQLite.
 """
 
 import contextlib
@@ -88,7 +89,8 @@ def create_database(
     try:
         with contextlib.closing(connect(aside, patience=patience)) as connection:
             create_tables(connection)
-            # Last, so that the log is empty: closing the connection would not report a failure to empty it.
+            # Last, so that the log is empty: closing the connection would not report a failure to
+            # empty it.
             connection.execute("PRAGMA journal_mode = WAL")
         with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(aside, path)

@@ -1,16 +1,16 @@
 """Models: one protocol, and the providers that implement it.
 
 - The protocol: `provider`, and `stream` (the events of a reply, and the reply so far).
-- Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a session);
-  `model_names` finds models by name, `catalog` lists facts about some.
+- Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a
+  session); `model_names` finds models by name, `catalog` lists facts about some.
 - Around any provider: `resilient` (retries, limits, fallbacks).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key,
   `http_stream` sends a request and streams the reply, `sse` decodes its bytes, `failure` and
   `retry_after` read its errors.
-- Requests: `conversation` (the messages that a provider accepts), `calls` (tool calls with ids and names
-  that a vendor accepts), `transcript` (requests as bytes, encoded once), `tokens` (how many a request
-  takes), `restore` (recorded requests read back), `json_fields` (reading JSON from others).
+- Requests: `conversation` (the messages that a provider accepts), `calls` (tool calls with ids and
+  names that a vendor accepts), `transcript` (requests as bytes, encoded once), `tokens` (how many a
+  request takes), `restore` (recorded requests read back), `json_fields` (reading JSON from others).
 
 The HTTP client is imported with the first provider that needs it.
 """

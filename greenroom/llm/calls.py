@@ -1,10 +1,12 @@
 """Tool calls as models send them and as strict APIs accept them: arguments, ids, names, and tools.
 
-A model may call a name that no tool can have, such as `multi_tool_use.parallel`, and some servers count
-calls from `call_0` again in each reply. `PortableCalls` makes a history with such calls acceptable.
+A model may call a name that no tool can have, such as `multi_tool_use.parallel`, and some servers
+count calls from `call_0` again in each reply. `PortableCalls` makes a history with such calls
+acceptable.
 
-A tool whose name has dots, such as `fs.read`, is sent as `fs__read`, and the name in a reply is put back
-by `restore_names`. Only the tools of the request tell which names that concerns: `__` may be a tool's own.
+A tool whose name has dots, such as `fs.read`, is sent as `fs__read`, and the name in a reply is put
+back by `restore_names`. Only the tools of the request tell which names that concerns: `__` may be a
+tool's own.
 """
 
 import dataclasses
@@ -62,8 +64,8 @@ def tool_use(
 ) -> ToolUseBlock:
     """Make a call from its argument text; a text that can't be used makes the call invalid.
 
-    Arguments that can't be sent back, such as a number of thirty digits, are invalid too: they would
-    make every later request fail.
+    Arguments that can't be sent back, such as a number of thirty digits, are invalid too: they
+    would make every later request fail.
 
     Example:
         >>> tool_use("t1", "Read", '{"file_path": "a.py"}').input
@@ -138,8 +140,8 @@ class CallRules:
 class PortableCalls:
     """Renames calls that an API would refuse, turn by turn; a later turn changes no earlier name.
 
-    A call and its result keep a common id. If several calls have the same id, a result belongs to the
-    first of them, in the turn before it, that has no result yet.
+    A call and its result keep a common id. If several calls have the same id, a result belongs to
+    the first of them, in the turn before it, that has no result yet.
 
     Args:
         rules: what the API accepts.
@@ -256,9 +258,10 @@ def merge_tools(
 ) -> dict[str, object]:
     """Merge the tools of a request with those of its options; return its field `tools`, if it has any.
 
-    A tool of the options with the name of a typed tool adds its fields to that one (to its `function`,
-    if the API wraps tools so), which moves to its place in the list; typed tools that the options do not
-    name come first. Options that are not a list of objects, such as `msgspec.UNSET`, replace all tools.
+    A tool of the options with the name of a typed tool adds its fields to that one (to its
+    `function`, if the API wraps tools so), which moves to its place in the list; typed tools that
+    the options do not name come first. Options that are not a list of objects, such as
+    `msgspec.UNSET`, replace all tools.
 
     Example:
         >>> search = {"type": "web_search_20260318", "name": "web_search"}

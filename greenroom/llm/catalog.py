@@ -1,8 +1,8 @@
 """A catalogue of some models: their context windows and their abilities.
 
-Each row names its sources and their date. A fact that no source states is None, never 0 and never a guess.
-The catalogue does not limit which models may be used. There are no prices, since they change; those come
-from the user.
+Each row names its sources and their date. A fact that no source states is None, never 0 and never a
+guess. The catalogue does not limit which models may be used. There are no prices, since they
+change; those come from the user.
 """
 
 import re

@@ -51,17 +51,18 @@ class Turn:
 class Turns:
     """Merges messages into turns, and returns each turn as soon as the other side begins.
 
-    A turn depends only on the messages before it, so a conversation can be continued at any time, and
-    no turn that was returned changes later.
+    A turn depends only on the messages before it, so a conversation can be continued at any time,
+    and no turn that was returned changes later.
 
-    Thinking, unknown blocks and `extra` of another provider are not sent: they would mean nothing, or be
-    refused. `extra` of a message without a provider is sent, and of this provider's replies the fields
-    that it accepts back. Blank text is refused as well, so it is left out, and so is a message of the
-    assistant with nothing else; if the user's message or the history has nothing else, "(empty)" is sent.
-    Blocks keep their order, except that tool results come first, as providers demand.
+    Thinking, unknown blocks and `extra` of another provider are not sent: they would mean nothing,
+    or be refused. `extra` of a message without a provider is sent, and of this provider's replies
+    the fields that it accepts back. Blank text is refused as well, so it is left out, and so is a
+    message of the assistant with nothing else; if the user's message or the history has nothing
+    else, "(empty)" is sent. Blocks keep their order, except that tool results come first, as
+    providers demand.
 
-    A message with a sender begins with the line `[from NAME]`. Any other line that begins like this gets a
-    backslash in front, so that no text can pose as a sender.
+    A message with a sender begins with the line `[from NAME]`. Any other line that begins like this
+    gets a backslash in front, so that no text can pose as a sender.
 
     Args:
         provider: the name of the provider; messages without a provider count as its own.

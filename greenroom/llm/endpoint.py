@@ -34,7 +34,8 @@ class Endpoint:
         """Check the address and the keys.
 
         Raises:
-            ConfigurationError: the address is not valid, or a key has a character that no header can have.
+            ConfigurationError: the address is not valid, or a key has a character that no header
+                can have.
         """
         if not self.url.startswith(("http://", "https://")) or not _has_host(self.url):
             raise ConfigurationError(
@@ -112,16 +113,16 @@ def missing_key(provider: str, variable: str) -> ConfigurationError:
 class ModelTimeouts:
     """Seconds to wait, on trio's clock; pings and comments count as pieces of the reply.
 
-    None of them covers the wait until the provider has room for another connection. `math.inf` waits for
-    ever.
+    None of them covers the wait until the provider has room for another connection. `math.inf`
+    waits for ever.
 
     Attributes:
         connect: until a new connection is made.
         first_event: from sending the request to the answer's status, and again from there to its
             first bytes. A model that thinks before it answers may take minutes.
         between_events: from one piece of the reply to the next.
-        request: from having room for a connection to the end of the reply, including the time that its
-            reader takes; None for no limit. It stops a server that sends pieces but never ends.
+        request: from having room for a connection to the end of the reply, including the time that
+            its reader takes; None for no limit. It stops a server that sends pieces but never ends.
     """
 
     connect: float = 10.0
@@ -149,8 +150,8 @@ def forbids_calls(env: Mapping[str, str] = os.environ) -> bool:
 def check_call(endpoint: Endpoint, client: object) -> None:
     """Check that a request is allowed, before anything is sent.
 
-    Requests to servers on this machine are always allowed, and so are those to a client that replays a
-    recording, whose `is_replay` is true.
+    Requests to servers on this machine are always allowed, and so are those to a client that
+    replays a recording, whose `is_replay` is true.
 
     Raises:
         ModelCallForbiddenError: the request would leave this machine, which is forbidden.

@@ -1,8 +1,8 @@
 """Errors that providers report as exceptions: the class, from status and body, and what to do.
 
-Bodies come in many shapes, most of them close to OpenAI's or Anthropic's `{"error": {…}}`; others put
-a text under `error`, `detail` or `message`, wrap the object in a list, or send HTML. A conversation
-that is too long has no special status: it is a plain 400 in several wordings.
+Bodies come in many shapes, most of them close to OpenAI's or Anthropic's `{"error": {…}}`; others
+put a text under `error`, `detail` or `message`, wrap the object in a list, or send HTML. A
+conversation that is too long has no special status: it is a plain 400 in several wordings.
 """
 
 import re
@@ -76,8 +76,8 @@ _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
 )
 """Errors that are recognised by their text, under these statuses; the first row that matches counts.
 
-The statuses are those that a provider sends with such a text, since other errors have the same words:
-a limit of tokens per minute does not limit the context.
+The statuses are those that a provider sends with such a text, since other errors have the same
+words: a limit of tokens per minute does not limit the context.
 """
 
 _NAMES: dict[str, _Kind] = {

@@ -1,7 +1,7 @@
 """Requests over HTTP and their replies, as a stream or in one piece.
 
-Small servers ignore that a stream was asked for, and answer with one JSON object. The content type can't
-be relied on, of a stream neither, so the first bytes decide.
+Small servers ignore that a stream was asked for, and answer with one JSON object. The content type
+can't be relied on, of a stream neither, so the first bytes decide.
 """
 
 import math

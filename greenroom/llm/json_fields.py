@@ -27,7 +27,8 @@ def event_of(data: str, provider: str) -> dict[str, object]:
     Half of a surrogate pair, which UTF-8 can't express, becomes U+FFFD.
 
     Raises:
-        ModelStreamError: the event is not JSON, or is nested so deeply that it could not be sent back.
+        ModelStreamError: the event is not JSON, or is nested so deeply that it could not be sent
+            back.
 
     Example:
         >>> event_of(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")

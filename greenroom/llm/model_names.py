@@ -81,8 +81,8 @@ def open_model(
             no prices are built in, since they change. The offline model is free.
 
     Raises:
-        ConfigurationError: the provider is unknown, its key is missing, or the name has no model and the
-            provider no default.
+        ConfigurationError: the provider is unknown, its key is missing, or the name has no model
+            and the provider no default.
 
     Example:
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
@@ -110,8 +110,9 @@ def default_model(env: Mapping[str, str] = os.environ) -> str:
 def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = None) -> ModelChoice:
     """Choose the default model.
 
-    It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first vendor whose
-    key is set (`ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`), else the offline model.
+    It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first
+    vendor whose key is set (`ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`), else
+    the offline model.
 
     Args:
         env: where to look.
@@ -134,7 +135,8 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
     """Return a model's name as `provider:model`, with the provider's default if it has no model.
 
     Raises:
-        ConfigurationError: the provider is unknown, or the name has no model and the provider no default.
+        ConfigurationError: the provider is unknown, or the name has no model and the provider no
+            default.
 
     Example:
         >>> full_name("gpt-5.4"), full_name("anthropic:")

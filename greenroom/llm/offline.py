@@ -178,8 +178,8 @@ To talk to a language model, set ANTHROPIC_API_KEY or OPENAI_API_KEY and start a
 class OfflineProvider:
     """Answers a request by rules: it calls one tool, then reports the result.
 
-    The same history always gets the same reply, without delay. Only tools of the request are called.
-    It counts no tokens, so its messages have no usage.
+    The same history always gets the same reply, without delay. Only tools of the request are
+    called. It counts no tokens, so its messages have no usage.
 
     Example:
         >>> import trio

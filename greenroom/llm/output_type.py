@@ -53,8 +53,8 @@ class OutputType(Generic[T_co]):
     """A type for the answers of a model.
 
     pydantic validates its models, dataclasses, typed dictionaries and plain types; msgspec its
-    structs, and unions and lists of them. Vendors want an object, so a type whose JSON is something else,
-    such as `list[str]` or `Cat | Dog`, is requested as the field `value` of one.
+    structs, and unions and lists of them. Vendors want an object, so a type whose JSON is something
+    else, such as `list[str]` or `Cat | Dog`, is requested as the field `value` of one.
 
     Making an `OutputType` takes some milliseconds, so make it once for many requests.
 
@@ -371,22 +371,22 @@ async def generate_structured(
 ) -> T:
     """Ask a model for a value of a type, and return that value, validated.
 
-    Where the provider can hold its replies to a JSON Schema, it does; elsewhere the model has to call
-    a tool that takes the value. A server that refuses one way of asking is asked in the next. A reply
-    that does not fit goes back to the model with what is wrong with it; each attempt is one model
-    call, and each request extends the one before, so that the provider's cache serves it. The tools
-    of the request stay listed, and are not run.
+    Where the provider can hold its replies to a JSON Schema, it does; elsewhere the model has to
+    call a tool that takes the value. A server that refuses one way of asking is asked in the next.
+    A reply that does not fit goes back to the model with what is wrong with it; each attempt is one
+    model call, and each request extends the one before, so that the provider's cache serves it. The
+    tools of the request stay listed, and are not run.
 
     Args:
         llm: the model.
         request: what is asked. Give it a `max_tokens` that has room for the value.
-        type_: a pydantic model, dataclass, TypedDict, msgspec struct or plain type, or a union or list
-            of these; or an `OutputType`, to make its schema once for many requests.
+        type_: a pydantic model, dataclass, TypedDict, msgspec struct or plain type, or a union or
+            list of these; or an `OutputType`, to make its schema once for many requests.
         retries: how often a reply that does not fit is asked for again.
 
     Raises:
-        ModelOutputError: no attempt gave a value that fits; `errors` says what is wrong with the last
-            one, and `partial` is that reply.
+        ModelOutputError: no attempt gave a value that fits; `errors` says what is wrong with the
+            last one, and `partial` is that reply.
         ModelContentFilterError: the model, or a filter, refused to answer.
         ModelError: a request failed; the subclass says why.
         ConfigurationError: no schema can express the type, or `retries` is negative.

@@ -15,8 +15,8 @@ class LLMProvider(Protocol):
     One provider may serve many requests at the same time. Leaving the block of `stream` early, or
     cancelling it, closes the connection of that request and no other.
 
-    A provider with a known price also has a member `price: Price`, and sets the cost in the usage of each
-    reply. Without it, a budget that limits the cost refuses the model's calls.
+    A provider with a known price also has a member `price: Price`, and sets the cost in the usage
+    of each reply. Without it, a budget that limits the cost refuses the model's calls.
 
     A provider that can hold its replies to a JSON Schema, `ModelRequest.output`, also has a method
     `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool.

@@ -195,30 +195,32 @@ def resilient(
 ) -> LLMProvider:
     """Make a model that retries, waits for limits, and falls back on other models.
 
-    It is used like any provider: it has the name and the model of `llm`, and each reply names the model
-    that answered. Opening, waiting and retrying happen while its stream is read. Each wait is announced
-    before it begins, by an `Announcement` that an agent publishes as a `Custom` chunk: `model.retry`
-    before another attempt, `model.wait` before waiting for a limit, `model.fallback` before asking
-    another model. A cancel ends a wait at once, and an agent's budgets may refuse it.
+    It is used like any provider: it has the name and the model of `llm`, and each reply names the
+    model that answered. Opening, waiting and retrying happen while its stream is read. Each wait is
+    announced before it begins, by an `Announcement` that an agent publishes as a `Custom` chunk:
+    `model.retry` before another attempt, `model.wait` before waiting for a limit, `model.fallback`
+    before asking another model. A cancel ends a wait at once, and an agent's budgets may refuse it.
 
-    A failure after a piece of the reply has been read is raised, so that no text is shown twice. With
-    `after_output="restart"` the reply starts over instead, and `reply.restarted` tells readers to drop
-    what they have. `generate`, which shows nothing before the end, always starts over. The usage that a
-    failed attempt reported is in the `StreamRestart` event, and counts in an agent's budgets.
+    A failure after a piece of the reply has been read is raised, so that no text is shown twice.
+    With `after_output="restart"` the reply starts over instead, and `reply.restarted` tells readers
+    to drop what they have. `generate`, which shows nothing before the end, always starts over. The
+    usage that a failed attempt reported is in the `StreamRestart` event, and counts in an agent's
+    budgets.
 
     Only errors of models are retried; anything else is a bug and is raised at once.
 
     Args:
         llm: the model that is asked first.
         retry: how often and for how long to retry, and which errors; each model starts anew.
-        fallback: models to ask, in this order, when the one before is given up: its attempts are used
-            up, or its error would not go away (a key, a quota, a model that does not exist, an open
-            circuit). A request that is invalid, too long, or refused by a content filter is not passed
-            on.
-        breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make it
-            `resilient` too; the outermost retry counts.
-        limit: what calls of `llm` wait for: a `RateLimit`, whose tokens are estimated before the call
-            and settled by the reported usage after it, a `ConcurrencyLimit`, or several, in this order.
+        fallback: models to ask, in this order, when the one before is given up: its attempts are
+            used up, or its error would not go away (a key, a quota, a model that does not exist, an
+            open circuit). A request that is invalid, too long, or refused by a content filter is
+            not passed on.
+        breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make
+            it `resilient` too; the outermost retry counts.
+        limit: what calls of `llm` wait for: a `RateLimit`, whose tokens are estimated before the
+            call and settled by the reported usage after it, a `ConcurrencyLimit`, or several, in
+            this order.
         after_output: what to do when a reply breaks off after a piece of it has been read.
 
     Raises:

@@ -1,7 +1,7 @@
 """Shared code of the readers of recorded requests, which must not lose a field without a typed place.
 
-A request that was read is written again, and any difference from the original becomes `extra` or `options`.
-So a reader need not know every field.
+A request that was read is written again, and any difference from the original becomes `extra` or
+`options`. So a reader need not know every field.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ from greenroom.llm.transcript import Dialect, encode_request
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Whether two bodies of requests, or parts of such, are the same.
 
-    The order of fields does not count. A `content` or `system` that is text is the same as a list of
-    one text block, and the `arguments` of a call are the same where they are the same JSON.
+    The order of fields does not count. A `content` or `system` that is text is the same as a list
+    of one text block, and the `arguments` of a call are the same where they are the same JSON.
 
     Example:
         >>> same_request(

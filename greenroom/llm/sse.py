@@ -1,9 +1,9 @@
 """Server-sent events, decoded from bytes in any pieces.
 
-The format is that of the HTML standard, section 9.2, with two differences. Lines are split as bytes, at
-CR, LF and CRLF only, so that U+2028 and similar characters, which are legal in JSON, do not split a line.
-And the last event counts even without an empty line after it: both APIs put one JSON text into an event,
-so an incomplete event can't be mistaken for a complete one.
+The format is that of the HTML standard, section 9.2, with two differences. Lines are split as
+bytes, at CR, LF and CRLF only, so that U+2028 and similar characters, which are legal in JSON, do
+not split a line. And the last event counts even without an empty line after it: both APIs put one
+JSON text into an event, so an incomplete event can't be mistaken for a complete one.
 """
 
 import re

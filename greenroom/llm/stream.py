@@ -83,7 +83,8 @@ class Announcement(Wire, frozen=True, tag="announcement"):
 class StreamRestart(Wire, frozen=True, tag="stream_restart"):
     """The reply starts over: the events before are not part of it.
 
-    `partial` is the reply before, with its reported usage, which the usage of the new reply does not include.
+    `partial` is the reply before, with its reported usage, which the usage of the new reply does
+    not include.
     """
 
     partial: Message
@@ -232,9 +233,9 @@ class Draft:
     def partial(self) -> Message:
         """Return the reply so far as a message that a history may contain.
 
-        It has the finished blocks and the text and thinking so far, without what can't be sent back:
-        unfinished tool calls, and server tools without their result. Its stop reason is `interrupted`.
-        If the reply is complete, the complete message is returned.
+        It has the finished blocks and the text and thinking so far, without what can't be sent
+        back: unfinished tool calls, and server tools without their result. Its stop reason is
+        `interrupted`. If the reply is complete, the complete message is returned.
         """
         if self._message is not None:
             return self._message
@@ -280,9 +281,9 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
 class ModelStream(ABC):
     """The events of one reply, up to its `StreamEnd`, as an async iterator and an async `with` block.
 
-    Leaving the loop early leaves nothing suspended, and `partial` can be called at any time, also after
-    an error or a cancellation. To write a stream, return its events from `receive`, and put what it has
-    to close into `exit_stack`, which is closed when the block is left.
+    Leaving the loop early leaves nothing suspended, and `partial` can be called at any time, also
+    after an error or a cancellation. To write a stream, return its events from `receive`, and put
+    what it has to close into `exit_stack`, which is closed when the block is left.
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
@@ -321,7 +322,8 @@ class ModelStream(ABC):
         """Return the next event; each is a cancellation point.
 
         Raises:
-            ModelError: the reply broke off; the subclass says why, and its `partial` is what had come.
+            ModelError: the reply broke off; the subclass says why, and its `partial` is what had
+                come.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
@@ -363,8 +365,8 @@ async def collect(opening: AbstractAsyncContextManager[ModelStream]) -> Message:
     """Read a stream to its end and return the message: `generate` as the fold of `stream`.
 
     Raises:
-        ModelError: the request failed or the reply broke off; the subclass says why, and `partial` is
-            what had come of the reply.
+        ModelError: the request failed or the reply broke off; the subclass says why, and `partial`
+            is what had come of the reply.
     """
     async with opening as stream:
         async for _ in stream:

@@ -1,10 +1,11 @@
 """JSON Schemas adapted to the strict modes of vendors, which support a part of the language.
 
-A strict mode holds the model to a schema while it writes. It demands closed objects, knows few keywords,
-and refuses others. So a schema is adapted: if possible it is expressed differently, a constraint without a
-keyword goes into the description, and what can't be expressed at all, such as an object with free keys,
-makes the schema unusable. An adapted schema may allow what the original forbids, so replies are checked
-against the original; it never forbids everything that the original allows.
+A strict mode holds the model to a schema while it writes. It demands closed objects, knows few
+keywords, and refuses others. So a schema is adapted: if possible it is expressed differently, a
+constraint without a keyword goes into the description, and what can't be expressed at all, such as
+an object with free keys, makes the schema unusable. An adapted schema may allow what the original
+forbids, so replies are checked against the original; it never forbids everything that the original
+allows.
 """
 
 import math

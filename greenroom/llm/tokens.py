@@ -27,8 +27,9 @@ class TokenCounter(Protocol):
 
 
 # Tokens by what a text is made of. Vocabularies differ; these are about right for most, and what is
-# left is a factor that each model's reports correct. Scripts are told apart by the first byte of their
-# characters in UTF-8, so that a text is weighed by counting bytes and is never walked in Python.
+# left is a factor that each model's reports correct. Scripts are told apart by the first byte of
+# their characters in UTF-8, so that a text is weighed by counting bytes and is never walked in
+# Python.
 
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
 _ASCII: tuple[tuple[bytes, float], ...] = (
@@ -293,13 +294,14 @@ _USUAL_ERROR = 0.3
 class EstimatedCounter:
     """Estimates tokens by the characters of texts and by the kinds of blocks, and learns from reports.
 
-    Nothing is sent, and no vocabulary is needed. If an earlier request of the session was reported, a
-    request that extends it counts as the reported tokens plus an estimate of the new part. Images and
-    documents count as a flat number, which can be far off.
+    Nothing is sent, and no vocabulary is needed. If an earlier request of the session was reported,
+    a request that extends it counts as the reported tokens plus an estimate of the new part. Images
+    and documents count as a flat number, which can be far off.
 
-    A counter may serve any number of sessions and models. It remembers the last 16 reports of each of
-    the last 16 models, and its counts of 5,000 messages or 2 million tokens: a message without media is
-    examined once. It holds the last conversation, so that only the new part of a longer one is counted.
+    A counter may serve any number of sessions and models. It remembers the last 16 reports of each
+    of the last 16 models, and its counts of 5,000 messages or 2 million tokens: a message without
+    media is examined once. It holds the last conversation, so that only the new part of a longer
+    one is counted.
 
     Example:
         >>> counter = EstimatedCounter()
@@ -331,7 +333,8 @@ class EstimatedCounter:
     def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
         """Return about how many input tokens a request takes, or messages alone.
 
-        Messages alone count without the overhead of a request, so that counts of parts can be added up.
+        Messages alone count without the overhead of a request, so that counts of parts can be added
+        up.
 
         Args:
             what: the request, or the messages.

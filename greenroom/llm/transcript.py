@@ -1,14 +1,14 @@
 """A conversation as the bytes that one provider accepts, with each turn encoded once.
 
 Every request repeats the whole conversation, and usually extends the request before it. So a
-`Transcript` keeps the bytes of earlier turns. Its steps are those of a plain encoding: `Turns` filters
-and merges messages, `PortableCalls` renames calls, and a dialect writes the turn. A turn ends when the
-other side speaks, and is kept as bytes from then on. The open turn may still change with the next
-message, so its bytes and the names in it (a branch of the renaming) are provisional, and are kept if it
-ends without having changed.
+`Transcript` keeps the bytes of earlier turns. Its steps are those of a plain encoding: `Turns`
+filters and merges messages, `PortableCalls` renames calls, and a dialect writes the turn. A turn
+ends when the other side speaks, and is kept as bytes from then on. The open turn may still change
+with the next message, so its bytes and the names in it (a branch of the renaming) are provisional,
+and are kept if it ends without having changed.
 
-Messages, with their dicts (`extra`, `input`, `raw`), are treated as immutable: two are the same if they
-are the same object. Equality would not do, since it ignores ids, and `1 == True`.
+Messages, with their dicts (`extra`, `input`, `raw`), are treated as immutable: two are the same if
+they are the same object. Equality would not do, since it ignores ids, and `1 == True`.
 """
 
 from collections import OrderedDict, deque
@@ -61,7 +61,8 @@ class Written:
 
     Attributes:
         settled: all turns but the last few as bytes, separated by commas; may be empty.
-        latest: the last few turns, at least three of each side where there are so many; never empty.
+        latest: the last few turns, at least three of each side where there are so many; never
+            empty.
         is_marked: whether a turn brings marks for the provider's cache.
     """
 
@@ -111,8 +112,8 @@ class Dialect(Protocol):
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of the request, and its messages as pieces to be joined by commas.
 
-        The messages go into the field whose value is `MESSAGES`; if the options of the request replace
-        that field, the messages are not sent. Fields that are `msgspec.UNSET` are left out.
+        The messages go into the field whose value is `MESSAGES`; if the options of the request
+        replace that field, the messages are not sent. Fields that are `msgspec.UNSET` are left out.
         """
 
 
@@ -246,10 +247,11 @@ _COPIED = 4 * 1024 * 1024
 class RequestEncoder:
     """Encodes the requests of one provider; of a conversation that has grown, only the new part.
 
-    It serves any number of conversations at a time, and keeps a `Transcript` of each, up to a number and
-    a size; the least recently used one is dropped first. A request takes the transcript that it extends
-    out of the cache, so that no other request changes it, and puts it back once it is encoded. Another
-    request of the same conversation at that moment starts over, and so does one after an error.
+    It serves any number of conversations at a time, and keeps a `Transcript` of each, up to a
+    number and a size; the least recently used one is dropped first. A request takes the transcript
+    that it extends out of the cache, so that no other request changes it, and puts it back once it
+    is encoded. Another request of the same conversation at that moment starts over, and so does one
+    after an error.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -291,7 +293,8 @@ class _Cache:
     """Transcripts by their first message, in the order in which they were used."""
 
     def __init__(self) -> None:
-        # Branches of a conversation begin alike. An id is that of one object, as long as it is kept.
+        # Branches of a conversation begin alike. An id is that of one object, as long as it is
+        # kept.
         self._by_first_message: OrderedDict[int, list[Transcript]] = OrderedDict()
         self._count = 0
         self._bytes = 0

@@ -1,14 +1,14 @@
 """Fitting long conversations into a model's window, and memory across sessions.
 
 The window: `context_budget` (how it is divided), `fit` (choosing messages that fit), `compactor`
-(shortening a conversation) with `summary` (what replaces the messages that were removed), `keep_segment`
-(storing those in a memory) and `message_origin` (who wrote a message).
+(shortening a conversation) with `summary` (what replaces the messages that were removed),
+`keep_segment` (storing those in a memory) and `message_origin` (who wrote a message).
 
 Memory: `protocol` defines the interface, `reminder` recalls entries at the start of a turn.
-`sqlite_memory` implements it with `database` (one connection, in a thread), `rows` (reading and writing
-entries), `words` (tokenizing), `word_search` and `vectors` (two ways to search) and `ranking` (combining
-both). `memory_tools` lets a model use a memory. `episodic_memory` and `working_memory` are views of a
-session.
+`sqlite_memory` implements it with `database` (one connection, in a thread), `rows` (reading and
+writing entries), `words` (tokenizing), `word_search` and `vectors` (two ways to search) and
+`ranking` (combining both). `memory_tools` lets a model use a memory. `episodic_memory` and
+`working_memory` are views of a session.
 """
 
 from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder

@@ -1,12 +1,12 @@
 """Compaction: shorten a conversation that outgrows the model's window, and lose as little as possible.
 
-When a conversation takes up more than a share of the window, old tool results shrink to a line each. If
-that is not enough, a summary replaces the older messages: a model's notes on them, and the user's own
-words, verbatim. Each change is one record of the session: after a kill the conversation is either as it was
-before or compacted, and the removed messages stay in the session's file.
+When a conversation takes up more than a share of the window, old tool results shrink to a line
+each. If that is not enough, a summary replaces the older messages: a model's notes on them, and the
+user's own words, verbatim. Each change is one record of the session: after a kill the conversation
+is either as it was before or compacted, and the removed messages stay in the session's file.
 
-Between two compactions a conversation only grows, so each request extends the last one byte for byte, and
-a provider's cache finds it again.
+Between two compactions a conversation only grows, so each request extends the last one byte for
+byte, and a provider's cache finds it again.
 """
 
 from collections.abc import Sequence
@@ -44,13 +44,13 @@ _MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window 
 class Compactor:
     """Keeps the conversation of one agent within its model's window.
 
-    Call `prepare` before each request, or pass the compactor to `stream_reply`, which does so, and which
-    compacts and retries once when the model says that a request is too long.
+    Call `prepare` before each request, or pass the compactor to `stream_reply`, which does so, and
+    which compacts and retries once when the model says that a request is too long.
 
     Args:
         llm: writes the notes; usually the model that the agent talks to.
-        budget: the window and its shares; by default the model's known window. If its window is unknown,
-            nothing is compacted until the model refuses a request.
+        budget: the window and its shares; by default the model's known window. If its window is
+            unknown, nothing is compacted until the model refuses a request.
         at: the share of the room at which a conversation is compacted.
         down_to: the share that it is reduced to.
         counter: counts tokens; by default estimates that learn from what the model reports.

@@ -12,8 +12,8 @@ MIN_ROOM = 64
 class ContextBudget:
     """The tokens that a request may take, and the shares of what is said in it.
 
-    What is left of the window after the reply and the overhead is the `room` for messages. A share that
-    is not used up goes to the newest messages.
+    What is left of the window after the reply and the overhead is the `room` for messages. A share
+    that is not used up goes to the newest messages.
 
     Attributes:
         window: what the model takes, request and reply together.
@@ -24,7 +24,8 @@ class ContextBudget:
         recalled: the share of what a memory has recalled; in a summary, of the user's own words.
 
     Raises:
-        ConfigurationError: fewer than 64 tokens are left for messages, or the shares are not shares.
+        ConfigurationError: fewer than 64 tokens are left for messages, or the shares are not
+            shares.
 
     Example:
         >>> ContextBudget(8_000, reply=1_024).room

@@ -34,9 +34,10 @@ WORD_INDEX = (
     "CREATE VIRTUAL TABLE word_index USING fts5(words, content='', detail=column, tokenize='ascii')"
 )
 
-# `word_index` finds the entries of a word and holds no text; `counts` says in how many entries a word
-# is, so that the rarest can be taken first without looking. `damaged` is where bad rows are set aside.
-# `vectors` has an index beside it, since to see in the rows themselves which are there is to read all.
+# `word_index` finds the entries of a word and holds no text; `counts` says in how many entries a
+# word is, so that the rarest can be taken first without looking. `damaged` is where bad rows are
+# set aside. `vectors` has an index beside it, since to see in the rows themselves which are there
+# is to read all.
 _TABLES = """
 CREATE TABLE entries (
     key INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -39,9 +39,10 @@ def fit(
 ) -> tuple[Message, ...]:
     """Return the messages that fit the room of a budget: all, or the newest of each kind.
 
-    The summary and recalled memories get their shares of the room, and the newest messages get the rest. A
-    call is never separated from its result. If the newest message or the summary is too long on its own, it
-    is cut in the middle, with a note. The result never takes more than `budget.room` tokens.
+    The summary and recalled memories get their shares of the room, and the newest messages get the
+    rest. A call is never separated from its result. If the newest message or the summary is too
+    long on its own, it is cut in the middle, with a note. The result never takes more than
+    `budget.room` tokens.
 
     Args:
         messages: a conversation, oldest first.

@@ -17,7 +17,8 @@ async def keep_segment(
 ) -> None:
     """Add the messages to a memory, with their session, turn and origin.
 
-    If the memory fails, that is published as `Custom("memory.failed")`; the session still has the messages.
+    If the memory fails, that is published as `Custom("memory.failed")`; the session still has the
+    messages.
 
     Args:
         agent: the agent whose conversation it was.

@@ -7,9 +7,9 @@ def is_from_person(message: Message) -> bool:
     """Whether a person wrote it, and not a program, an agent or the runtime.
 
     Example:
-        >>> said_by_person(Message.user("I'm vegetarian."))
+        >>> is_from_person(Message.user("I'm vegetarian."))
         True
-        >>> said_by_person(Message.user("Run the tests.", sender="plan"))
+        >>> is_from_person(Message.user("Run the tests.", sender="plan"))
         False
     """
     return message.role == "user" and not message.sender and not message.tool_results

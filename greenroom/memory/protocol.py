@@ -70,8 +70,8 @@ class Recalled(msgspec.Struct, frozen=True):
 class Memory(Protocol):
     """Texts that outlive their conversation; any object of this shape is one.
 
-    Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`. One
-    that is cancelled has done its work as a whole or not at all.
+    Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`.
+    One that is cancelled has done its work as a whole or not at all.
 
     Example:
         >>> import trio
@@ -138,8 +138,8 @@ class Embedder(Protocol):
         """Return a vector for each text, all of the same length, in the order of the texts.
 
         Raises:
-            ModelBadRequestError: it refuses one of the texts; the memory finds out which, and goes on
-                without that vector. `ModelContextTooLongError` is treated the same.
+            ModelBadRequestError: it refuses one of the texts; the memory finds out which, and goes
+                on without that vector. `ModelContextTooLongError` is treated the same.
             GreenroomError: it failed; the memory goes on without vectors.
         """
         ...

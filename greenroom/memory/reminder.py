@@ -1,7 +1,7 @@
 """Recall memories at the start of a turn.
 
-The entries that fit the input are added as a message of their own, whose sender is the memory, so that
-neither the model nor a person takes them for new input. Each entry names its origin.
+The entries that fit the input are added as a message of their own, whose sender is the memory, so
+that neither the model nor a person takes them for new input. Each entry names its origin.
 """
 
 from collections.abc import Iterator, Sequence

@@ -67,26 +67,30 @@ class MemoryStatistics:
 class SQLiteMemory:
     """Keeps texts in one SQLite file and finds them by their words, and by meaning with an `Embedder`.
 
-    An entry is on disk when `add` returns. Several processes may use the same file. A damaged row is never
-    returned: it is moved to another table, logged and counted. At a limit, the least recently used entries
+    An entry is on disk when `add` returns. Several processes may use the same file. A damaged row
+    is never
+    returned: it is moved to another table, logged and counted. At a limit, the least recently used
+        entries
     are removed and counted, the first time with a warning in the log.
 
-    Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries, beyond
-    that those of the best 200 by words), and both rankings are fused. If the embedder fails or takes
-    more than 10 seconds, only words are searched, it is not asked for 30 seconds, and entries without a
-    vector get theirs later. If the embedder refuses a single text, that entry is found by its words only. If
-    the index of words fails, it is rebuilt, and `recall` returns the newest entries with a score of 0. All
-    of this is logged and counted in `statistics`.
+    Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries,
+    beyond that those of the best 200 by words), and both rankings are fused. If the embedder fails
+    or takes more than 10 seconds, only words are searched, it is not asked for 30 seconds, and
+    entries without a vector get theirs later. If the embedder refuses a single text, that entry is
+    found by its words only. If the index of words fails, it is rebuilt, and `recall` returns the
+    newest entries with a score of 0. All of this is logged and counted in `statistics`.
 
-    What `forget` and `clear` remove is overwritten in the file and its log. If another process is reading at
-    that moment, the log keeps it until it is emptied, as when the last process closes the file.
+    What `forget` and `clear` remove is overwritten in the file and its log. If another process is
+    reading at that moment, the log keeps it until it is emptied, as when the last process closes
+    the file.
 
     Args:
         path: the file, created on first use and readable by its owner only. By default in memory.
         embedder: what makes vectors; without one, words decide.
         max_entries: how many entries are kept.
         max_bytes: how many bytes their texts, metadata and words may take.
-        max_age: seconds after which an entry is no longer recalled, and then removed; None to keep it.
+        max_age: seconds after which an entry is no longer recalled, and then removed; None to keep
+            it.
         half_life: seconds after which an entry has lost a quarter of its score; age takes at most
             half. None to ignore age.
 
@@ -137,8 +141,8 @@ class SQLiteMemory:
         `origin`, `session_id` and `turn` become the fields of the entry; all else is its metadata.
 
         Raises:
-            ValueError: the text is blank or longer than 64,000 characters, or the metadata is not of
-                plain values or more than 4 KB.
+            ValueError: the text is blank or longer than 64,000 characters, or the metadata is not
+                of plain values or more than 4 KB.
             MemoryStorageError: SQLite or the disk refused; nothing was kept.
         """
         if not text.strip() or len(text) > _LONGEST:
@@ -165,9 +169,9 @@ class SQLiteMemory:
     ) -> Sequence[Recalled]:
         """Find the entries that fit a question, the best first; any text is one: its first 8,000 characters.
 
-        Of entries with the same text and origin it returns one. The score is the entry's relevance (the
-        share of the question's words that it has, weighed by rarity, or the cosine of the vectors, if
-        that is more), less for a lower rank and for age.
+        Of entries with the same text and origin it returns one. The score is the entry's relevance
+        (the share of the question's words that it has, weighed by rarity, or the cosine of the
+        vectors, if that is more), less for a lower rank and for age.
 
         Raises:
             ValueError: the limit is not 1 to 200, or `where` holds what metadata can't.

@@ -57,8 +57,8 @@ _SAID_FORM = re.compile(re.escape(_SAID).replace(r"\{left_out\}", r"(\d+)"))
 class Summary(msgspec.Struct, frozen=True):
     """What replaces the messages that a compaction removed.
 
-    It is written as a message and read back from it, so it survives a fork, or a rewind to any later
-    message.
+    It is written as a message and read back from it, so it survives a fork, or a rewind to any
+    later message.
 
     Attributes:
         notes: a model's notes; empty if it could not be asked.
@@ -110,8 +110,8 @@ class Summary(msgspec.Struct, frozen=True):
     ) -> "Summary":
         """Add the user's later messages, and leave out what does not fit.
 
-        A third of the room is for the first messages, which usually describe the task, and the rest for
-        the last ones. A single message may take an eighth.
+        A third of the room is for the first messages, which usually describe the task, and the rest
+        for the last ones. A single message may take an eighth.
         """
         words = [clip(text, max(int(room / 2), 40)) for text in (*self.user_messages, *said)]
         costs = [counter.count([Message.user(text)]) for text in words]
@@ -157,7 +157,8 @@ def ask_for_summary(
 ) -> ModelRequest:
     """Return the request for notes on some messages, given the notes on earlier ones.
 
-    If not all of them fit, the oldest are left out as a whole: a cut could separate words from their speaker.
+    If not all of them fit, the oldest are left out as a whole: a cut could separate words from
+    their speaker.
 
     Args:
         notes: the notes so far.

@@ -1,7 +1,7 @@
 """Finding entries by meaning: vectors of length 1, compared one by one.
 
-Without numpy, a thousand comparisons of 1,536 numbers take about 90 ms of a thread's time; with it a
-sixth of that. It comes with `pip install 'greenroom[vectors]'`.
+Without numpy, a thousand comparisons of 1,536 numbers take about 90 ms of a thread's time; with it
+a sixth of that. It comes with `pip install 'greenroom[vectors]'`.
 """
 
 import math

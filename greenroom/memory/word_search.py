@@ -1,10 +1,10 @@
 """Search by words with BM25, at a bounded cost however common the words are.
 
-FTS5 ranks by looking at every entry of every word, so eight common words are five hundred times as slow as a
-rare one. Here the rarest words come first, as long as they are in no more than `_POSTINGS` entries together;
-an entry with any of them is a candidate. Of the more common words, the rarest must occur together: as many
-as leave about `_CANDIDATES` entries. The best candidates are then ranked by BM25 over all words of the
-question.
+FTS5 ranks by looking at every entry of every word, so eight common words are five hundred times as
+slow as a rare one. Here the rarest words come first, as long as they are in no more than
+`_POSTINGS` entries together; an entry with any of them is a candidate. Of the more common words,
+the rarest must occur together: as many as leave about `_CANDIDATES` entries. The best candidates
+are then ranked by BM25 over all words of the question.
 """
 
 import heapq
@@ -49,8 +49,8 @@ def find_by_words(
 ) -> list[Match]:
     """Return the best 200 entries by their words, the best first.
 
-    A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is no
-    longer than others.
+    A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is
+    no longer than others.
     """
     query_words = content_words(query)
     counts = _count_entries(connection, query_words)
@@ -120,8 +120,8 @@ def _choose_rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[st
 def _choose_common(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
     """Choose the rarest words, until few enough entries can be expected to have all of them.
 
-    With more words, more entries of the rarest have to be skipped before enough matches are found, so no
-    word is added that would make those too many.
+    With more words, more entries of the rarest have to be skipped before enough matches are found,
+    so no word is added that would make those too many.
     """
     taken: list[str] = []
     share = 1.0  # of the entries, as if words were independent

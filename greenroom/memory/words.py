@@ -1,7 +1,7 @@
 """Split texts into words, for the index and for questions.
 
-Case and accents don't count. `snake_case`, `camelCase` and `HTTPServer` are found by their parts and as
-a whole; scripts without spaces, such as Chinese, by pairs of characters.
+Case and accents don't count. `snake_case`, `camelCase` and `HTTPServer` are found by their parts
+and as a whole; scripts without spaces, such as Chinese, by pairs of characters.
 """
 
 import re

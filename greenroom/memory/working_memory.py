@@ -12,9 +12,10 @@ _KIND = "memory.working"
 class WorkingMemory:
     """Keeps JSON values by name for one task, as records of a session: they survive the process.
 
-    Values are copied on the way in and out. A change takes effect at once and is stored by the session's
-    next save, together with the messages; a rewind undoes it. No method awaits, so tasks that share a
-    session never see half a change. Each change is a record of all values of the task, at most 256 KB
+    Values are copied on the way in and out. A change takes effect at once and is stored by the
+    session's next save, together with the messages; a rewind undoes it. No method awaits, so tasks
+    that share a session never see half a change. Each change is a record of all values of the task,
+    at most 256 KB
     together: keep large data in files.
 
     Args:

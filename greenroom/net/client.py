@@ -68,8 +68,8 @@ class HttpClient:
     It opens nothing before the first request, and can be opened again after it has been closed. The
     proxy and TLS variables of the environment hold: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
     `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`. Redirects are not followed, and nothing is retried:
-    that is for the caller to decide. One case is none: where a server gives a kept connection up just
-    when a request is sent on it, which no byte has answered, the request is sent on a new one.
+    that is for the caller to decide. One case is none: where a server gives a kept connection up
+    just when a request is sent on it, which no byte has answered, the request is sent on a new one.
 
     At most `connections` are open at a time. A request beyond waits for one, as long as that takes:
     there is no time-out but the cancel scopes around it, and no limit to how many wait. First come,

@@ -4,7 +4,8 @@ A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and te
 tool call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that
 hold for it in their order, `evaluator` says how far one is about a fact and makes a decision of it,
 and `modes` settles what no rule decides. `explanation` is for the person who is asked;
-`suggestions` are rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what users hold.
+`suggestions` are rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what
+users hold.
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool

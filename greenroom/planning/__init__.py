@@ -1,17 +1,17 @@
 """Plans, their execution, and tools for models without native tool calls.
 
-`plan` is a graph of subtasks, `plan_run` their state, which is stored in the session. `execute` carries a
-plan out, with `progress` (recording each change), `attempt` (one run of one subtask), `references` (results
-in goals and arguments), `silence` (interrupting an agent that does nothing) and `trace` (what an interrupted
-subtask left behind). `revision` defines planners and when a plan is revised; `model_planner` asks a model,
-and `merge` reduces the number of subtasks. `recovery` is the table of what to do about errors,
-`error_context` its vocabulary, and `watched_model` applies it to a model's mistakes. `plan_and_execute` is
-an agent built from all of these.
+`plan` is a graph of subtasks, `plan_run` their state, which is stored in the session. `execute`
+carries a plan out, with `progress` (recording each change), `attempt` (one run of one subtask),
+`references` (results in goals and arguments), `silence` (interrupting an agent that does nothing)
+and `trace` (what an interrupted subtask left behind). `revision` defines planners and when a plan
+is revised; `model_planner` asks a model, and `merge` reduces the number of subtasks. `recovery` is
+the table of what to do about errors, `error_context` its vocabulary, and `watched_model` applies it
+to a model's mistakes. `plan_and_execute` is an agent built from all of these.
 
-`react` is an agent that thinks, acts and observes in plain text; `text_tools` gives tools to a model without
-native tool calls, with `tool_prompt` (how the prompt describes them) and `live_text` (what can be shown of
-a reply while it streams). `parse_action` parses a reply, with `outcome` (its possible meanings) and
-`almost_json` (lenient JSON).
+`react` is an agent that thinks, acts and observes in plain text; `text_tools` gives tools to a
+model without native tool calls, with `tool_prompt` (how the prompt describes them) and `live_text`
+(what can be shown of a reply while it streams). `parse_action` parses a reply, with `outcome` (its
+possible meanings) and `almost_json` (lenient JSON).
 """
 
 from greenroom.planning.error_context import (

@@ -1,8 +1,9 @@
 """Objects as models write them: JSON, or nearly so; read in one pass, and never guessed.
 
 What is put right is punctuation, never words: other quotes, quotes that are not escaped, names
-without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one bracket
-that is missing at the end; an object whose quotes are all escaped is read as the text that it is in. An object whose reading is not plain is broken.
+without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one
+bracket that is missing at the end; an object whose quotes are all escaped is read as the text that
+it is in. An object whose reading is not plain is broken.
 
 Each character is passed once: what follows a quote says whether it ends its text, and that is
 looked at for a bounded number of characters.

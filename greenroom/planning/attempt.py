@@ -1,7 +1,8 @@
 """Run one subtask once: check what its last try left behind and whether it may run, and return how it ended.
 
-A subtask with a tool is an agent that makes one call and uses no model. It has its own session, so that calls
-of a plan can run in parallel, and each has its own record of whether it had started when the process ended.
+A subtask with a tool is an agent that makes one call and uses no model. It has its own session, so
+that calls of a plan can run in parallel, and each has its own record of whether it had started when
+the process ended.
 """
 
 import hashlib
@@ -276,8 +277,8 @@ class SubtaskCall:
 def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
     """Return the id of the subtask that made this call before, by the records of a plan, or an empty text.
 
-    Equal calls in the original plan are intended. A call of a subtask that a revision added or reset counts
-    as a repetition.
+    Equal calls in the original plan are intended. A call of a subtask that a revision added or
+    reset counts as a repetition.
     """
     first: set[str] = set()
     made: dict[str, None] = {}

@@ -1,7 +1,8 @@
 """The vocabulary of the recovery table: components, classes of errors, and decisions.
 
-An `ErrorContext` is one error that was handled. It says what failed, what kind of error it was, how often
-it occurred, and what was decided. It is published as a `Custom("recovery")` chunk, and logged.
+An `ErrorContext` is one error that was handled. It says what failed, what kind of error it was, how
+often it occurred, and what was decided. It is published as a `Custom("recovery")` chunk, and
+logged.
 """
 
 import logging
@@ -37,9 +38,10 @@ _log = logging.getLogger("greenroom.planning")
 class Component(StrEnum):
     """What has failed.
 
-    `MODEL`: a model call, or a model's mistake. `AGENT`: the agent of a subtask. `TOOL`: a subtask's call of a
-    tool that may be called twice. `EFFECT`: a call of a tool that may not. `PLAN`: a result that a subtask
-    needs.
+    `MODEL`: a model call, or a model's mistake. `AGENT`: the agent of a subtask. `TOOL`: a
+        subtask's call of a
+    tool that may be called twice. `EFFECT`: a call of a tool that may not. `PLAN`: a result that a
+    subtask needs.
     """
 
     MODEL = "model"
@@ -52,11 +54,14 @@ class Component(StrEnum):
 class ErrorClass(StrEnum):
     """What kind of error it was; `classify` finds it for an exception.
 
-    `TRANSIENT`: a retry may help. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`: the
-    conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`, `REPETITION`,
-    `ENDLESS`: a model's mistakes. `TIMEOUT`, `FAILED` (the tool reported it), `CRASH` and `DENIED` (or
-    interrupted): how a call ends. `MISSING`: a result that a subtask refers to is missing. `SPENT`: a budget
-    is spent.
+    `TRANSIENT`: a retry may help. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`:
+        the
+    conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`,
+    `REPETITION`,
+    `ENDLESS`: a model's mistakes. `TIMEOUT`, `FAILED` (the tool reported it), `CRASH` and `DENIED`
+        (or
+    interrupted): how a call ends. `MISSING`: a result that a subtask refers to is missing. `SPENT`:
+    a budget is spent.
     """
 
     TRANSIENT = "transient"
@@ -79,9 +84,12 @@ class ErrorClass(StrEnum):
 class Decision(StrEnum):
     """What is done about an error.
 
-    `RETRY`: make the same call again. `GO_ON`: continue the failed agent's conversation with a new agent.
-    `ASK_AGAIN`: tell the model what is wrong. `COMPACT`: shorten the conversation. `OTHER_MODEL`: ask another
-    model. `REPLAN`: revise the plan. `ASK_PERSON`: ask a person whether to try again. `GIVE_UP`: do nothing.
+    `RETRY`: make the same call again. `GO_ON`: continue the failed agent's conversation with a new
+        agent.
+    `ASK_AGAIN`: tell the model what is wrong. `COMPACT`: shorten the conversation. `OTHER_MODEL`:
+        ask another
+    model. `REPLAN`: revise the plan. `ASK_PERSON`: ask a person whether to try again. `GIVE_UP`: do
+    nothing.
     """
 
     RETRY = "retry"
@@ -128,8 +136,8 @@ class ErrorContext(Wire, frozen=True):
         attempt: how often it has occurred, counted from 1.
         decision: what is done about it.
         cause: why that was decided.
-        correlation_id: the session in which it happened, the same for all errors of an agent and for the
-            failure of its subtask.
+        correlation_id: the session in which it happened, the same for all errors of an agent and
+            for the failure of its subtask.
         subtask: the id of the subtask, where it is about one as a whole.
         detail: what went wrong, in words.
         seconds: the wait before the next try.

@@ -1,9 +1,9 @@
 """`execute_plan`: start subtasks, record their progress, and handle failures.
 
-The order of writes makes a kill harmless. The start of a subtask and its session are stored before it starts. A
-tool call is stored in that session before it starts. A result is stored before any subtask that waits for it
-starts. A run that is loaded therefore knows which subtasks ended, which have not begun, and which were cut
-off; `trace` finds out what the latter left behind.
+The order of writes makes a kill harmless. The start of a subtask and its session are stored before
+it starts. A tool call is stored in that session before it starts. A result is stored before any
+subtask that waits for it starts. A run that is loaded therefore knows which subtasks ended, which
+have not begun, and which were cut off; `trace` finds out what the latter left behind.
 """
 
 import heapq
@@ -61,22 +61,26 @@ async def execute_plan(
 ) -> PlanRun:
     """Execute a plan, with as much parallelism as its graph allows, and return the finished run.
 
-    A subtask with a `tool` is one call of it through `run_tools`, with the usual permissions and records;
-    whether a tool is marked concurrent does not matter, since the plan decides what may run in parallel. Any other subtask is a subagent: it gets the goal as its first input, from the sender "plan" and
-    with the subtask's id in its metadata, and the result of that turn is the subtask's, else its text.
-    Both are subagents of `agent`, under its budgets, and end with its turn.
+    A subtask with a `tool` is one call of it through `run_tools`, with the usual permissions and
+    records; whether a tool is marked concurrent does not matter, since the plan decides what may
+    run in parallel. Any other subtask is a subagent: it gets the goal as its first input, from the
+    sender "plan" and with the subtask's id in its metadata, and the result of that turn is the
+    subtask's, else its text. Both are subagents of `agent`, under its budgets, and end with its
+    turn.
 
-    A failed subtask blocks those that wait for it, and nothing else. With a `planner` the plan is revised
-    according to the `policy`; completed subtasks are never repeated. If the new plan repeats a call (the same
-    tool, the same arguments), a person is asked, unless the tool may be called twice or reported that the
-    call failed. Failures are part of the returned run; they raise no exception.
+    A failed subtask blocks those that wait for it, and nothing else. With a `planner` the plan is
+    revised according to the `policy`; completed subtasks are never repeated. If the new plan
+    repeats a call (the same tool, the same arguments), a person is asked, unless the tool may be
+    called twice or reported that the call failed. Failures are part of the returned run; they raise
+    no exception.
 
-    Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state can be
-    read at any moment: `PlanRun.load(session)`. Pass a loaded run to continue it: a subtask that was cut
-    off is run again if none of its calls had started, and continues its conversation if its agent had only
-    used its model. A call that may have had its effect is repeated if its tool allows that (read-only or
-    idempotent); otherwise a person is asked. If they decline, the subtask has failed; if no person can be
-    asked, it stays pending, with the session in which it was cut off.
+    Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state
+    can be read at any moment: `PlanRun.load(session)`. Pass a loaded run to continue it: a subtask
+    that was cut off is run again if none of its calls had started, and continues its conversation
+    if its agent had only used its model. A call that may have had its effect is repeated if its
+    tool allows that (read-only or idempotent); otherwise a person is asked. If they decline, the
+    subtask has failed; if no person can be asked, it stays pending, with the session in which it
+    was cut off.
 
     Args:
         agent: the agent whose plan it is; call this inside of one of its turns.
@@ -87,18 +91,19 @@ async def execute_plan(
             (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
         planner: revises the plan; without one it is never revised.
-        recovery: decides first what to do about a failed subtask, such as a `RecoveryPolicy`; without it
-            no subtask is tried twice.
+        recovery: decides first what to do about a failed subtask, such as a `RecoveryPolicy`;
+            without it no subtask is tried twice.
         patience: seconds without a chunk from a subtask's agent or its subagents, after which it is
-            interrupted and the subtask fails. They count from its first chunk on, and not while a person is
-            asked. None for no limit.
+            interrupted and the subtask fails. They count from its first chunk on, and not while a
+            person is asked. None for no limit.
         tools: the tools that subtasks may name: functions, tools, or a registry.
-        permissions: the rules for their calls, which also apply to subagents. By default the functions
-            among the tools may run, since the program passed them; other calls are asked about.
+        permissions: the rules for their calls, which also apply to subagents. By default the
+            functions among the tools may run, since the program passed them; other calls are asked
+            about.
 
     Raises:
-        PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan is too
-            long for a record.
+        PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
+            is too long for a record.
         ConfigurationError: `limit` is below 1.
         TurnError: the agent has no room for another subagent.
         SessionError: the session can't be written; nothing unrecorded has started.
@@ -277,8 +282,8 @@ class _Execution:
     async def _handle_failure(self, end: End) -> float | None:
         """Decide about a failure and record both; return the seconds until another try, if any.
 
-        A person may be asked, which can take hours. If that is interrupted, the subtask is recorded as cut
-        off, so that its failure is found and the question asked again.
+        A person may be asked, which can take hours. If that is interrupted, the subtask is recorded
+        as cut off, so that its failure is found and the question asked again.
         """
         id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
         self.consecutive += 1

@@ -11,7 +11,8 @@ _CONTEXT = 8  # characters before that decide whether a label may begin here
 class LiveText:
     r"""Splits the pieces of a streamed reply into the text before an action, and the answer.
 
-    The text comes a few words late. Anything that may be an action is held back, with all that follows.
+    The text comes a few words late. Anything that may be an action is held back, with all that
+    follows.
 
     Example:
         >>> live = LiveText()

@@ -9,9 +9,9 @@ from greenroom.planning.references import map_references
 def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
     """Return the plan with at most `limit` subtasks that are not done, if possible.
 
-    Neighbours in the plan's order are merged, so no cycle can arise: first those that depend on each other,
-    and small ones before large ones. A subtask with a tool is one call and is never merged. References
-    then point to the whole result of the merged subtask.
+    Neighbours in the plan's order are merged, so no cycle can arise: first those that depend on
+    each other, and small ones before large ones. A subtask with a tool is one call and is never
+    merged. References then point to the whole result of the merged subtask.
 
     Example:
         >>> steps = [Subtask(f"s{n}", f"Step {n}", after=[f"s{n - 1}"] if n else []) for n in range(4)]

@@ -45,10 +45,10 @@ class PlanDraft(msgspec.Struct, frozen=True):
 class ModelPlanner:
     """A `Planner` that asks a model.
 
-    The model answers with a plan as structured output. One that does not fit (an unknown tool, a cycle, an
-    id that is not there) goes back to it with what is wrong, twice at the most. Of more than 20 subtasks,
-    neighbours without a tool are merged. In a revision it sees what is completed, with the results, and
-    what has failed, and plans what is left.
+    The model answers with a plan as structured output. One that does not fit (an unknown tool, a
+    cycle, an id that is not there) goes back to it with what is wrong, twice at the most. Of more
+    than 20 subtasks, neighbours without a tool are merged. In a revision it sees what is completed,
+    with the results, and what has failed, and plans what is left.
 
     Called inside an agent, the planner is its subagent: its budgets apply, and its chunks show it.
 

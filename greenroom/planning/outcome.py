@@ -1,7 +1,7 @@
 """The possible meanings of a reply, and how to find the meaning of a JSON object.
 
-An object that means a call has a tool and its arguments, under one of the names that models use for them; it
-may be nested in another object. Most objects in a text mean something else.
+An object that means a call has a tool and its arguments, under one of the names that models use for
+them; it may be nested in another object. Most objects in a text mean something else.
 """
 
 import re

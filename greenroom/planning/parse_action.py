@@ -1,8 +1,8 @@
 """`parse_action`: parse a reply in plain text as a tool call or a final answer.
 
-A reply is read once, up to what decides it: the first action, or a "Final Answer:" before any action.
-Thoughts in `<think>` are skipped, and so is what the model makes up after its action. If the meaning is
-unclear, the reply is a `Fault`, never a guess.
+A reply is read once, up to what decides it: the first action, or a "Final Answer:" before any
+action. Thoughts in `<think>` are skipped, and so is what the model makes up after its action. If
+the meaning is unclear, the reply is a `Fault`, never a guess.
 """
 
 import re
@@ -44,14 +44,15 @@ class Reading:
 def parse_action(text: str) -> Outcome:
     r"""Parse a model's reply into an `Action`, a `FinalAnswer`, or a `Fault`.
 
-    It is a pure function, never raises, and runs in linear time. An action is an object with a tool and its
-    arguments (`tool` or `tool_name` or `action`, with `arguments` or `args` or `action_input`, among
-    others), or a line "Action: NAME" with "Action Input:". It may be in a code fence or in the tags of a
-    model family, and its JSON may have the usual mistakes of models, unless they make it ambiguous. The
-    first action counts; a final answer counts only before any action. A string without its closing quote is
-    a fault, since more of it may be missing.
+    It is a pure function, never raises, and runs in linear time. An action is an object with a tool
+    and its arguments (`tool` or `tool_name` or `action`, with `arguments` or `args` or
+    `action_input`, among others), or a line "Action: NAME" with "Action Input:". It may be in a
+    code fence or in the tags of a model family, and its JSON may have the usual mistakes of models,
+    unless they make it ambiguous. The first action counts; a final answer counts only before any
+    action. A string without its closing quote is a fault, since more of it may be missing.
 
-    If a reply was cut off, a missing bracket may hide missing arguments: check its stop reason first.
+    If a reply was cut off, a missing bracket may hide missing arguments: check its stop reason
+    first.
 
     Example:
         >>> parse_action("I add. Action: {'tool': 'add', 'args': {'a': 1, 'b': 2}}")

@@ -23,8 +23,8 @@ _MAX_FAULTS = 10
 class Subtask(Wire, frozen=True):
     """One step of a plan.
 
-    Its goal and its arguments may name the results of subtasks that it waits for: `{flight}` is the whole
-    result of the subtask `flight`, `{flight.price}` a field of it.
+    Its goal and its arguments may name the results of subtasks that it waits for: `{flight}` is the
+    whole result of the subtask `flight`, `{flight.price}` a field of it.
 
     Attributes:
         id: its name in the plan: letters, digits, `_` and `-`, 64 at the most.

@@ -73,12 +73,12 @@ async def plan_and_execute(
 ) -> None:
     """Answer each input by making a plan, executing it, and summarising the results.
 
-    This is an agent function for `runtime.spawn(session, plan_and_execute, llm, tools)`; pass keyword
-    arguments with `functools.partial`. Its phases are states: "planning", "executing", "replanning" and
-    "answering". It works on one input at a time; others wait in order.
+    This is an agent function for `runtime.spawn(session, plan_and_execute, llm, tools)`; pass
+    keyword arguments with `functools.partial`. Its phases are states: "planning", "executing",
+    "replanning" and "answering". It works on one input at a time; others wait in order.
 
-    If the turn was interrupted or the process ended before the answer, send the same goal again to continue:
-    `handle.ask(goal)`.
+    If the turn was interrupted or the process ended before the answer, send the same goal again to
+    continue: `handle.ask(goal)`.
 
     Args:
         agent: given by the runtime.
@@ -89,12 +89,12 @@ async def plan_and_execute(
         permissions: the rules; by default as `execute_plan` and `Agent` say.
         recall: an async function of the goal; its result is added to the planner's request, such as
             memories of earlier work.
-        review: whether a person has to approve the plan before it starts. If they deny it with a message,
-            the planner is asked again with that message, at most twice.
+        review: whether a person has to approve the plan before it starts. If they deny it with a
+            message, the planner is asked again with that message, at most twice.
         limit: how many subtasks run at once.
         policy: when a plan is revised.
-        recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy` also
-            handles errors of the model, but not those of your own `planner` or `worker`.
+        recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy`
+            also handles errors of the model, but not those of your own `planner` or `worker`.
 
     Raises:
         ConfigurationError: the model can't be opened.
@@ -132,10 +132,10 @@ async def run_task(
 ) -> str:
     """Plan a task, execute the plan, and return the answer.
 
-    It always ends: a plan has at most 20 subtasks and 3 revisions, an agent 10 steps, and every model and
-    tool call a time-out; `budget` sets lower limits. Inside an agent's tool call or task it is a subagent of
-    that agent, and ends with its turn. Elsewhere it has its own runtime, stores nothing and asks no person:
-    calls that no rule allows are denied.
+    It always ends: a plan has at most 20 subtasks and 3 revisions, an agent 10 steps, and every
+    model and tool call a time-out; `budget` sets lower limits. Inside an agent's tool call or task
+    it is a subagent of that agent, and ends with its turn. Elsewhere it has its own runtime, stores
+    nothing and asks no person: calls that no rule allows are denied.
 
     Args:
         query: the goal, in words.

@@ -1,8 +1,8 @@
 """`PlanRun`: a plan and the state of its subtasks, as an immutable value.
 
-Each change makes a new `PlanRun`. The change itself is a `PlanStep`: it is stored in the session as a record,
-and published as a chunk. A run is loaded by replaying the records, so anyone with the session can see its
-state at any moment.
+Each change makes a new `PlanRun`. The change itself is a `PlanStep`: it is stored in the session as
+a record, and published as a chunk. A run is loaded by replaying the records, so anyone with the
+session can see its state at any moment.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,10 @@ class SubtaskStatus(StrEnum):
 class FailureReason(StrEnum):
     """Why a subtask failed.
 
-    `TOOL`: its call returned an error, or was denied. `WORKER`: its agent did not complete its turn. `INPUT`:
-    it refers to a result that does not exist. `CUT_OFF`: the process ended or an interrupt came while it
-    ran, and a person decided not to run it again.
+    `TOOL`: its call returned an error, or was denied. `WORKER`: its agent did not complete its
+        turn. `INPUT`:
+    it refers to a result that does not exist. `CUT_OFF`: the process ended or an interrupt came
+    while it ran, and a person decided not to run it again.
     """
 
     TOOL = "tool"
@@ -119,8 +120,8 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 class SubtaskMove(Wire, frozen=True, tag="move"):
     """A subtask's status changed; the fields are those of its `SubtaskState`.
 
-    `call` is a hash of the call that starts, if its tool may not be called twice. A failure repeats it if the
-    tool did not report the failure itself, so that the call may have had its effect.
+    `call` is a hash of the call that starts, if its tool may not be called twice. A failure repeats
+    it if the tool did not report the failure itself, so that the call may have had its effect.
     """
 
     id: str
@@ -330,8 +331,8 @@ class PlanRun(Wire, frozen=True):
     def revise(self, plan: Plan) -> "PlanRun":
         """Continue with another plan.
 
-        Completed subtasks stay as they are, even if the new plan lacks or changes them. So do interrupted
-        ones that may have had an effect.
+        Completed subtasks stay as they are, even if the new plan lacks or changes them. So do
+        interrupted ones that may have had an effect.
 
         Raises:
             PlanError: the new plan conflicts with those subtasks.

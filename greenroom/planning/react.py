@@ -21,11 +21,10 @@ async def react(
 ) -> None:
     """Answer each input by thought, action and observation, with a model without native tool calls.
 
-    It is an `Agent` whose model is wrapped in `TextTools`: its steps and requests to reformat are limited, a
-    repeated action gets a warning and then ends the turn, and an unknown tool is answered with the list of
-    tools. `Custom` chunks report each step:
-    `react.thought` (`text`), `react.action` (`id`, `tool`, `arguments`) and `react.observation` (`id`,
-    `text`, `is_error`).
+    It is an `Agent` whose model is wrapped in `TextTools`: its steps and requests to reformat are
+    limited, a repeated action gets a warning and then ends the turn, and an unknown tool is
+    answered with the list of tools. `Custom` chunks report each step: `react.thought` (`text`),
+    `react.action` (`id`, `tool`, `arguments`) and `react.observation` (`id`, `text`, `is_error`).
 
     Args:
         agent: given by the runtime.

@@ -1,8 +1,8 @@
 """`RecoveryPolicy`: a table of what to do about errors, within an error budget.
 
-A row is for one component and class of error; its decisions are for the first occurrence, the second, and
-so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call, and by `WatchedModel`.
-Each decision is an `ErrorContext`.
+A row is for one component and class of error; its decisions are for the first occurrence, the
+second, and so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call,
+and by `WatchedModel`. Each decision is an `ErrorContext`.
 """
 
 import math
@@ -90,15 +90,16 @@ _BACKOFF = Backoff(first=0.5, limit=30.0, jitter=1.0)
 class RecoveryPolicy:
     """Decides what is done about errors; a `Recovery` for plans, and more.
 
-    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that are
-    given a model ask it through `model(llm)`: do the same for workers and planners of your own.
+    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that
+    are given a model ask it through `model(llm)`: do the same for workers and planners of your own.
 
-    A decision that is not possible is skipped, such as replanning without a planner. A call of a tool that
-    may not be called twice is never repeated without a person's approval. An agent that is tried again
-    continues its conversation, so none of its calls is repeated.
+    A decision that is not possible is skipped, such as replanning without a planner. A call of a
+    tool that may not be called twice is never repeated without a person's approval. An agent that
+    is tried again continues its conversation, so none of its calls is repeated.
 
     Each handled error counts in the error budget. Once that is spent, further errors are given up
-    (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share a policy to share it.
+    (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share a policy
+    to share it.
 
     Args:
         rows: rows that replace those of `RECOVERY_TABLE`.
@@ -109,8 +110,8 @@ class RecoveryPolicy:
         may_repeat: tells whether a call of a tool may be made twice.
 
     Raises:
-        ConfigurationError: a row is empty or has a decision that its component does not support, or a
-            number is out of range.
+        ConfigurationError: a row is empty or has a decision that its component does not support, or
+            a number is out of range.
 
     Example:
         >>> from greenroom.planning import Component, Decision, ErrorClass
@@ -227,8 +228,8 @@ class RecoveryPolicy:
     def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
         """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.
 
-        The agent that uses the model publishes each handled error. A mistake that is repeated beyond its row
-        (an unknown tool, the same call) ends the turn with an error.
+        The agent that uses the model publishes each handled error. A mistake that is repeated
+        beyond its row (an unknown tool, the same call) ends the turn with an error.
 
         Args:
             llm: the model.

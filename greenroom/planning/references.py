@@ -28,9 +28,9 @@ def read_value(text: str) -> object:
 def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask:
     """Return the subtask with its references replaced by results.
 
-    An argument that is a single reference becomes the result itself, such as a number or a list; within a
-    text, the result is written out. `{name}` is left alone if no subtask has that name, and
-    `{{name.field}}` escapes the braces.
+    An argument that is a single reference becomes the result itself, such as a number or a list;
+    within a text, the result is written out. `{name}` is left alone if no subtask has that name,
+    and `{{name.field}}` escapes the braces.
 
     Args:
         subtask: a subtask of the run's plan.
@@ -38,8 +38,8 @@ def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask
         types: the JSON Schema type of each argument, if known.
 
     Raises:
-        PlanError: a reference names an unknown subtask, one that this subtask does not wait for, or a
-            field that its result does not have.
+        PlanError: a reference names an unknown subtask, one that this subtask does not wait for, or
+            a field that its result does not have.
     """
     results = _Results(subtask, run)
     arguments = {

@@ -68,7 +68,8 @@ class Planner(Protocol):
 
 Recovered: TypeAlias = Literal["retry", "go_on", "ask_person", "replan", "give_up"] | ErrorContext
 """What to do about a failed subtask: make a new call or start a new agent; continue its conversation; ask a
-person whether to try again; revise the plan at once; or nothing. An `ErrorContext` adds the reason."""
+person whether to try again; revise the plan at once; or nothing. An `ErrorContext` adds the
+reason."""
 
 
 @runtime_checkable
@@ -78,12 +79,12 @@ class Recovery(Protocol):
     async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
         """Return whether to try the subtask again, to revise the plan at once, or to leave it failed.
 
-        It may wait as long as it likes. Return "retry" only if the failed call may be made twice. If a
-        person was asked and declined, this is called again for the same failure, and another try is no
-        longer `possible`.
+        It may wait as long as it likes. Return "retry" only if the failed call may be made twice.
+        If a person was asked and declined, this is called again for the same failure, and another
+        try is no longer `possible`.
 
-        An `ErrorContext` is published as a chunk. Its tries begin after its `seconds` and do not count in
-        `ReplanPolicy`, since its author has a limit of its own.
+        An `ErrorContext` is published as a chunk. Its tries begin after its `seconds` and do not
+        count in `ReplanPolicy`, since its author has a limit of its own.
         """
         ...
 
@@ -92,8 +93,9 @@ class Recovery(Protocol):
 class ReplanPolicy:
     """When a planner revises a plan.
 
-    A plan with failures is revised when nothing else in it can be done. If one of these settings applies,
-    it is revised earlier: no more subtasks start, running ones finish, and the planner is asked.
+    A plan with failures is revised when nothing else in it can be done. If one of these settings
+    applies, it is revised earlier: no more subtasks start, running ones finish, and the planner is
+    asked.
 
     Args:
         same_subtask: how often one subtask may fail until `recovery` gets no more tries for it.

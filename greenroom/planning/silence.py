@@ -15,8 +15,9 @@ async def interrupt_if_silent(
 ) -> T | None:
     """Wait for an answer, and interrupt the agent if it publishes no chunk for `patience` seconds.
 
-    The time before its first chunk does not count, since it may have to wait until it can start. Neither does
-    the time in which it or one of its subagents waits for a person. Without `patience` there is no limit.
+    The time before its first chunk does not count, since it may have to wait until it can start.
+    Neither does the time in which it or one of its subagents waits for a person. Without `patience`
+    there is no limit.
 
     Returns:
         The answer, or None if the agent was interrupted.

@@ -61,17 +61,18 @@ _CUT = Fault("it was cut off at its limit of tokens, so say less")
 class TextTools(ProviderWrapper):
     """A provider that lets a model without native tool calls use tools.
 
-    The tools of a request are listed in its system prompt. The model thinks and acts in plain text, as in
-    ReAct; an action becomes a `ToolUseBlock`, and results are sent to the model as observations. Loops,
-    sessions and permissions work as with native tool calls, and a conversation can switch between both.
-    Wrap it around `resilient(…)`, not the other way round.
+    The tools of a request are listed in its system prompt. The model thinks and acts in plain text,
+    as in ReAct; an action becomes a `ToolUseBlock`, and results are sent to the model as
+    observations. Loops, sessions and permissions work as with native tool calls, and a conversation
+    can switch between both. Wrap it around `resilient(…)`, not the other way round.
 
-    Text before an action is streamed; the action itself is not part of the reply's text. Text before a final
-    answer becomes thinking. An agent publishes each step as a `Custom` chunk: `react.thought`,
-    `react.action`, `react.observation` and `react.reformat`.
+    Text before an action is streamed; the action itself is not part of the reply's text. Text
+    before a final answer becomes thinking. An agent publishes each step as a `Custom` chunk:
+    `react.thought`, `react.action`, `react.observation` and `react.reformat`.
 
-    If a reply can't be parsed, the model is told why and asked again, at most three times; each attempt
-    counts as a model call, and none of it is added to the history. After that a `ModelOutputError` is raised.
+    If a reply can't be parsed, the model is told why and asked again, at most three times; each
+    attempt counts as a model call, and none of it is added to the history. After that a
+    `ModelOutputError` is raised.
 
     Args:
         llm: the model.

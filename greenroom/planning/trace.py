@@ -1,9 +1,10 @@
 """Find out what an interrupted subtask left behind: a result, nothing, or uncertainty.
 
-A subtask is cut off when the process is killed or its turn interrupted. Its session shows which effects it may
-have had: a call is recorded before it starts, so without a record no call was made. If a call had started
-and has no result, its effect is uncertain. The same is true of an agent that uses no model, since its actions
-are not recorded as calls. In these cases a person is asked before anything is run again.
+A subtask is cut off when the process is killed or its turn interrupted. Its session shows which
+effects it may have had: a call is recorded before it starts, so without a record no call was made.
+If a call had started and has no result, its effect is uncertain. The same is true of an agent that
+uses no model, since its actions are not recorded as calls. In these cases a person is asked before
+anything is run again.
 """
 
 from collections.abc import Callable, Collection

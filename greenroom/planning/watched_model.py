@@ -1,7 +1,9 @@
 """`WatchedModel`: look up a model's mistakes in the recovery table, and report them.
 
-It is a provider that wraps another one, so it works in any loop. A request shows the outcome of earlier
-calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and retries of the wrapped
+It is a provider that wraps another one, so it works in any loop. A request shows the outcome of
+earlier
+calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and retries of
+    the wrapped
 provider.
 """
 

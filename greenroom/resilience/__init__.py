@@ -1,8 +1,8 @@
 """Policies that work alone, on any async code: retry, breaker, limits, budgets.
 
-A policy that calls has `await policy.call(fn, *args)`, so that they compose: `retry.call(breaker.call,
-fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and concurrency), `budget` (with the
-meter that may refuse a wait).
+A policy that calls has `await policy.call(fn, *args)`, so that they compose:
+`retry.call(breaker.call, fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and
+concurrency), `budget` (with the meter that may refuse a wait).
 """
 
 from greenroom.resilience.breaker import (

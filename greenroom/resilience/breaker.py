@@ -55,8 +55,8 @@ def is_outage(error: Exception) -> bool:
     """Whether an error speaks against what was called, and not against the call.
 
     True for what is retryable, such as an overloaded model, and for any error that is not one of
-    Greenroom's, such as the crash of a tool. An error like `ModelBadRequestError` shows that the target
-    answers; `CircuitOpenError` that it was not called.
+    Greenroom's, such as the crash of a tool. An error like `ModelBadRequestError` shows that the
+    target answers; `CircuitOpenError` that it was not called.
 
     Example:
         >>> from greenroom.core import ModelBadRequestError
@@ -73,9 +73,9 @@ class CircuitBreaker:
 
     Closed, it lets every call through. After `failures` failures without a success between them,
     within `window` seconds, it is open: calls raise `CircuitOpenError` at once. After `cooldown`
-    seconds it is half open: one call is let through as a probe. If the probe succeeds the circuit is
-    closed, if it fails the circuit is open for another `cooldown`; if it is cancelled, the next call
-    is the probe, as it is where the probe has not ended after `cooldown`.
+    seconds it is half open: one call is let through as a probe. If the probe succeeds the circuit
+    is closed, if it fails the circuit is open for another `cooldown`; if it is cancelled, the next
+    call is the probe, as it is where the probe has not ended after `cooldown`.
 
     One object protects one target, such as a provider, for all its callers. Use `call`, or
     `async with breaker:` around what calls the target.

@@ -305,8 +305,8 @@ def _check(what: Limit, limit: object) -> None:
 class Meter(Protocol):
     """Limits the work that runs under it, such as an agent's turn, and counts further attempts.
 
-    Code that retries a model's call can't see agents, and the runtime that counts their budgets can't see
-    models; both can see this.
+    Code that retries a model's call can't see agents, and the runtime that counts their budgets
+    can't see models; both can see this.
     """
 
     def check_wait(self, seconds: float) -> None:

@@ -34,12 +34,13 @@ class RateLimitStatistics:
 class RateLimit:
     """Lets at most `requests` calls, and `tokens` tokens, begin within any `seconds`.
 
-    The call that has waited longest is next, even if a later call would fit, so that small requests do not
-    starve a large one. Share one object between all agents that use one key. A cancelled wait leaves the
-    queue and takes nothing.
+    The call that has waited longest is next, even if a later call would fit, so that small requests
+    do not starve a large one. Share one object between all agents that use one key. A cancelled
+    wait leaves the queue and takes nothing.
 
-    The tokens of a call are known only after it: `acquire` reserves an estimate, and `Reservation.settle`
-    replaces it by the true number. A call of more tokens than the limit begins when no other call counts.
+    The tokens of a call are known only after it: `acquire` reserves an estimate, and
+    `Reservation.settle` replaces it by the true number. A call of more tokens than the limit begins
+    when no other call counts.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -77,7 +78,8 @@ class RateLimit:
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
         self._seconds = seconds
-        # Oldest first. It is as long as the limits are, since each entry is of a request or a token.
+        # Oldest first. It is as long as the limits are, since each entry is of a request or a
+        # token.
         self._entries = deque[_Entry]()
         self._counted = _Entry(0.0, 0, 0)  # their sum
         self._turn = trio.Lock()  # its holder is the next to begin, the others wait in its queue

@@ -15,9 +15,10 @@ import trio
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
 from greenroom.resilience.budget import current_meter
 
-# The attempt of the code that runs. Tasks outside of the attempt inherit it as well: a task started in a
-# nursery from outside, such as a subagent in its parent's, goes on when the attempt fails, and is not
-# repeated. So it counts only in the task tree of the attempt, and only while the attempt lasts.
+# The attempt of the code that runs. Tasks outside of the attempt inherit it as well: a task started
+# in a nursery from outside, such as a subagent in its parent's, goes on when the attempt fails, and
+# is not repeated. So it counts only in the task tree of the attempt, and only while the attempt
+# lasts.
 _current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
 
 
@@ -71,9 +72,9 @@ class Backoff:
     """Delays that grow by a factor up to a limit, each shortened by chance.
 
     The n-th delay is `min(limit, first * factor ** (n - 1)) * (1 - jitter * U)`, where U is drawn
-    anew from [0, 1) each time. So a jitter of 1 is the "full jitter", and of 0.5 the "equal jitter",
-    of Marc Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): what failed
-    together does not come back together.
+    anew from [0, 1) each time. So a jitter of 1 is the "full jitter", and of 0.5 the "equal
+    jitter", of Marc Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): what
+    failed together does not come back together.
 
     Attributes:
         first: seconds of the first delay, before jitter.
@@ -147,21 +148,22 @@ def is_retryable(error: BaseException) -> bool:
 class Retry:
     """Calls a function again after it failed, with growing delays.
 
-    The delay is that of the back-off, plus the time that the error asks to wait (`retry_after`). If the
-    wait would end after `seconds`, or after the deadline of a cancel scope around the call, the error is
-    raised at once. In a model call of an agent its budgets are checked first, and each further attempt
-    counts as a model call.
+    The delay is that of the back-off, plus the time that the error asks to wait (`retry_after`). If
+    the wait would end after `seconds`, or after the deadline of a cancel scope around the call, the
+    error is raised at once. In a model call of an agent its budgets are checked first, and each
+    further attempt counts as a model call.
 
-    A retry inside an attempt of another one makes a single attempt and passes the error on, so of nested
-    retries only the outermost retries. That holds for all tasks in nurseries that were opened in the
-    attempt; a task outside of it, such as a subagent, retries on its own.
+    A retry inside an attempt of another one makes a single attempt and passes the error on, so of
+    nested retries only the outermost retries. That holds for all tasks in nurseries that were
+    opened in the attempt; a task outside of it, such as a subagent, retries on its own.
 
-    Only an `Exception` is retried; a cancel never is. It has no state, so one object serves any number
-    of calls at the same time.
+    Only an `Exception` is retried; a cancel never is. It has no state, so one object serves any
+    number of calls at the same time.
 
     Attributes:
         attempts: calls at the most, the first one included.
-        seconds: how long after the start of the first call another may start. A running call is not cut
+        seconds: how long after the start of the first call another may start. A running call is not
+            cut
             off: use `trio.fail_after` inside of the call for that.
         backoff: the delays; by default up to half a second, then 1, 2 and so on, to 30.
         retryable: whether an error is worth another attempt; by default, whether the error says so.
@@ -200,7 +202,8 @@ class Retry:
         """Call an async function until it returns, or its error is final.
 
         Raises:
-            Exception: what the last attempt raised; its `hint`, or a note, says why it was the last.
+            Exception: what the last attempt raised; its `hint`, or a note, says why it was the
+                last.
             BudgetExceededError: a budget refuses the wait or the attempt; the cause is the error.
         """
         attempts = Attempts(self)
@@ -219,8 +222,8 @@ class Retry:
 class Attempts:
     """The attempts of one call, for code that is more than one function, such as a stream.
 
-    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`; if
-    that returns seconds, call `check`, and await `wait`. `Retry.call` does just that.
+    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`;
+    if that returns seconds, call `check`, and await `wait`. `Retry.call` does just that.
     """
 
     def __init__(self, retry: Retry) -> None:

@@ -18,8 +18,9 @@ it, trio closes another one in its place, or drops it together with the task tha
 tasks live on, and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends
 them, and the end of a life waits for the last one of its `TaskGroup`.
 
-What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed errors ends a
-turn; a cancel and any other error go further. The functions at the end take such groups apart.
+What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
+errors ends a turn; a cancel and any other error go further. The functions at the end take such
+groups apart.
 
 Nothing here knows what an owner is.
 """

@@ -3,10 +3,10 @@ r"""The sandbox: what the system holds a command to, and processes that leave no
 `policy` says what is asked for, and `resolved_policy` what that means in one workspace. `detection`
 finds out what of it holds on this machine, by running `probe` under it; `report` describes the
 result; `confinement` holds one command to it. The means are `wrappers` (bubblewrap, Seatbelt) and
-Landlock for what may be reached, `seccomp` for system calls, and `cgroup` for resources. `enforce` is
-the small program that applies them and becomes the command; `temporary_files` are what a command has
-on the disk. `process` runs a command and ends it; `process_tree` is the launcher in front of each
-command, which finds and kills everything that it has started.
+Landlock for what may be reached, `seccomp` for system calls, and `cgroup` for resources. `enforce`
+is the small program that applies them and becomes the command; `temporary_files` are what a command
+has on the disk. `process` runs a command and ends it; `process_tree` is the launcher in front of
+each command, which finds and kills everything that it has started.
 
 The package knows nothing of agents: it can run any command.
 

@@ -61,7 +61,8 @@ from greenroom.sandbox.wrappers import SANDBOX_EXEC
 # report of a call and its command, only another program can change what was looked at.
 #
 # A kill leaves the folder of the probe or of a command. Those of commands are locked while their
-# process lives, and the first detection of the next process removes those that no process has locked.
+# process lives, and the first detection of the next process removes those that no process has
+# locked.
 
 _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""

@@ -55,7 +55,8 @@ _BECOMING = (6, 7)  # CAP_SETGID and CAP_SETUID, which `become` gives up
 _MAX_RULES = 100_000
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-# The first version knew thirteen rights; the second added REFER, the third TRUNCATE, the fifth IOCTL_DEV.
+# The first version knew thirteen rights; the second added REFER, the third TRUNCATE, the fifth
+# IOCTL_DEV.
 _RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11

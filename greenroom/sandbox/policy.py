@@ -61,13 +61,14 @@ class Sandbox(Wire, frozen=True):
     """What commands are held to: a value that can be stored, sent and compared.
 
     Reading is free except for what is hidden. A private temporary folder, `$TMPDIR`, may always be
-    written, and is gone with the command. In the mode `workspace-write` the workspace may be written
-    as well; in it stay `.git`, `.greenroom`, `.hg`, `.svn`, `.vscode` and `.idea` as they are, also
-    where they don't exist, and in a home folder the shell's start-up files, since what they hold
-    runs outside of the sandbox later. Name one in `writable` to open it.
+    written, and is gone with the command. In the mode `workspace-write` the workspace may be
+    written as well; in it stay `.git`, `.greenroom`, `.hg`, `.svn`, `.vscode` and `.idea` as they
+    are, also where they don't exist, and in a home folder the shell's start-up files, since what
+    they hold runs outside of the sandbox later. Name one in `writable` to open it.
 
-    What of this holds depends on the machine: `examine_sandbox` says so. What does not is reported to
-    the model with every result, and to the person who is asked; `require` turns it into an error.
+    What of this holds depends on the machine: `examine_sandbox` says so. What does not is reported
+    to the model with every result, and to the person who is asked; `require` turns it into an
+    error.
 
     Attributes:
         mode: what may be written.

@@ -311,9 +311,9 @@ async def run_contained(
 ) -> Exit:
     """Run a command, and return when it and everything that it started is gone.
 
-    Its standard input is empty. Its output and error output come merged, in order, in chunks as they
-    arrive. Processes that it leaves behind are killed at its end. A cancel, the time-out and the
-    death of this process kill the command and all its descendants. On Linux that holds also for
+    Its standard input is empty. Its output and error output come merged, in order, in chunks as
+    they arrive. Processes that it leaves behind are killed at its end. A cancel, the time-out and
+    the death of this process kill the command and all its descendants. On Linux that holds also for
     those that called `setsid` or forked twice, and whatever it does to its parent; elsewhere such a
     one can get away. Out of reach are processes of another user, and what a command asks a service
     to start, such as a container. A command that hunts down its parent's parent may keep a process;
@@ -375,9 +375,9 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `environment` that a command may have, pagers and prompts off.
 
     A short list is kept (search path, home, language, terminal, temporary folder, tool chains,
-    certificates, proxies without a password) and all else dropped. So no key, token or password gets
-    through under whatever name, nor what would change how a program loads or runs (`LD_PRELOAD`,
-    `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, `GIT_CONFIG_COUNT`, `IFS`).
+    certificates, proxies without a password) and all else dropped. So no key, token or password
+    gets through under whatever name, nor what would change how a program loads or runs
+    (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, `GIT_CONFIG_COUNT`, `IFS`).
 
     Example:
         >>> clean_environment({"LANG": "C", "MY_API_KEY": "k", "LD_PRELOAD": "x.so"})["LANG"]

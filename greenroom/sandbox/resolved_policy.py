@@ -102,7 +102,8 @@ class PolicyPaths:
         protected: names in there that must stay as they are; some of them may not exist.
         hidden: what must not be read; all of it exists.
         shown: what must be readable, wherever it lies.
-        unprotected: names that should be protected, and can't be, since a symbolic link is or leads to them.
+        unprotected: names that should be protected, and can't be, since a symbolic link is or leads
+            to them.
         pinned: folders around what is protected, which must stay where they are with it.
         is_searched: whether all nested repositories that are looked for were found.
         linked: hidden files that have another name (a hard link) which is not hidden.

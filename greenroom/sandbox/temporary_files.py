@@ -104,8 +104,8 @@ def _remove(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# Only what exists can be mounted over. So a protected name that does not exist yet is made, empty and
-# with a mode that nothing else has, and removed when the last command that needs it has ended.
+# Only what exists can be mounted over. So a protected name that does not exist yet is made, empty
+# and with a mode that nothing else has, and removed when the last command that needs it has ended.
 
 # Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
 _FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644

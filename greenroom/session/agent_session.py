@@ -321,10 +321,10 @@ class AgentSession:
     def durability(self) -> Durability:
         """Which of its saves a power cut can't take back: at every "step", every "turn", or "none".
 
-        Every save survives the process, whatever this says. With "turn", a save while calls wait for
-        their results is not synced, and the one at the turn's end makes all of it durable; with
-        "none" it is left to the system, which takes half a minute or so. It is not stored: set it on
-        the session, new or loaded; a fork takes it over.
+        Every save survives the process, whatever this says. With "turn", a save while calls wait
+        for their results is not synced, and the one at the turn's end makes all of it durable; with
+        "none" it is left to the system, which takes half a minute or so. It is not stored: set it
+        on the session, new or loaded; a fork takes it over.
         """
         return self.journal.durability
 
@@ -360,8 +360,8 @@ class AgentSession:
         Without `flush` it survives this process, and a power cut from the next save on. A session
         with nothing on record, no metadata and no children is not stored. If it fails, all stays
         pending, and a later save may succeed; after a failed sync only once it is closed and opened
-        again. What was stored though its save failed, as behind a lost connection, is not stored twice.
-        Calls that wait for a save in another task share the next one, and return together.
+        again. What was stored though its save failed, as behind a lost connection, is not stored
+        twice. Calls that wait for a save in another task share the next one, and return together.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -411,9 +411,10 @@ class AgentSession:
     async def compact(self, summary: Message | str, keep: int) -> None:
         """Go on with a summary and the last `keep` messages, and save; the others stay on record.
 
-        From here on `history` begins with the summary, as a message of the user; one that is a text has
-        the sender `SUMMARY`. More messages are kept where the place is between a call and its result, or where calls wait for theirs. A
-        summary that has a `usage` counts in `used` as the model call that it was.
+        From here on `history` begins with the summary, as a message of the user; one that is a text
+        has the sender `SUMMARY`. More messages are kept where the place is between a call and its
+        result, or where calls wait for theirs. A summary that has a `usage` counts in `used` as the
+        model call that it was.
 
         Raises:
             TypeError: the summary is neither a text nor a message.

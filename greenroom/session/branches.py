@@ -28,8 +28,8 @@ _Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 class Branch:
     """A conversation as it stood when it was left, or as it stands.
 
-    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A branch
-    from which nothing was said is not one.
+    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A
+    branch from which nothing was said is not one.
 
     Attributes:
         number: its place among the branches, from 0, in the order in which they were left. It never
@@ -38,8 +38,8 @@ class Branch:
         parent: the branch from which it goes off; None for the first.
         begins_at: how many messages of the parent's history stand before that place.
         messages: what it does not share with its parent: what was said since a rewind; or since a
-            compaction, after its summary and the `kept` messages that it repeats; or since a rewrite,
-            after what it wrote.
+            compaction, after its summary and the `kept` messages that it repeats; or since a
+            rewrite, after what it wrote.
         kept: how many messages a compaction repeats.
         is_current: whether it is the conversation as it stands.
     """
@@ -137,9 +137,10 @@ _COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied 
 def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ...]:
     """Return which checkpoints a rewind to the first `to` messages has to undo, in order.
 
-    Those are the ones recorded since the last of these messages was added, whatever was rewound since.
-    Of two records of one checkpoint, the later one counts. A session that is a copy, as forks are, has no
-    record of what calls before that have changed: for them, there is one that says so.
+    Those are the ones recorded since the last of these messages was added, whatever was rewound
+    since. Of two records of one checkpoint, the later one counts. A session that is a copy, as
+    forks are, has no record of what calls before that have changed: for them, there is one that
+    says so.
 
     Raises:
         SessionError: there are fewer messages.

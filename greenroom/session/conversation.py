@@ -1,19 +1,20 @@
 """A conversation in memory: what is added to it, and which of that waits for a commit.
 
-An entry is proved when it is added and not when it is saved: what could not be written, or not be read
-again, is refused at its source and never stands in the way of what comes behind it. From there on it is
+An entry is proved when it is added and not when it is saved: what could not be written, or not be
+read again, is refused at its source and never stands in the way of what comes behind it. From there
+on it is
 
     pending    in memory alone; a crash loses it
     offered    handed to a commit that has not returned, or has failed: it may be stored or not
     stored     in the store, and no longer kept here in its encoded form
 
-`committing` offers the first entries that are pending. If its block raises, as where a cancel falls into
-it or a connection is lost behind the commit, they stay both pending and offered, until `settle` is told
-what the store holds: then they are stored, or merely pending again. Nothing that is added meanwhile gets
-in between, since additions go to the end.
+`committing` offers the first entries that are pending. If its block raises, as where a cancel falls
+into it or a connection is lost behind the commit, they stay both pending and offered, until
+`settle` is told what the store holds: then they are stored, or merely pending again. Nothing that
+is added meanwhile gets in between, since additions go to the end.
 
-`mark_tools_started` may be taken back while it is pending. While it is offered it may be stored as well,
-so it is only noted as withdrawn, and `settle` removes it where it turns out not to be stored.
+`mark_tools_started` may be taken back while it is pending. While it is offered it may be stored as
+well, so it is only noted as withdrawn, and `settle` removes it where it turns out not to be stored.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -321,8 +322,8 @@ def _check_message(message: Message) -> Message:
 def count_kept(messages: Sequence[Message], keep: int) -> int:
     """Return how many of the last messages stay, so that at least `keep` of them do.
 
-    It is more where the place is between a call and its result, or where calls still wait for theirs:
-    then the reply that made them stays as well.
+    It is more where the place is between a call and its result, or where calls still wait for
+    theirs: then the reply that made them stays as well.
 
     Raises:
         SessionError: the number is negative, or all messages would stay.

@@ -46,8 +46,8 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         created_at: when it was made, aware and in UTC.
         updated_at: when it was last changed, aware and in UTC.
         metadata: values of the programmer's own.
-        unknown: keys that this version does not know, as a newer one has written them; a store keeps
-            those that it holds. Unset where there are none.
+        unknown: keys that this version does not know, as a newer one has written them; a store
+            keeps those that it holds. Unset where there are none.
     """
 
     session_id: str

@@ -69,8 +69,8 @@ class CheckpointEntry(Wire, frozen=True, tag_field="kind", tag="checkpoint"):
 class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
     """The conversation goes on as a summary and its last `keep` messages; the others remain on record.
 
-    From the first one on a history is of version 2: who passes it over counts other messages than the
-    rewinds behind it do.
+    From the first one on a history is of version 2: who passes it over counts other messages than
+    the rewinds behind it do.
     """
 
     summary: Message
@@ -327,7 +327,8 @@ class OpenQuestion(Wire, frozen=True):
     Attributes:
         request_id: the id of the permission request; asked again it keeps it.
         tool_use_id: the call.
-        digest: what the answer is bound to; one that is given ahead counts only while it is the same.
+        digest: what the answer is bound to; one that is given ahead counts only while it is the
+            same.
     """
 
     request_id: str

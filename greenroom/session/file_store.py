@@ -94,8 +94,8 @@ class FileStore:
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first; histories are not read.
 
-        Anything else in the folder is passed over. A session that can't be listed is logged; `survey`
-        says which they are.
+        Anything else in the folder is passed over. A session that can't be listed is logged;
+        `survey` says which they are.
 
         Raises:
             SessionStorageError: the folder can't be read.
@@ -127,12 +127,14 @@ class FileStore:
     async def salvage(self, session_id: str) -> RepairReport | None:
         """Make a damaged session usable again, with all that can be shown to be whole.
 
-        The lines before the first damaged one stay. Of what follows, the lines that verify are written
-        again behind a message that says that something is missing; and all of it, as it was, is moved
-        into a file beside the history. A description that is damaged or missing is put together anew.
+        The lines before the first damaged one stay. Of what follows, the lines that verify are
+        written again behind a message that says that something is missing; and all of it, as it
+        was, is moved into a file beside the history. A description that is damaged or missing is
+        put together anew.
 
         Returns:
-            What was set aside and where, what was kept and what was lost; None where nothing was damaged.
+            What was set aside and where, what was kept and what was lost; None where nothing was
+            damaged.
 
         Raises:
             SessionNotFoundError: there is no such session.

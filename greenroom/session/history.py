@@ -6,11 +6,11 @@ One line is one commit:
 
 `n` counts the lines from 0. `u`, left out where it is 0, tells how many bytes directly before the
 line had not been synced when it was written: a power cut may damage those in any order, so damage
-there passes for an unfinished write, and damage before them does not. The checksum is a CRC-32 of the line up to `,"crc"`, and starts from
-the checksum of the whole line before, mixed with a constant: so no line can be left out, repeated,
-moved, or glued to its neighbour unnoticed. (Started from the neighbour's own checksum alone, two
-glued lines would verify: a CRC of a CRC is the CRC of both texts.) Lines end at the byte `\n` only,
-so U+2028 and its like inside a text split nothing.
+there passes for an unfinished write, and damage before them does not. The checksum is a CRC-32 of
+the line up to `,"crc"`, and starts from the checksum of the whole line before, mixed with a
+constant: so no line can be left out, repeated, moved, or glued to its neighbour unnoticed. (Started
+from the neighbour's own checksum alone, two glued lines would verify: a CRC of a CRC is the CRC of
+both texts.) Lines end at the byte `\n` only, so U+2028 and its like inside a text split nothing.
 """
 
 import itertools
@@ -257,7 +257,8 @@ class RepairReport(msgspec.Struct, frozen=True):
 
     Damage inside the very last line can't be told from a write that never finished. So what was
     set aside may hold a commit that had been acknowledged; it is kept, never deleted. A reader
-    looks twice while a writer writes: a commit that is under way is not a torn end, unless it stays so.
+    looks twice while a writer writes: a commit that is under way is not a torn end, unless it stays
+    so.
 
     Attributes:
         path: the history.
@@ -266,9 +267,10 @@ class RepairReport(msgspec.Struct, frozen=True):
         size: how many bytes can't be read.
         set_aside: the file that now holds these bytes; empty while they are still in place, which
             they are until the session is opened for writing.
-        kept: how many messages behind the damage were kept; a message stands where some are missing.
-        missing: how many lines are gone from the end, at the least; an empty file that bears the place
-            in its name is left as a trace of them.
+        kept: how many messages behind the damage were kept; a message stands where some are
+            missing.
+        missing: how many lines are gone from the end, at the least; an empty file that bears the
+            place in its name is left as a trace of them.
         restored: which fields of the description could not be read, and were put together anew.
     """
 
@@ -358,8 +360,8 @@ def read_page(
     """Return the last `count` messages of a history of `size` bytes.
 
     It is read block by block from its end, and no further than it takes, or twice as far. What is
-    read is verified; damage in front of it is not seen. A rewind that does not say how many messages
-    it left, as in version 1 of the format, takes reading all.
+    read is verified; damage in front of it is not seen. A rewind that does not say how many
+    messages it left, as in version 1 of the format, takes reading all.
 
     Raises:
         ValueError: `count` is less than 1.

@@ -2,30 +2,31 @@
 
 Each entry is pending, offered or stored (see `conversation`); here is what makes the moves.
 
-**A save** is one line, appended under the writer's lock and synced if the durability asks for it, then the
-description if that has changed. The line holds all entries that are pending when it is made; those that
-are added meanwhile wait for the next save. The line's checksum is chained to the line before, so it can
-only ever stand where it was made for. One save, open or close is under way at a time; the saves that are
-asked for meanwhile gather in a group and share the next line. The first of the group writes it, and if it
-fails or is cancelled, the others try again.
+**A save** is one line, appended under the writer's lock and synced if the durability asks for it,
+then the description if that has changed. The line holds all entries that are pending when it is
+made; those that are added meanwhile wait for the next save. The line's checksum is chained to the
+line before, so it can only ever stand where it was made for. One save, open or close is under way
+at a time; the saves that are asked for meanwhile gather in a group and share the next line. The
+first of the group writes it, and if it fails or is cancelled, the others try again.
 
-**What a crash leaves.** Before the line is whole: a torn end, which readers pass over and the next writer
-sets aside. Between line and description: all entries, and a description that is a little old; the session
-is new, then nothing that a list shows, and its next writer puts the line aside. After a line that was not
-synced, a power cut may take it, and all that was not synced before it; each line says how many bytes
-before it that may be (`loose`), so that their loss is not held for damage.
+**What a crash leaves.** Before the line is whole: a torn end, which readers pass over and the next
+writer sets aside. Between line and description: all entries, and a description that is a little
+old; the session is new, then nothing that a list shows, and its next writer puts the line aside.
+After a line that was not synced, a power cut may take it, and all that was not synced before it;
+each line says how many bytes before it that may be (`loose`), so that their loss is not held for
+damage.
 
-**Where a cancel may fall.** Before the lock is had: nothing has happened. While the line is written: the
-store finishes it or takes it back, and which of the two is not known here; so the line stays offered. The
-same goes for a failed sync, and for a connection that is lost behind the commit. Before anything else is
-written the line is looked for (`settle`): either it stands at its place and counts as stored, or its
-entries are merely pending again. Releasing the lock is shielded.
+**Where a cancel may fall.** Before the lock is had: nothing has happened. While the line is
+written: the store finishes it or takes it back, and which of the two is not known here; so the line
+stays offered. The same goes for a failed sync, and for a connection that is lost behind the commit.
+Before anything else is written the line is looked for (`settle`): either it stands at its place and
+counts as stored, or its entries are merely pending again. Releasing the lock is shielded.
 
-**Who else writes.** Without an open session each save takes the lock for itself, and others may write in
-between. What they stored is taken over when the lock is had again, unless there are changes here as well:
-then it is an error, since both can't be kept in order. A store may give the session to another writer
-that takes this one for dead; from then on each of our writes is refused (`SessionFencedError`), and
-nothing of it is stored.
+**Who else writes.** Without an open session each save takes the lock for itself, and others may
+write in between. What they stored is taken over when the lock is had again, unless there are
+changes here as well: then it is an error, since both can't be kept in order. A store may give the
+session to another writer that takes this one for dead; from then on each of our writes is refused
+(`SessionFencedError`), and nothing of it is stored.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -315,7 +316,8 @@ class _Tail:
     async def settle(self) -> bool:
         """Find out whether the line whose append failed last is stored, and if so go on behind it.
 
-        A sync may fail when the line is on the disk, and a connection may be lost behind the commit.
+        A sync may fail when the line is on the disk, and a connection may be lost behind the
+        commit.
 
         Raises:
             SessionNotFoundError: the session was removed.
@@ -399,8 +401,8 @@ class _Tail:
     ) -> None:
         """Commit these entries: all or none, durable when it returns if it flushes.
 
-        With nothing to commit it flushes what was committed without. `version` is the oldest version
-        of the format that these entries can be read as.
+        With nothing to commit it flushes what was committed without. `version` is the oldest
+        version of the format that these entries can be read as.
 
         Raises:
             SessionStorageError: the disk refused.

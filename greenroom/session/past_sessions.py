@@ -1,7 +1,7 @@
 """What is done with sessions as they are stored: read in part, archived, deleted, searched.
 
-These functions take ids, or a session of which all that was ever said is to be read. Histories are read
-one at a time, and what was read of one is dropped before the next.
+These functions take ids, or a session of which all that was ever said is to be read. Histories are
+read one at a time, and what was read of one is dropped before the next.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ T = TypeVar("T")
 async def read_last(session_id: str, count: int, *, store: SessionStore | None = None) -> Page:
     """Read the last `count` messages of a session, without reading what precedes them.
 
-    They are the end of the `history` that `AgentSession.load` gives, as it is stored: a call without a
-    result stays one. Nothing is locked or repaired. What is read is verified; damage in front of it is
-    not noticed.
+    They are the end of the `history` that `AgentSession.load` gives, as it is stored: a call
+    without a result stays one. Nothing is locked or repaired. What is read is verified; damage in
+    front of it is not noticed.
 
     Raises:
         ValueError: `count` is less than 1.
@@ -62,8 +62,8 @@ async def read_last(session_id: str, count: int, *, store: SessionStore | None =
 async def read_branches(session: AgentSession) -> tuple[Branch, ...]:
     """Return all that was ever said: the conversation as it stands last, before it those that were left.
 
-    Rewinds leave branches, and so do compactions and rewrites. They are read from the store, with what
-    is unsaved after them; nothing of it stays in memory.
+    Rewinds leave branches, and so do compactions and rewrites. They are read from the store, with
+    what is unsaved after them; nothing of it stays in memory.
 
     Raises:
         SessionNotFoundError: the session was removed.
@@ -243,8 +243,9 @@ class SearchHit(msgspec.Struct, frozen=True):
         session: the session's description.
         at: the place in its history of the first message that holds the text; None where only the
             title does.
-        branch: None where that is the conversation as it stands. What only stands before a compaction is
-            found too: then it is the number of the branch to whose history `at` belongs.
+        branch: None where that is the conversation as it stands. What only stands before a
+            compaction is found too: then it is the number of the branch to whose history `at`
+            belongs.
         snippet: the text with some words around it, in one line; control characters are as they
             were stored.
         count: how many of its messages hold the text.
@@ -276,8 +277,8 @@ class SessionSearch:
     """Looks for a text in sessions as they are asked for, one history in memory at a time.
 
     It is looked for in titles, in what was said, and in what tools were called with, whatever the
-    case of its letters; not in tools' results, which are other people's files for the most part, nor
-    in thinking. What was rewound is not looked at.
+    case of its letters; not in tools' results, which are other people's files for the most part,
+    nor in thinking. What was rewound is not looked at.
 
     It may be cancelled between two histories, and goes on from there when it is asked again.
     """

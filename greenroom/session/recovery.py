@@ -1,13 +1,13 @@
 """What is left of a damaged history: every line that can still be shown to be whole.
 
-The checksum of a line is built on the line before it, so behind a damaged line the chain is broken. It
-is taken up again in one of two ways. Where the damaged line has its length and its own checksum, the
-checksum that it had as a whole can be worked out, since a CRC is linear; and where the line after next
-fits, the next one is whole, since those bytes are a part of that checksum.
+The checksum of a line is built on the line before it, so behind a damaged line the chain is broken.
+It is taken up again in one of two ways. Where the damaged line has its length and its own checksum,
+the checksum that it had as a whole can be worked out, since a CRC is linear; and where the line
+after next fits, the next one is whole, since those bytes are a part of that checksum.
 
 What verifies is written as one new line behind the sound ones, with a message in each place where
-something is missing. Rewinds in it are counted anew. What was lost may have revoked the answers of a
-person, so none from before it holds any longer.
+something is missing. Rewinds in it are counted anew. What was lost may have revoked the answers of
+a person, so none from before it holds any longer.
 """
 
 import itertools

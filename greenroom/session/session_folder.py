@@ -230,8 +230,8 @@ _HISTORY = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLO
 class FileWriter:
     """Writes one session's files while it holds their lock; made by `FileStore.acquire`.
 
-    Before each write it sees that the lock is still its own. Files can't do both in one step: a lock
-    that is removed between the two does not keep that one write off.
+    Before each write it sees that the lock is still its own. Files can't do both in one step: a
+    lock that is removed between the two does not keep that one write off.
     """
 
     def __init__(
@@ -274,7 +274,8 @@ class FileWriter:
         """Replace `metadata.json`, all or nothing; durable when it returns.
 
         Raises:
-            SessionCorruptError: what stands there describes no session, or another; it was left alone.
+            SessionCorruptError: what stands there describes no session, or another; it was left
+                alone.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused.
         """
@@ -435,7 +436,8 @@ class FileWriter:
     def _note_lines(self) -> None:
         """Let the description know of the lines that are there, after more than one commit.
 
-        A single one is a save without an open session, of which only some should cost two more syncs.
+        A single one is a save without an open session, of which only some should cost two more
+        syncs.
         """
         is_due = self._appends > 1 or self._lines % _NOTED_EVERY == 0
         if self._is_broken or not self._lines or not is_due:

@@ -1,8 +1,8 @@
 """A session database: its one connection, its tables, and the steps inside a transaction.
 
-Every function but `Database.run` blocks. Never open the database's file by other means than SQLite: when
-any descriptor of a file is closed, POSIX drops all locks that the process has on it, those of SQLite
-included.
+Every function but `Database.run` blocks. Never open the database's file by other means than SQLite:
+when any descriptor of a file is closed, POSIX drops all locks that the process has on it, those of
+SQLite included.
 """
 
 import os
@@ -26,9 +26,10 @@ from greenroom.threads import FileThreads
 
 # -- The tables of a session database, and how an older database comes to have them.
 #
-# `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any program
-# that reads those can read these. `writers` has a row for each session that is being written, or was
-# when its writer died; its `epoch` is never given twice in the life of the database.
+# `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
+# program that reads those can read these. `writers` has a row for each session that is being
+# written, or was when its writer died; its `epoch` is never given twice in the life of the
+# database.
 
 APPLICATION = 0x47524E52
 """What marks a database as ours in its header: the letters GRNR."""

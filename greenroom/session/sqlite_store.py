@@ -240,7 +240,8 @@ class SQLiteWriter:
         """Replace the description, all or nothing; durable when it returns.
 
         Raises:
-            SessionCorruptError: what stands there describes no session, or another; it was left alone.
+            SessionCorruptError: what stands there describes no session, or another; it was left
+                alone.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused.
         """
@@ -347,8 +348,8 @@ class SQLiteStore:
     A session has one writer, in whatever process of this machine; readers need no lock. SQLite's
     locks don't hold on network file systems: keep the file on a disk of this machine.
 
-    Beside the file lie, while it is open, two of SQLite's own (`-wal`, `-shm`), and a folder of locks
-    (`-locks`). Everything runs in threads on one connection, which is opened when it is first
+    Beside the file lie, while it is open, two of SQLite's own (`-wal`, `-shm`), and a folder of
+    locks (`-locks`). Everything runs in threads on one connection, which is opened when it is first
     needed. `aclose` closes it and leaves the one file; where that is not called, the end of the
     program does. It is usable from several runs of trio, also at the same time.
 
@@ -467,12 +468,14 @@ class SQLiteStore:
     async def salvage(self, session_id: str) -> RepairReport | None:
         """Make a damaged session usable again, with all that can be shown to be whole.
 
-        The lines before the first damaged one stay. Of what follows, the lines that verify are written
-        again behind a message that says that something is missing; and all of it, as it was, is moved
-        into the table `torn`. A description that is damaged or missing is put together anew.
+        The lines before the first damaged one stay. Of what follows, the lines that verify are
+        written again behind a message that says that something is missing; and all of it, as it
+        was, is moved into the table `torn`. A description that is damaged or missing is put
+        together anew.
 
         Returns:
-            What was set aside and where, what was kept and what was lost; None where nothing was damaged.
+            What was set aside and where, what was kept and what was lost; None where nothing was
+            damaged.
 
         Raises:
             SessionNotFoundError: there is no such session.

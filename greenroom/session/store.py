@@ -115,16 +115,16 @@ class SessionWriter(Protocol):
         Without `flush` it is durable with the next append that flushes; an empty line adds nothing
         and only flushes. If it fails or is cancelled, the line is stored as a whole or not at all.
         Which of the two need not be known, as behind a connection that was lost: the session reads
-        from this place on before it writes again, and goes on from what it finds. An error that says
-        `nothing_written` saves it the look.
+        from this place on before it writes again, and goes on from what it finds. An error that
+        says `nothing_written` saves it the look.
         """
         ...
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace the description, all or nothing; durable when it returns.
 
-        Keys that a newer version has put there stay, see `SessionMetadata.unknown`; `encode_metadata`
-        does that.
+        Keys that a newer version has put there stay, see `SessionMetadata.unknown`;
+        `encode_metadata` does that.
         """
         ...
 

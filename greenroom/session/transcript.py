@@ -1,15 +1,16 @@
 """What the entries of a history add up to: the one reader of them, and what it is asked for.
 
-Entries are applied in order, each once, to a `Transcript`. It has the conversation as it stands, and what
-stands beside it, each at a place in the conversation, which is the number of messages before it: records
-of programs, rules that a person's answers gave, which calls had started. A rewind takes away what stands
-behind its place; a compaction or a rewrite moves the places along with the messages that stay. What was
-used is never taken away, since it was paid.
+Entries are applied in order, each once, to a `Transcript`. It has the conversation as it stands,
+and what stands beside it, each at a place in the conversation, which is the number of messages
+before it: records of programs, rules that a person's answers gave, which calls had started. A
+rewind takes away what stands behind its place; a compaction or a rewrite moves the places along
+with the messages that stay. What was used is never taken away, since it was paid.
 
-A model's API refuses a conversation in which a call has no result before the next reply, or a result has no
-call in the reply before it. The runtime makes neither. A loop of a program's own may, an import may, and a
-history may have lost a part. So `Pairs` adds to the messages what is missing as they are taken in: nothing that
-is stored is changed for that, and no place in the conversation moves.
+A model's API refuses a conversation in which a call has no result before the next reply, or a
+result has no call in the reply before it. The runtime makes neither. A loop of a program's own may,
+an import may, and a history may have lost a part. So `Pairs` adds to the messages what is missing
+as they are taken in: nothing that is stored is changed for that, and no place in the conversation
+moves.
 """
 
 from collections import Counter
@@ -65,7 +66,8 @@ class Transcript:
         self._view: tuple[Message, ...] | None = ()
         # By the place of the reply that asked for them: ids may come again in later replies.
         self._started: dict[int, set[str]] = {}
-        # The messages before this place are paired: a long conversation is not looked through again.
+        # The messages before this place are paired: a long conversation is not looked through
+        # again.
         self._paired = 0
         self._pairs = Pairs()
         self.grants = Grants()

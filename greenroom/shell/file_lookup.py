@@ -73,8 +73,8 @@ class FileLookup:
     def find_matches(self, pattern: str) -> tuple[list[str], bool]:
         """Find the files that an absolute pattern matches, ignoring case.
 
-        As in the shell, a star does not match a dot at the beginning of a name, and `**` matches one
-        name. A pattern with a final slash matches folders only.
+        As in the shell, a star does not match a dot at the beginning of a name, and `**` matches
+        one name. A pattern with a final slash matches folders only.
 
         Returns:
             The paths, and whether there are surely no others.

@@ -1,19 +1,21 @@
 """Teams: several agents that run, nest and are delegated to like a single `Agent`.
 
-`members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several agents in one
-agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team` lets agents pass on one
-conversation, also to other patterns (`team_model`). `composite` makes one tool out of several.
+`members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several
+agents in one agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team`
+lets agents pass on one conversation, also to other patterns (`team_model`). `composite` makes one
+tool out of several.
 
-`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and edges,
-and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the steps) and
-`workflow_run` (records, and loading them).
+`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
+edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
+steps) and `workflow_run` (records, and loading them).
 
-`orchestrator` plans, gives subtasks to workers and answers with their results: `orchestrator_crew` assigns
-subtasks to workers, `orchestrator_report` has the results, and `worker` describes an agent. `committee` puts
-one question to several agents, and `conflict` has strategies to resolve their answers.
+`orchestrator` plans, gives subtasks to workers and answers with their results: `orchestrator_crew`
+assigns subtasks to workers, `orchestrator_report` has the results, and `worker` describes an agent.
+`committee` puts one question to several agents, and `conflict` has strategies to resolve their
+answers.
 
-`topic` publishes messages to the mailboxes of all members; `agent_message` is such a message. `blackboard`
-keeps values that several agents read and write.
+`topic` publishes messages to the mailboxes of all members; `agent_message` is such a message.
+`blackboard` keeps values that several agents read and write.
 """
 
 from greenroom.teams.agent_message import (

@@ -79,7 +79,8 @@ class AgentMessage(Wire, frozen=True):
     """A message from one agent to another, or to all members of a topic.
 
     Attributes:
-        sender: the sender's name, at most 64 printable characters without brackets; empty for a person.
+        sender: the sender's name, at most 64 printable characters without brackets; empty for a
+            person.
         to: the name or session id of the recipient; empty for all.
         kind: the kind of message, any word. For a `Payload` it is set automatically.
         content: any JSON value, or a msgspec struct, which is converted to JSON.

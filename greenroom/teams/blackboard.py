@@ -52,10 +52,10 @@ class BlackboardStatistics:
 class Blackboard:
     """Keeps JSON values by name for several agents, with compare-and-set.
 
-    Pass it to the agents as an argument. Without a session, the values live as long as the object. With one,
-    they are stored there as records: once `put` returns, the value survives a kill, and a new board with the
-    loaded session has it. Only the program or one agent, such as the lead, may write the session. Create a
-    new board after a rewind.
+    Pass it to the agents as an argument. Without a session, the values live as long as the object.
+    With one, they are stored there as records: once `put` returns, the value survives a kill, and a
+    new board with the loaded session has it. Only the program or one agent, such as the lead, may
+    write the session. Create a new board after a rewind.
 
     Args:
         session: the session that stores the values.
@@ -102,9 +102,9 @@ class Blackboard:
     ) -> BlackboardEntry:
         """Write a value, unless another one was written since it was read.
 
-        If several tasks write with the same version, exactly one succeeds; so a key can be used to claim a
-        task. If this is cancelled at first, nothing is written; if it is cancelled while storing, the value
-        is set, and the session's next save stores it.
+        If several tasks write with the same version, exactly one succeeds; so a key can be used to
+        claim a task. If this is cancelled at first, nothing is written; if it is cancelled while
+        storing, the value is set, and the session's next save stores it.
 
         Args:
             key: its name.
@@ -155,8 +155,8 @@ class Blackboard:
     def watch(self, key: str) -> AsyncIterator[BlackboardEntry]:
         """Iterate over the values of a key: the present one, if any, then newer ones, endlessly.
 
-        Values are not queued: a slow reader gets the newest, and can tell by `version` how many it missed.
-        The iterator needs no closing.
+        Values are not queued: a slow reader gets the newest, and can tell by `version` how many it
+        missed. The iterator needs no closing.
         """
         return _Watch(self, key)
 

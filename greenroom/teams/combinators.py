@@ -28,8 +28,9 @@ Until: TypeAlias = Callable[[object], bool | str | Awaitable[bool | str]]
 def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> Pattern:
     """Run agents in sequence: the output of each is the input of the next.
 
-    The first gets the original input. Each of the others gets the output of the one before, as JSON unless it is
-    a text, with that agent as the sender. The last output is that of the pipeline. A failure ends it.
+    The first gets the original input. Each of the others gets the output of the one before, as JSON
+    unless it is a text, with that agent as the sender. The last output is that of the pipeline. A
+    failure ends it.
 
     Args:
         *agents: agent functions, in their order.
@@ -77,15 +78,16 @@ def parallel(
 
     Args:
         *agents: agent functions; a second one of the same name is called "writer 2".
-        join: a function, async or not, that combines the outputs, a dict by name in the order of the agents.
-            By default the dict is the output.
-        on_failure: with "end", a failure ends the other agents and the turn. With "leave_out", its output is
-            missing and the result has a warning; the turn fails only if all agents fail.
+        join: a function, async or not, that combines the outputs, a dict by name in the order of
+            the agents. By default the dict is the output.
+        on_failure: with "end", a failure ends the other agents and the turn. With "leave_out", its
+            output is missing and the result has a warning; the turn fails only if all agents fail.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: there are no agents, one has an invalid name, or `on_failure` is another word.
+        ConfigurationError: there are no agents, one has an invalid name, or `on_failure` is another
+            word.
         TypeError: one of them is not an agent function.
 
     Example:
@@ -123,14 +125,15 @@ def loop(
 ) -> Pattern:
     """Ask an agent again until its output is good.
 
-    All rounds are in one conversation, so the agent knows the original input. At the limit the last output
-    counts, and the result has `is_truncated` and a warning. Each round ends with a `Custom("loop.round")`
-    chunk.
+    All rounds are in one conversation, so the agent knows the original input. At the limit the last
+    output counts, and the result has `is_truncated` and a warning. Each round ends with a
+    `Custom("loop.round")` chunk.
 
     Args:
         agent: an agent function; for several agents, a pattern such as a `pipeline`.
-        until: a function, async or not, of an output: True ends the loop, a text is the agent's next input,
-            and after False its own output is. By default the loop ends when two outputs in a row are equal.
+        until: a function, async or not, of an output: True ends the loop, a text is the agent's
+            next input, and after False its own output is. By default the loop ends when two outputs
+            in a row are equal.
         limit: the most rounds.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.

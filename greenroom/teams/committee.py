@@ -21,16 +21,17 @@ def committee(
 ) -> Pattern:
     """Combine several agents: put each input to all of them, and answer with what they agree on.
 
-    All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The answer of
-    more than half of those who answered wins, else `tie` decides. The output is a `Resolution`, which names
-    the strategy that decided.
+    All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The
+    answer of more than half of those who answered wins, else `tie` decides. The output is a
+    `Resolution`, which names the strategy that decided.
 
-    A member whose turn fails or whose answer is empty does not count. The turn ends with a `ConflictError` if
-    fewer members than the quorum answer, or if they disagree and no strategy decides.
+    A member whose turn fails or whose answer is empty does not count. The turn ends with a
+    `ConflictError` if fewer members than the quorum answer, or if they disagree and no strategy
+    decides.
 
     Args:
-        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent` states
-            its confidence and reason.
+        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent`
+            states its confidence and reason.
         quorum: how many have to answer; by default more than half of them.
         tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
         name: the name for people, logs and models.
@@ -38,7 +39,8 @@ def committee(
         capabilities: what it is good at, for an orchestrator.
 
     Raises:
-        ConfigurationError: there are no agents, one has an invalid name, or the quorum can't be reached.
+        ConfigurationError: there are no agents, one has an invalid name, or the quorum can't be
+            reached.
         TypeError: one of them is not an agent function.
 
     Example:

@@ -104,10 +104,11 @@ def composite(
 ) -> Composite:
     """Combine calls of other tools in one tool, which a model calls instead of one after the other.
 
-    A step waits for the steps whose results it refers to, as `{place}` or `{place.id}`; `{input.city}` refers
-    to the arguments of the tool. Independent steps run in parallel. The permission rules apply to each step as
-    if the model had called it, so the tool can't do anything that its caller may not. If a step fails, those
-    that depend on it don't run, and the model is told which steps were done and which were not.
+    A step waits for the steps whose results it refers to, as `{place}` or `{place.id}`;
+    `{input.city}` refers to the arguments of the tool. Independent steps run in parallel. The
+    permission rules apply to each step as if the model had called it, so the tool can't do anything
+    that its caller may not. If a step fails, those that depend on it don't run, and the model is
+    told which steps were done and which were not.
 
     Args:
         name: the tool's name.
@@ -118,8 +119,8 @@ def composite(
         parameters: the JSON Schema of each parameter by name; all of them are required.
 
     Raises:
-        PlanError: two steps have the same id or wait for each other, a step's tool is missing or unknown,
-            or a reference is unknown.
+        PlanError: two steps have the same id or wait for each other, a step's tool is missing or
+            unknown, or a reference is unknown.
         ConfigurationError: there are no steps or no description.
         ToolError: something in `tools` can't be a tool.
 

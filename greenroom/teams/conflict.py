@@ -1,7 +1,8 @@
 """Resolve several answers to one question with strategies.
 
-A strategy gets the answers, in the order of the agents, and returns a `Resolution`, or None to leave the
-decision to the next strategy. You can write your own: any function of the answers will do, async or not.
+A strategy gets the answers, in the order of the agents, and returns a `Resolution`, or None to
+leave the decision to the next strategy. You can write your own: any function of the answers will
+do, async or not.
 """
 
 import math
@@ -98,8 +99,8 @@ Strategy: TypeAlias = Callable[
 async def resolve(answers: Sequence[AgentAnswer], *strategies: Strategy) -> Resolution:
     """Resolve several answers: if they differ, the first strategy that can decide does.
 
-    Texts that differ only in case, white space or a full stop at the end are the same answer, and so are
-    objects whose fields are in another order.
+    Texts that differ only in case, white space or a full stop at the end are the same answer, and
+    so are objects whose fields are in another order.
 
     Raises:
         ConflictError: there are no answers, or no strategy can decide; it lists the answers.
@@ -196,8 +197,8 @@ def within(tolerance: float) -> Strategy:
 async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     """Let a person decide, who may choose one of the answers or give another one.
 
-    The question is asked on behalf of the agent in whose turn this is called, like that of `AskPerson`. None
-    if the person declines, or no person can be asked.
+    The question is asked on behalf of the agent in whose turn this is called, like that of
+    `AskPerson`. None if the person declines, or no person can be asked.
 
     Raises:
         ConflictError: this is not called in an agent.
@@ -230,8 +231,8 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
 def verify(agent: Agent[None, object]) -> Strategy:
     """Return a strategy that lets an agent check the answers; its own answer wins, even if it is a new one.
 
-    It is told each answer and its reason, and runs as a subagent of the agent in whose turn this is called.
-    The strategy returns None if its turn does not complete.
+    It is told each answer and its reason, and runs as a subagent of the agent in whose turn this is
+    called. The strategy returns None if its turn does not complete.
 
     Args:
         agent: the agent; with `output_type=Opinion` it also gives a reason.

@@ -50,22 +50,22 @@ def handoff_team(
 ) -> HandoffTeam[DepsT]:
     """Combine agents that hand one conversation over to each other, each to those in its `handoffs`.
 
-    Names in `handoffs` refer to agents of the team, so two agents can name each other. There is one session
-    with one history, which records the agent that has the conversation; it continues in later turns. The
-    steps and the budget of a turn are those of the first agent.
+    Names in `handoffs` refer to agents of the team, so two agents can name each other. There is one
+    session with one history, which records the agent that has the conversation; it continues in
+    later turns. The steps and the budget of a turn are those of the first agent.
 
     Args:
         start: the agent that has the conversation first.
-        *others: the other agents. A pattern among them gets only the last user message; its output is its
-            reply.
-        max_switches: the most handoffs in one turn; another one is a `HandoffLimitError` that names the
-            agents in order.
+        *others: the other agents. A pattern among them gets only the last user message; its output
+            is its reply.
+        max_switches: the most handoffs in one turn; another one is a `HandoffLimitError` that names
+            the agents in order.
         name: the name for people, logs and models; by default that of the first agent.
         description: what the team is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: a handoff names an unknown agent, two agents have the same name, no agent hands
-            off to one of them, or `max_switches` is below 1.
+        ConfigurationError: a handoff names an unknown agent, two agents have the same name, no
+            agent hands off to one of them, or `max_switches` is below 1.
         TypeError: an agent needs other `deps` than the first one.
 
     Example:

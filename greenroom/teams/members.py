@@ -1,8 +1,8 @@
 """Start and end the members of a team, as far as the agent has room for subagents.
 
-Everything that starts several agents for one task uses this module: patterns, and anything else that may start
-more agents than the limit of subagents. A member only waits for room, so a member must never depend on one
-that has not started yet.
+Everything that starts several agents for one task uses this module: patterns, and anything else
+that may start more agents than the limit of subagents. A member only waits for room, so a member
+must never depend on one that has not started yet.
 """
 
 import functools
@@ -27,9 +27,9 @@ async def start_member(
 ) -> AsyncIterator[AgentHandle]:
     """Start a member of a team as a subagent, and end it with the block.
 
-    If the agent has no room for another subagent (`RuntimeLimits.subagents`), it waits until another member
-    ends, in the order of arrival. It does not wait for other subagents, since they may never end: if no
-    member is running, it raises an error.
+    If the agent has no room for another subagent (`RuntimeLimits.subagents`), it waits until
+    another member ends, in the order of arrival. It does not wait for other subagents, since they
+    may never end: if no member is running, it raises an error.
 
     Args:
         agent: whose subagent it is.
@@ -75,8 +75,8 @@ async def ask_member(
 ) -> TurnResult:
     """Start a member as `start_member` does, ask it, and return its answer.
 
-    Failures are not raised: if the member crashes or ends without an answer, the result has the status
-    failed, and the reason in `error`.
+    Failures are not raised: if the member crashes or ends without an answer, the result has the
+    status failed, and the reason in `error`.
 
     Args:
         agent: whose subagent it is.

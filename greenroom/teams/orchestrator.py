@@ -78,33 +78,38 @@ def orchestrator(
 ) -> "Orchestrator":
     """Return an agent that makes a plan for each input, and has other agents do the subtasks.
 
-    A subtask goes to the agent with its `capability` or its name. If several qualify, it goes to the one with
-    most capabilities mentioned in the goal, then to the one with fewest failures. An agent without capabilities
-    gets what no other agent can do. If all of them are busy, the subtask waits.
+    A subtask goes to the agent with its `capability` or its name. If several qualify, it goes to
+    the one with most capabilities mentioned in the goal, then to the one with fewest failures. An
+    agent without capabilities gets what no other agent can do. If all of them are busy, the subtask
+    waits.
 
-    A worker that crashes, fails, or is silent for longer than `patience` is replaced, at most four times: the
-    next worker continues its conversation, so that it sees what is done. If a call had started and has no
-    result, a person is asked first. After that the plan is revised. The result of a single subtask is the
-    answer; otherwise the model combines all results, with their sources. The output is a `TeamResult`.
+    A worker that crashes, fails, or is silent for longer than `patience` is replaced, at most four
+    times: the next worker continues its conversation, so that it sees what is done. If a call had
+    started and has no result, a person is asked first. After that the plan is revised. The result
+    of a single subtask is the answer; otherwise the model combines all results, with their sources.
+    The output is a `TeamResult`.
 
-    Each `Agent` also gets the tool `ask_for_help`, by which it asks another agent by capability. Give a
-    `committee` a capability to send it what needs several opinions.
+    Each `Agent` also gets the tool `ask_for_help`, by which it asks another agent by capability.
+    Give a `committee` a capability to send it what needs several opinions.
 
-    If a goal was not answered, send it again in the same words to continue. Subtasks that failed, such as when
-    a budget was spent, are tried again only if the planner adds them to a new plan.
+    If a goal was not answered, send it again in the same words to continue. Subtasks that failed,
+    such as when a budget was spent, are tried again only if the planner adds them to a new plan.
 
     Args:
-        agents: agents, patterns or other agent functions; a second one of the same name gets a number.
+        agents: agents, patterns or other agent functions; a second one of the same name gets a
+            number.
         llm: the model that plans and answers, or its name.
         deadline: seconds for each input; after that its turn fails, and all workers are ended.
         limit: how many tasks one worker has at once.
         patience: seconds of silence until a worker is replaced; None for no limit.
         planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
-        name: the name for people, logs, and a team that it is part of; its capabilities are its agents'.
+        name: the name for people, logs, and a team that it is part of; its capabilities are its
+            agents'.
         description: what it is good for, for the model that plans in that team.
 
     Raises:
-        ConfigurationError: there are no agents, one has an invalid name, or a number is not above 0.
+        ConfigurationError: there are no agents, one has an invalid name, or a number is not above
+            0.
 
     Example:
         ```python

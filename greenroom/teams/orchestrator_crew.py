@@ -1,8 +1,8 @@
 """Assign subtasks to workers: the most suitable one that is free, and another one after a failure.
 
-A crew is a planner, since it has to know each plan; a recovery, since a failed subtask goes to the next
-worker; and the agent function of all subtasks, in whose place a worker runs. So a subtask has one agent and
-one session, as in any plan, and the next worker continues that conversation.
+A crew is a planner, since it has to know each plan; a recovery, since a failed subtask goes to the
+next worker; and the agent function of all subtasks, in whose place a worker runs. So a subtask has
+one agent and one session, as in any plan, and the next worker continues that conversation.
 """
 
 from collections import Counter
@@ -115,7 +115,8 @@ class Crew:
         """Ask another worker a question on behalf of one, and return the answer.
 
         Raises:
-            ToolError: no worker can help, all that could are busy, or the one that was asked failed.
+            ToolError: no worker can help, all that could are busy, or the one that was asked
+                failed.
         """
         chain = " → ".join(each.name for each in seat.chain)
         able = list[Worker]()

@@ -86,8 +86,8 @@ class TeamTurn:
 
         Args:
             members: the members by name.
-            on_failure: called with the error of each member that fails, whose output is then left out. By
-                default a failure is raised, and ends the other members.
+            on_failure: called with the error of each member that fails, whose output is then left
+                out. By default a failure is raised, and ends the other members.
 
         Raises:
             TeamError: a member failed, and there is no `on_failure`.
@@ -138,9 +138,10 @@ Work: TypeAlias = Callable[[TeamTurn], Awaitable[object]]
 class Pattern(Runnable[object, object]):
     """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
-    `pipeline` and others return patterns; you can write your own with a function. Each input is a turn, whose
-    result is the return value of the function, with its text as the reply. The members are subagents that
-    start fresh with each input and end with the turn: its budget, interrupts and denials apply to them.
+    `pipeline` and others return patterns; you can write your own with a function. Each input is a
+    turn, whose result is the return value of the function, with its text as the reply. The members
+    are subagents that start fresh with each input and end with the turn: its budget, interrupts and
+    denials apply to them.
 
     Args:
         name: the name for people, logs and models.

@@ -12,8 +12,8 @@ from greenroom.runtime import calling_agent
 class TeamModel:
     """A model whose replies are the outputs of a pattern.
 
-    The pattern gets only the last user message, and runs as a subagent of the agent that uses the model. It
-    reports no tokens, and each reply counts as a model call.
+    The pattern gets only the last user message, and runs as a subagent of the agent that uses the
+    model. It reports no tokens, and each reply counts as a model call.
     """
 
     name = "team"

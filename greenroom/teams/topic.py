@@ -1,15 +1,16 @@
 """`Topic`: publish messages to the mailboxes of all members.
 
-There is no other queue. A publication first goes to every member with room in its mailbox, in one step of the
-event loop, so all members get publications in the same order. The topic's `when_full` decides what happens
-without room:
+There is no other queue. A publication first goes to every member with room in its mailbox, in one
+step of the event loop, so all members get publications in the same order. The topic's `when_full`
+decides what happens without room:
 
 - "refuse": the member misses it.
 - "drop_oldest": the publication replaces the oldest one of this topic in that mailbox.
 - "wait": the publisher waits, and later publishers line up behind it, for this member only.
 
-If a publisher is cancelled while it waits, the members that it waits for miss the publication. An agent that
-has ended is removed with the next publication; a restart under a supervisor does not end an agent.
+If a publisher is cancelled while it waits, the members that it waits for miss the publication. An
+agent that has ended is removed with the next publication; a restart under a supervisor does not end
+an agent.
 """
 
 from collections import Counter, deque
@@ -40,8 +41,8 @@ WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]
 class DeliveryStatus(StrEnum):
     """What became of a publication for one member.
 
-    It is in the mailbox; it was, until a newer one took its place; there was no room; the agent has ended;
-    the member left before there was room; the publisher was cancelled before that.
+    It is in the mailbox; it was, until a newer one took its place; there was no room; the agent has
+    ended; the member left before there was room; the publisher was cancelled before that.
     """
 
     DELIVERED = "delivered"
@@ -73,8 +74,8 @@ class TopicStatistics:
     Attributes:
         published: how many publications there were.
         waiting: how many deliveries wait for room.
-        members: for each member by session id, how many publications ended in which way; one that was
-            dropped was counted as delivered before.
+        members: for each member by session id, how many publications ended in which way; one that
+            was dropped was counted as delivered before.
         former: the same for all who were members, together.
     """
 
@@ -87,16 +88,18 @@ class TopicStatistics:
 class Topic(Generic[T]):
     """Delivers publications to all members, in the same order and exactly once.
 
-    Members get them as inputs with a sender; an agent does not get its own publications. If an agent ends
-    before it reads one, it is in `Outcome.undelivered`.
+    Members get them as inputs with a sender; an agent does not get its own publications. If an
+    agent ends before it reads one, it is in `Outcome.undelivered`.
 
     Args:
-        name: names the topic in the inputs' metadata, next to the `number` of the publication and the
-            `message`, which `AgentMessage.of` reads. Two topics that share members need two names.
+        name: names the topic in the inputs' metadata, next to the `number` of the publication and
+            the `message`, which `AgentMessage.of` reads. Two topics that share members need two
+            names.
         keep: how many publications `log` holds.
-        when_full: what to do if a member's mailbox is full: "wait" for room, which delays the publisher
-            after all others have it; "drop_oldest", so that the member misses an older publication of
-            this topic; or "refuse", so that it misses this one. The latter two never wait.
+        when_full: what to do if a member's mailbox is full: "wait" for room, which delays the
+            publisher after all others have it; "drop_oldest", so that the member misses an older
+            publication of this topic; or "refuse", so that it misses this one. The latter two never
+            wait.
 
     Raises:
         ConfigurationError: the name is empty, `keep` negative, or `when_full` another word.
@@ -168,12 +171,13 @@ class Topic(Generic[T]):
 
         Args:
             content: a JSON value or a msgspec struct, or a whole message.
-            sender: the sender, unless the message names one; by default the name of the calling agent, and
-                outside an agent a person.
+            sender: the sender, unless the message names one; by default the name of the calling
+                agent, and outside an agent a person.
 
         Returns:
-            The members that got or missed it. With "wait", members miss it only if they ended or left; with
-            "drop_oldest", also if their full mailbox has nothing of this topic; with "refuse", if it is full.
+            The members that got or missed it. With "wait", members miss it only if they ended or
+            left; with "drop_oldest", also if their full mailbox has nothing of this topic; with
+            "refuse", if it is full.
 
         Raises:
             InvalidJSONError: the content can't be converted to JSON.
@@ -278,8 +282,9 @@ class _Member:
     def __init__(self, handle: AgentHandle) -> None:
         self.handle = handle
         self.counts = Counter[DeliveryStatus]()
-        # Who waits for room, the first one in the mailbox's own line. Without this one, a publication
-        # could overtake another that has found the mailbox full and does not wait there yet.
+        # Who waits for room, the first one in the mailbox's own line. Without this one, a
+        # publication could overtake another that has found the mailbox full and does not wait there
+        # yet.
         self.line: deque[_Place] = deque()
 
     def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:

@@ -64,16 +64,18 @@ _NO_ANSWERS: Mapping[str, Answer] = {}
 class Workflow(Generic[StateT]):
     """A graph of nodes that read one typed state, and return what of it they change.
 
-    A workflow runs in steps. In each step, all ready nodes run in parallel, each with its own copy of the
-    state. Then their changes are merged in the order of the nodes, and the edges decide which nodes are ready
-    next. So the result does not depend on which node is faster.
+    A workflow runs in steps. In each step, all ready nodes run in parallel, each with its own copy
+    of the state. Then their changes are merged in the order of the nodes, and the edges decide
+    which nodes are ready next. So the result does not depend on which node is faster.
 
     It is also an agent function: `runtime.spawn(session, workflow)` answers each input with a run.
 
     Args:
-        state: a msgspec struct or a TypedDict. A field whose type is `Annotated[T, reducer]` takes several
-            updates in one step: `reducer(old, update)` returns the new value. Any other is set.
-        input: as an agent, the field that gets the text of an input; by default the text is a state as JSON.
+        state: a msgspec struct or a TypedDict. A field whose type is `Annotated[T, reducer]` takes
+            several updates in one step: `reducer(old, update)` returns the new value. Any other is
+            set.
+        input: as an agent, the field that gets the text of an input; by default the text is a state
+            as JSON.
         output: as an agent, the field that is the result; by default the whole state is.
         name: the name for people, logs and sessions.
 
@@ -128,17 +130,20 @@ class Workflow(Generic[StateT]):
     ) -> Self:
         """Add a node: an async function of the state, or with `input` an agent function.
 
-        A function returns a dict of the fields that it changes, or None. An agent, a workflow or any other
-        agent function gets a field as its input, as text or JSON, and the result of its turn goes to a field.
+        A function returns a dict of the fields that it changes, or None. An agent, a workflow or
+        any other agent function gets a field as its input, as text or JSON, and the result of its
+        turn goes to a field.
 
         Args:
             name: its name in edges and records.
             fn: the function or agent.
             input: the field that is the agent's input.
             output: the field that gets the agent's result.
-            timeout: seconds that the node, or each of its items, may take; after that the run fails.
-            repeatable: whether it can safely be run again after it was cut off. By default a person has to
-                approve that if the function had begun, or if a call of the agent had started.
+            timeout: seconds that the node, or each of its items, may take; after that the run
+                fails.
+            repeatable: whether it can safely be run again after it was cut off. By default a person
+                has to approve that if the function had begun, or if a call of the agent had
+                started.
 
         Raises:
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
@@ -180,7 +185,8 @@ class Workflow(Generic[StateT]):
     def route(self, source: str, fn: Callable[[StateT], str | Iterable[str]]) -> Self:
         """Add an edge from a node to the node or nodes that a function of the state names.
 
-        If its annotation lists them, as in `-> Literal["write", "END"]`, only these count as reachable.
+        If its annotation lists them, as in `-> Literal["write", "END"]`, only these count as
+        reachable.
         """
         self._editable_graph().connect(source, Edge(route=fn))
         return self
@@ -188,8 +194,8 @@ class Workflow(Generic[StateT]):
     def each(self, name: str, over: str, limit: int = 5) -> Self:
         """Let a node run once for each item of a list, at most `limit` at once.
 
-        Its function gets `(state, item)`, its agent the item as input. A field that they set needs a
-        reducer; the updates come in the order of the items.
+        Its function gets `(state, item)`, its agent the item as input. A field that they set needs
+        a reducer; the updates come in the order of the items.
         """
         self._schema.field(over, name)
         if limit < 1:
@@ -203,8 +209,8 @@ class Workflow(Generic[StateT]):
         """Check the whole graph and make it final; the first run does so, too.
 
         Raises:
-            WorkflowError: an edge names an unknown node, a node can't be reached from START, or END can't be
-                reached from a node.
+            WorkflowError: an edge names an unknown node, a node can't be reached from START, or END
+                can't be reached from a node.
         """
         if not self._is_built:
             self._graph.check()
@@ -237,13 +243,14 @@ class Workflow(Generic[StateT]):
             store: where the session lives.
             resume: go on with the last run of the session, at the step where it was.
             max_steps: how many steps it may take, those before a resume included.
-            approve: who is asked, as for `Agent.run`. With "later" the run ends at the first question that
-                has no answer.
+            approve: who is asked, as for `Agent.run`. With "later" the run ends at the first
+                question that has no answer.
             answers: answers given ahead, by the names of the nodes that ask or are asked about.
 
         Raises:
             WorkflowLimitError: a cycle does not end, or a node has taken too long.
-            WorkflowError: a node has failed, or can't be run again unasked; or there is nothing to resume.
+            WorkflowError: a node has failed, or can't be run again unasked; or there is nothing to
+                resume.
             SessionError: the session can't be loaded or saved, or is in use.
             Exception: what a function of yours has raised.
         """
@@ -277,8 +284,9 @@ class Workflow(Generic[StateT]):
 
         Args:
             state: as for `run`, as are the others.
-            mode: what is read: "values", the state at the beginning and behind each step; "updates", each
-                `WorkflowStep`; or "debug", all chunks of its agent and of those below.
+            mode: what is read: "values", the state at the beginning and behind each step;
+                "updates", each `WorkflowStep`; or "debug", all chunks of its agent and of those
+                below.
             session: as above.
             store: as above.
             resume: as above.
@@ -360,7 +368,8 @@ class Workflow(Generic[StateT]):
 
         Raises:
             WorkflowLimitError: it runs inside of too many others.
-            WorkflowError: there is nothing to go on with, or the last run does not fit this workflow.
+            WorkflowError: there is nothing to go on with, or the last run does not fit this
+                workflow.
         """
         if len(agent.lineage) > _MAX_DEPTH:
             way = " → ".join(agent.lineage)
@@ -430,7 +439,8 @@ class _Task(Generic[StateT]):
 class WorkflowStream(Generic[StateT]):
     """A run while it goes on: an async iterator over states, steps or chunks; made by `Workflow.stream`.
 
-    States and steps are all read, however late; of chunks a slow reader misses some, and gets `Lagged`.
+    States and steps are all read, however late; of chunks a slow reader misses some, and gets
+    `Lagged`.
     """
 
     def __init__(self, task: _Task[StateT], run: AgentRun[None], mode: StreamMode) -> None:

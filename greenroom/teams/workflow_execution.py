@@ -1,9 +1,9 @@
 """Run a workflow step by step: all ready nodes in parallel, then merge their changes in order.
 
-The start of a node and its session are recorded before it starts. Its changes are recorded before anything
-depends on them: the start of a node also saves what came before. A loaded run therefore knows which nodes of
-its step ended, which have not begun, and which were cut off; the session of an agent that was cut off shows
-what it left behind.
+The start of a node and its session are recorded before it starts. Its changes are recorded before
+anything depends on them: the start of a node also saves what came before. A loaded run therefore
+knows which nodes of its step ended, which have not begun, and which were cut off; the session of an
+agent that was cut off shows what it left behind.
 """
 
 from collections import deque
@@ -52,9 +52,10 @@ _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroo
 async def request_approval(action: str, details: str = "") -> Answer:
     """Ask a person, from a function of a workflow, and wait for the answer.
 
-    The request reaches the one who answers for the workflow's agent; its `input` names the node. Let a node
-    that asks do nothing else, and add it with `repeatable=True`: then a workflow that has ended while the
-    question was open asks it again when it is resumed. With `approve="later"` it ends at the question.
+    The request reaches the one who answers for the workflow's agent; its `input` names the node.
+    Let a node that asks do nothing else, and add it with `repeatable=True`: then a workflow that
+    has ended while the question was open asks it again when it is resumed. With `approve="later"`
+    it ends at the question.
 
     Args:
         action: what is asked, in a line.

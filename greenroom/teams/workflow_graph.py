@@ -119,8 +119,8 @@ class Graph(Generic[StateT]):
         """Check that the graph can run and end.
 
         Raises:
-            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be reached from a
-                node, or an agent has no input.
+            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be
+                reached from a node, or an agent has no input.
         """
         ways = {
             source: {each for edge in edges for each in edge.targets(self.nodes)}

@@ -1,8 +1,8 @@
 """The progress of a workflow: completed steps, and the state of the current one.
 
-Everything is stored in records of the session and loaded from there. "workflow.step" records have the
-beginning and the steps, which are the same for the same state and nodes. "workflow.node" records have the
-start and the changes of each node, in the order in which they happened.
+Everything is stored in records of the session and loaded from there. "workflow.step" records have
+the beginning and the steps, which are the same for the same state and nodes. "workflow.node"
+records have the start and the changes of each node, in the order in which they happened.
 """
 
 from collections import deque
@@ -90,7 +90,8 @@ class WorkflowRun(Generic[StateT]):
     Attributes:
         state: the state behind its last step.
         steps: the steps that it has taken, with what each node has changed.
-        status: completed; interrupted, where it can be resumed; or waiting, for answers to `pending`.
+        status: completed; interrupted, where it can be resumed; or waiting, for answers to
+            `pending`.
         next: the nodes that run next; none where it is completed.
         pending: what it has asked, with `approve="later"`.
         session: where all of it is on record.

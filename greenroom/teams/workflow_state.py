@@ -1,7 +1,7 @@
 """The state of a workflow: typed fields, and how changes of nodes are merged into the next state.
 
-Each field is stored as JSON. So each node gets its own copy, and a resumed run sees exactly the values that
-the earlier run saw.
+Each field is stored as JSON. So each node gets its own copy, and a resumed run sees exactly the
+values that the earlier run saw.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,8 @@ Values: TypeAlias = Mapping[str, bytes]
 def add_messages(old: list[Message], new: list[Message]) -> list[Message]:
     """Add messages to a conversation: one with a known id takes that one's place, others follow in order.
 
-    A reducer: `messages: Annotated[list[Message], add_messages]`. A message without an id is always added.
+    A reducer: `messages: Annotated[list[Message], add_messages]`. A message without an id is always
+    added.
 
     Example:
         >>> from greenroom import Message
@@ -177,8 +178,8 @@ class StateSchema(Generic[StateT]):
         """Return the state after these changes, which were made in one step, in their order.
 
         Raises:
-            WorkflowError: two of them set a field that has no reducer, or a reducer does not return what
-                its field holds.
+            WorkflowError: two of them set a field that has no reducer, or a reducer does not return
+                what its field holds.
         """
         merged, writers = dict(values), dict[str, str]()
         for who, changes in writes:

@@ -1,11 +1,13 @@
 """Helpers for your own tests; none needs pytest.
 
-Modules: `models` (a model that follows a script, vectors without a model, a switch that forbids calls
+Modules: `models` (a model that follows a script, vectors without a model, a switch that forbids
+    calls
 of real models), `agent_run` (a whole run of an agent in one call, scripted answers to its
 permission requests, a stream as a line of letters), `cassettes` (exchanges over HTTP, recorded and
-replayed, without secrets by `concealment`; recorded requests as `ModelRequest`), `fuzz` (a cancel at
-every checkpoint of a tool or an agent), `session_stores` with `session_store_contents` (checks that a
-session store of your own has to pass). `pytest_plugin` has fixtures, for test suites that ask for it.
+replayed, without secrets by `concealment`; recorded requests as `ModelRequest`), `fuzz` (a cancel
+at every checkpoint of a tool or an agent), `session_stores` with `session_store_contents` (checks
+that a session store of your own has to pass). `pytest_plugin` has fixtures, for test suites that
+ask for it.
 """
 
 from greenroom.llm import same_request as same_request

@@ -166,7 +166,8 @@ class AgentRun:
 
     Attributes:
         chunks: everything that it published, `Exited` last. They are bounded by the run's limits:
-            100,000 chunks by default; where more came, the first is a `Lagged` that counts the rest.
+            100,000 chunks by default; where more came, the first is a `Lagged` that counts the
+            rest.
         results: how each turn ended, in the order of the inputs.
         outcome: how the agent ended.
         history: its conversation at the end.
@@ -216,9 +217,9 @@ def run_agent(
 ) -> AgentRun:
     """Run an agent in a new runtime, send it each input in turn, and return what it did.
 
-    For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours pass
-    in no time. While a thread, a process or a socket works, every task waits and such a clock would
-    run away from it: for tools of that kind, and for a `FileStore`, say `real_time=True`.
+    For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours
+    pass in no time. While a thread, a process or a socket works, every task waits and such a clock
+    would run away from it: for tools of that kind, and for a `FileStore`, say `real_time=True`.
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
@@ -237,9 +238,9 @@ def run_agent(
         check: whether a run that went wrong raises.
 
     Raises:
-        AgentRunError: with `check`: the agent crashed, a turn of it failed, it ended before its last
-            input, or its approver was asked something that is not in the script. In any case: it
-            hangs. Code that can't be cancelled hangs this call too.
+        AgentRunError: with `check`: the agent crashed, a turn of it failed, it ended before its
+            last input, or its approver was asked something that is not in the script. In any case:
+            it hangs. Code that can't be cancelled hangs this call too.
         RuntimeError: called from inside trio; there, await `run_agent_async`.
 
     Example:
@@ -389,9 +390,9 @@ async def marbles(
 ) -> str:
     """Read a stream to its end, and draw it: a letter for each chunk, a dash for each second.
 
-    Seconds are those of trio's clock since the call, so with a clock that jumps an hour costs nothing;
-    beside threads, processes and sockets it tells how fast the machine is. Chunks of kinds without a
-    letter are left out, and so are the seconds after the last letter.
+    Seconds are those of trio's clock since the call, so with a clock that jumps an hour costs
+    nothing; beside threads, processes and sockets it tells how fast the machine is. Chunks of kinds
+    without a letter are left out, and so are the seconds after the last letter.
 
     Example:
         ```python

@@ -1,7 +1,7 @@
 """Cassettes: HTTP exchanges, recorded once into a file without secrets, and replayed.
 
-A recording has the method, the address and the body of each request, and the status, a few headers and
-the body of each answer, byte by byte in the pieces in which it came. Request headers are never
+A recording has the method, the address and the body of each request, and the status, a few headers
+and the body of each answer, byte by byte in the pieces in which it came. Request headers are never
 recorded, since they hold keys.
 """
 
@@ -138,14 +138,15 @@ async def cassette(
 ) -> "AsyncIterator[CassetteClient]":
     """Open a cassette; inside the block it is the client that a provider is given.
 
-    Where it replays, nothing is sent and any key will do. Where it records, the file is written when
-    the block ends without an error, as a whole, readable by its owner alone. While calls of real
-    models are forbidden nothing is recorded.
+    Where it replays, nothing is sent and any key will do. Where it records, the file is written
+    when the block ends without an error, as a whole, readable by its owner alone. While calls of
+    real models are forbidden nothing is recorded.
 
     Keys, cookies and organisation ids never reach the file: request headers are not recorded, and
-    where the other side echoes their values, "[secret]" takes their place, in whatever piece, escaped
-    or in base64. Values of fewer than eight characters are taken for words, and stay. A secret that is
-    spread over several events of a stream can't be taken out, so nothing is written then.
+    where the other side echoes their values, "[secret]" takes their place, in whatever piece,
+    escaped or in base64. Values of fewer than eight characters are taken for words, and stay. A
+    secret that is spread over several events of a stream can't be taken out, so nothing is written
+    then.
 
     Args:
         path: the file, JSON.
@@ -156,8 +157,8 @@ async def cassette(
 
     Raises:
         ConfigurationError: there is no such mode.
-        CassetteError: the file can't be read or written, holds too much, or would hold a secret; or,
-            from the provider, a request that was not recorded: it shows the difference.
+        CassetteError: the file can't be read or written, holds too much, or would hold a secret;
+            or, from the provider, a request that was not recorded: it shows the difference.
 
     Example:
         ```python

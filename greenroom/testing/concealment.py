@@ -1,10 +1,10 @@
 r"""Secrets taken out of what is to be stored, in whatever form the other side has echoed them.
 
-What counts as a secret: keys, cookies, organisations and their like in the headers of a request and of its
-answer, sensitive parts of an address, the keys of vendors in the environment, what looks like a vendor's key
-or organisation, and what the caller names. Each is found in plain, escaped for JSON (`\/`, `\u002d`, also
-where JSON is inside JSON), escaped for a URL, and in base64, also as a part of something longer. It is
-not found in a hash, in an encrypted text, or spelt backwards.
+What counts as a secret: keys, cookies, organisations and their like in the headers of a request and
+of its answer, sensitive parts of an address, the keys of vendors in the environment, what looks
+like a vendor's key or organisation, and what the caller names. Each is found in plain, escaped for
+JSON (`\/`, `\u002d`, also where JSON is inside JSON), escaped for a URL, and in base64, also as a
+part of something longer. It is not found in a hash, in an encrypted text, or spelt backwards.
 """
 
 import base64

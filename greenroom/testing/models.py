@@ -78,8 +78,8 @@ class ScriptedProvider:
     """A model without a network: each request takes the next step of the script.
 
     `requests` holds what it was asked. When the script is used up it raises `GreenroomError`, as a
-    broken model would: in an agent that fails the turn, and `ask(...)` returns a result whose status
-    is failed and whose error says that the script is used up.
+    broken model would: in an agent that fails the turn, and `ask(...)` returns a result whose
+    status is failed and whose error says that the script is used up.
 
     Example:
         >>> model = ScriptedProvider("hello")

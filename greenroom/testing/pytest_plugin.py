@@ -1,9 +1,9 @@
 """Fixtures for pytest, for test suites that ask for them.
 
 Put `pytest_plugins = ["greenroom.testing.pytest_plugin"]` into the top `conftest.py`, or run
-`pytest -p greenroom.testing.pytest_plugin`. It is not an entry point on purpose: a plugin that loads by
-itself is imported in every test run of its environment, also in those that have no agent, and before
-coverage begins to count.
+`pytest -p greenroom.testing.pytest_plugin`. It is not an entry point on purpose: a plugin that
+loads by itself is imported in every test run of its environment, also in those that have no agent,
+and before coverage begins to count.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence

@@ -74,8 +74,8 @@ async def act_within(
 ) -> tuple[W, bool]:
     """Do the work, and the act after its step of this number, counted from 1.
 
-    Both are done by this task, so nothing of the work happens meanwhile but what it has left to threads
-    and to other machines, and for that its step waits.
+    Both are done by this task, so nothing of the work happens meanwhile but what it has left to
+    threads and to other machines, and for that its step waits.
 
     Returns:
         What the work returned, and whether it had as many steps as that.
@@ -334,8 +334,8 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
 ) -> None:
     """Checking the lock and writing is one step: nothing can come between.
 
-    Whichever step of an append the next writer comes behind: once that one has its right, the history
-    is its own, with the line or without.
+    Whichever step of an append the next writer comes behind: once that one has its right, the
+    history is its own, with the line or without.
     """
     step, is_within = 1, True
     while is_within:

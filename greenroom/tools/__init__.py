@@ -4,8 +4,8 @@
 function (`@tool`) or of what is nearly one (`as_tool`); `schema` makes its JSON Schema out of
 signature and docstring. `registry` has the tools of an agent and is the gate for calls: it isolates
 failures and bounds their time; `checks` validates the input and cuts long results, `blocking` runs
-plain functions in threads. `workspace_changes` records what calls do to files, `file_contents` keeps and restores
-these. The rooms:
+plain functions in threads. `workspace_changes` records what calls do to files, `file_contents`
+keeps and restores these. The rooms:
 
 - `builtin`: the tools that come along; they are found here as well, and load at their first use.
 - `isolation`: plain functions in processes that can be killed: the pool and its workers, the

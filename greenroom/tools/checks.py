@@ -1,7 +1,7 @@
 """Checks on the way into a tool and out of it: does the input satisfy the schema, is the result too long.
 
-What is wrong with an input is said in words that a model can act on. A text that is too long is cut, and
-kept whole in a file.
+What is wrong with an input is said in words that a model can act on. A text that is too long is
+cut, and kept whole in a file.
 """
 
 import errno

@@ -128,8 +128,8 @@ def _words(error: OSError) -> str:
 
 # ---- Packs: contents by their SHA-256, in one file for all that is kept at one moment.
 #
-# A pack is read without an index: for each content a line `<sha256> <size>`, then the bytes. It appears
-# under its name when it is whole, and is never changed.
+# A pack is read without an index: for each content a line `<sha256> <size>`, then the bytes. It
+# appears under its name when it is whole, and is never changed.
 
 MAX_PACK_BYTES = 32_000_000
 """Bytes of contents in one pack: what is kept for the calls of one reply."""

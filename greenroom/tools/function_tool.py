@@ -252,8 +252,8 @@ def tool(
 
     Types and defaults of the parameters become the JSON Schema, the docstring the description, its
     `Args:` section those of the parameters (`Annotated[int, "how many"]` does as well). A parameter
-    of type `AgentContext` is given the context of the call, and the model does not see it; one whose
-    class has a class method `from_context` is given what that makes of the context.
+    of type `AgentContext` is given the context of the call, and the model does not see it; one
+    whose class has a class method `from_context` is given what that makes of the context.
 
     The model's input is turned into the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
@@ -263,11 +263,11 @@ def tool(
     `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
     end early it can call `trio.from_thread.check_cancelled`.
 
-    With `isolation="process"` a plain function runs in a process of its own, which is killed with all
-    that it has started after a time-out or an interrupt, and when it goes beyond its `limits`. The
-    function has to be at the top of a module, so that the process can import it. Its arguments are
-    made there, by the same rules, and its result and what it prints and reports come back; of the
-    context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
+    With `isolation="process"` a plain function runs in a process of its own, which is killed with
+    all that it has started after a time-out or an interrupt, and when it goes beyond its `limits`.
+    The function has to be at the top of a module, so that the process can import it. Its arguments
+    are made there, by the same rules, and its result and what it prints and reports come back; of
+    the context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
 
     Args:
         function: the function, where the decorator is written without brackets.
@@ -281,18 +281,20 @@ def tool(
         isolation: where a plain function runs; it means nothing to an async one.
         limits: what one call may use, with `isolation="process"`.
         sandbox: what the operating system holds that process to; see `greenroom.tools.Sandbox`.
-        runs_on: "client" for a function that is only described here: it is never called, and its body may be
-            `...`. Whoever holds the handle sees the `ToolStart`, and hands the result in with
-            `handle.send_tool_result` before the timeout.
-        credentials: what the person has to give before a call runs; see `greenroom.core.Credential`.
+        runs_on: "client" for a function that is only described here: it is never called, and its
+            body may be `...`. Whoever holds the handle sees the `ToolStart`, and hands the result
+            in with `handle.send_tool_result` before the timeout.
+        credentials: what the person has to give before a call runs; see
+            `greenroom.core.Credential`.
         read_only: a call changes nothing; so it is with the category "read", unless this is False.
         idempotent: a call that is made again with the same input changes nothing more.
-        destructive: a call may delete or overwrite what can't be brought back; who is asked about it is
-            told so. None of the three changes what rules say.
+        destructive: a call may delete or overwrite what can't be brought back; who is asked about
+            it is told so. None of the three changes what rules say.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
-            function can't run in a process of its own, or what is said of its calls contradicts itself.
+            function can't run in a process of its own, or what is said of its calls contradicts
+            itself.
 
     Example:
         >>> @tool(category="read")

@@ -32,8 +32,9 @@ OPTIONAL_MEMBERS = (
 class Tool(Protocol):
     """Something that an agent can use: six members, no base class.
 
-    `isinstance` sees whether they are there; a registry looks at what they are. What has other members
-    for the same things is adapted by `as_tool`. A tool may have these members as well; registration fills in the value given here:
+    `isinstance` sees whether they are there; a registry looks at what they are. What has other
+    members for the same things is adapted by `as_tool`. A tool may have these members as well;
+    registration fills in the value given here:
 
     - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
     - `timeout: float = 30.0`: seconds that one call may take.
@@ -43,9 +44,10 @@ class Tool(Protocol):
     - `sandbox: Sandbox | None = None`: what each call is held to, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.
-    - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing, changes
-      nothing more when it is made again, or may delete what can't be brought back. Retries and resumed
-      plans go by them, permission rules do not. A tool of the category "read" is read-only.
+    - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing,
+      changes nothing more when it is made again, or may delete what can't be brought back. Retries
+      and resumed plans go by them, permission rules do not. A tool of the category "read" is
+      read-only.
 
     Example:
         >>> class Shout:
@@ -95,8 +97,8 @@ class Tool(Protocol):
     async def execute(self, input: dict[str, object], context: AgentContext, /) -> ToolResult:  # noqa: A002
         """Run the call. The input satisfies `parameters`.
 
-        Raise `ToolError` to tell the model what went wrong; any other exception is reported by its type
-        and message, and logged with its traceback.
+        Raise `ToolError` to tell the model what went wrong; any other exception is reported by its
+        type and message, and logged with its traceback.
         """
         ...
 
@@ -117,8 +119,8 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
 
 # ---- What a tool says of its calls.
 #
-# Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the tool's own
-# word, and what a tool says of itself is not a reason to let it run.
+# Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the
+# tool's own word, and what a tool says of itself is not a reason to let it run.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,8 @@ class ToolFlags:
         """Read the flags of a tool; one of the category "read" is read-only unless it says otherwise.
 
         Raises:
-            ToolError: a flag is something else than True, False and None, or they contradict each other.
+            ToolError: a flag is something else than True, False and None, or they contradict each
+                other.
         """
         read_only = _flag(tool, "read_only")
         idempotent, destructive = _flag(tool, "idempotent"), _flag(tool, "destructive")

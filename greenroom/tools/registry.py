@@ -458,8 +458,8 @@ async def run_batch(
         calls: name, input and context of each call.
         tools: what each goes through.
         limit: how many run at a time; at least one does.
-        on_result: called with the index and the result of each call as soon as it has ended; so on a
-            cancel, the caller knows of every call that had ended.
+        on_result: called with the index and the result of each call as soon as it has ended; so on
+            a cancel, the caller knows of every call that had ended.
 
     Example:
         >>> from greenroom.tools import ToolRegistry, tool

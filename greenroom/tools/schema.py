@@ -214,8 +214,8 @@ def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
 def _find_maker(hint: object) -> Callable[[AgentContext], object] | None:
     """Return what makes a value of this type from the context of a call; None where the model gives it.
 
-    That is so for AgentContext, for a class that has `from_context`, and for an Optional or Annotated
-    of these.
+    That is so for AgentContext, for a class that has `from_context`, and for an Optional or
+    Annotated of these.
 
     Raises:
         ToolError: its `from_context` can't be called with the context alone, or is async.

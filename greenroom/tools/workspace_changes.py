@@ -249,9 +249,9 @@ T = TypeVar("T")
 class WorkspaceRecorder:
     """Records what the calls of one agent do to the files below a root.
 
-    Files that calls name are kept up to 10 MB each. Before a command, whose files can't be named beforehand,
-    all files are stamped, and those of up to 256 KB kept, 32 MB at the most; a file that was kept
-    and has not changed costs its stamp alone from then on.
+    Files that calls name are kept up to 10 MB each. Before a command, whose files can't be named
+    beforehand, all files are stamped, and those of up to 256 KB kept, 32 MB at the most; a file
+    that was kept and has not changed costs its stamp alone from then on.
     """
 
     def __init__(

@@ -64,7 +64,8 @@ def agent(*script, **options):
     return Agent(ScriptedProvider(*script), **{"tools": [get_weather], **options})
 
 
-# -- the first program ---------------------------------------------------------------------------------
+# -- the first program
+# ---------------------------------------------------------------------------------
 
 FIVE_LINES = """
 from greenroom import Agent
@@ -112,7 +113,8 @@ def test_its_loop_fits_on_a_screen():
     assert len({line for *_, line in code.co_lines() if line}) <= 20
 
 
-# -- what a run comes to -------------------------------------------------------------------------------
+# -- what a run comes to
+# -------------------------------------------------------------------------------
 
 
 async def test_a_run_that_succeeds():
@@ -260,7 +262,8 @@ async def test_what_a_tool_raises_is_for_the_model():
     assert "ZeroDivisionError: a bug" in result.messages[2].tool_results[0].text
 
 
-# -- what it may do ------------------------------------------------------------------------------------
+# -- what it may do
+# ------------------------------------------------------------------------------------
 
 WRITES = (
     call("Bash", command="ls"),  # also where a command only reads: nobody has consented to a shell
@@ -431,7 +434,8 @@ async def test_a_subscriber_may_answer():
     assert (run.result.output, run.result.denials) == ("Rain.", ())
 
 
-# -- sessions ------------------------------------------------------------------------------------------
+# -- sessions
+# ------------------------------------------------------------------------------------------
 
 
 async def test_a_conversation_goes_on_with_the_session_of_the_result():
@@ -500,7 +504,8 @@ async def test_a_run_that_was_interrupted_goes_on():
     assert result.output == "raining."
 
 
-# -- where it runs -------------------------------------------------------------------------------------
+# -- where it runs
+# -------------------------------------------------------------------------------------
 
 
 async def test_run_sync_refuses_in_trio():
@@ -534,7 +539,8 @@ def test_one_agent_runs_in_one_loop_after_the_other():
     assert bot.run_sync("Hi").output == bot.run_sync("Hi").output
 
 
-# -- the configuration ---------------------------------------------------------------------------------
+# -- the configuration
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -581,7 +587,8 @@ async def test_arguments_of_a_run_have_to_go_together(options, match):
         await agent("Hi").run(options.pop("input"), **options)
 
 
-# -- memory ------------------------------------------------------------------------------------------
+# -- memory
+# ------------------------------------------------------------------------------------------
 
 
 async def test_a_turn_begins_with_what_the_memory_has_on_its_input(tmp_path):

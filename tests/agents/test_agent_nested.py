@@ -174,7 +174,8 @@ async def test_its_questions_show_the_lineage_and_go_to_whoever_answers(way, app
     assert result.output == "Done."
 
 
-# -- what it may do ------------------------------------------------------------------------------------
+# -- what it may do
+# ------------------------------------------------------------------------------------
 
 D, A = PermissionRule.deny_tool, PermissionRule.ask_for_tool
 OK = PermissionRule.allow_tool
@@ -316,7 +317,8 @@ async def test_the_agent_of_a_plain_tool_ends_with_a_call_that_has_timed_out():
     assert run.result.output == "Done."
 
 
-# -- what is refused, and what is passed on ------------------------------------------------------------
+# -- what is refused, and what is passed on
+# ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

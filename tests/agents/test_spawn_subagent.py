@@ -79,7 +79,8 @@ class Stage:
         self.done.set()
 
 
-# -- tools that spawn, each in another place ----------------------------------------------------------
+# -- tools that spawn, each in another place
+# ----------------------------------------------------------
 
 
 def async_tool(stage):
@@ -297,7 +298,8 @@ async def test_the_agent_itself_may_call_it_in_a_turn_and_between_two(autojump_c
         assert not runtime.is_running(in_turn.session_id)
 
 
-# -- what holds for it --------------------------------------------------------------------------------
+# -- what holds for it
+# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [async_tool, plain_tool])

@@ -88,7 +88,8 @@ async def test_an_agent_runs_once_however_many_read_it():
     assert len(llm.requests) == 1
 
 
-# -- merged -----------------------------------------------------------------------------------------
+# -- merged
+# -----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(st.integers(), max_size=8), max_size=5))

@@ -3,8 +3,8 @@
     python -m tests.cli.crowd COMMAND...
 
 Each command is asked about by a subagent of its own, in this order, and runs if it is allowed. With
-`CROWD_GUARD` a question takes its answer after so many seconds, so that a test is surely faster; with
-`CROWD_WAITS` nothing is asked before SIGUSR1.
+`CROWD_GUARD` a question takes its answer after so many seconds, so that a test is surely faster;
+with `CROWD_WAITS` nothing is asked before SIGUSR1.
 """
 
 import os

@@ -170,7 +170,7 @@ def test_what_is_no_answer_is_refused_never_queued_and_never_runs_after_an_inter
     program.type("yes please" + ENTER)
     program.wait_for("“yes please” is not a choice", "[w] no, and say why", LABEL)
     talk_on(program)
-    assert is_asked("touch made")(program.screen)
+    program.wait_until(is_asked("touch made"))
     program.type("draft")  # half an answer is none, and no text for the model either
     program.wait_for(LABEL + " draft")
     program.type(ESCAPE)

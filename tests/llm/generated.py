@@ -1,8 +1,9 @@
 """Streams of both dialects, composed at random of what their specifications allow.
 
-They hold what has misled readers: counts that change, arguments in pieces or missing, thinking of which
-only the signature is sent, blocks that come whole, comments, pings, line ends of two bytes, and
-characters that some take for the end of a line. Left out is what the vendors' libraries read wrongly or
+They hold what has misled readers: counts that change, arguments in pieces or missing, thinking of
+which only the signature is sent, blocks that come whole, comments, pings, line ends of two bytes,
+and characters that some take for the end of a line. Left out is what the vendors' libraries read
+wrongly or
 refuse: calls without an index, names on every fragment, and arguments that were cut off.
 """
 

@@ -1,7 +1,7 @@
 """A small HTTP server on 127.0.0.1 that plays a model's, for tests that want a real socket.
 
-It speaks as much HTTP/1.1 as a client of a model needs: requests with a `Content-Length`, replies in
-chunks, connections that are kept. What it answers, and how the answer ends, is up to the test.
+It speaks as much HTTP/1.1 as a client of a model needs: requests with a `Content-Length`, replies
+in chunks, connections that are kept. What it answers, and how the answer ends, is up to the test.
 """
 
 import struct

@@ -1,6 +1,7 @@
 """Requests that are cancelled at any moment leave the connection pool as it was.
 
-Some hundred with every run; GREENROOM_CANCELS says how many, and GREENROOM_CANCELS_SEED from which seed.
+Some hundred with every run; GREENROOM_CANCELS says how many, and GREENROOM_CANCELS_SEED from which
+seed.
 """
 
 import os

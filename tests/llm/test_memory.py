@@ -79,7 +79,8 @@ async def generated(vendor, deltas):
 async def streamed(vendor, deltas):
     """Read a reply in an agent, up to where it is in the history; to store it comes after that.
 
-    What it keeps for late readers is small here, since that has bounds of its own, whatever the text.
+    What it keeps for late readers is small here, since that has bounds of its own, whatever the
+    text.
     """
     provider = vendor.provider("m", api_key="k", client=Client(vendor, deltas), env={})
     peak = 0.0

@@ -132,8 +132,8 @@ def test_what_a_schema_says_is_what_is_accepted(data):
     said = as_json(output, value)
     assert CHECKS[at].is_valid(said)
     assert output.validate(said) == value
-    # Strict modes let the model say each value that has all its fields, and, once something is changed
-    # in it, nothing that we refuse.
+    # Strict modes let the model say each value that has all its fields, and, once something is
+    # changed in it, nothing that we refuse.
     other = changed(said, data.draw(st.sampled_from(list(places_in(said)))), data.draw(leaves))
     for strict in STRICT[at]:
         if not isinstance(value, dict) or "note" in value:

@@ -167,8 +167,8 @@ def test_after_five_reports_counts_are_close_whatever_the_vocabulary():
     assert counter.error < 0.15
 
 
-# Vocabularies of other ideas: words in pieces of five, digits in threes, other signs in twos; short words
-# whole, long ones in halves, each other sign by itself; and bytes.
+# Vocabularies of other ideas: words in pieces of five, digits in threes, other signs in twos; short
+# words whole, long ones in halves, each other sign by itself; and bytes.
 PIECES = re.compile(
     r" ?[A-Za-z]{1,5}|\d{1,3}|[\u0400-\u04ff]{1,3}|\s+|[^A-Za-z\d\s\u0400-\u04ff]{1,2}"
 )

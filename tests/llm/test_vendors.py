@@ -1,7 +1,7 @@
 """The vendors' own libraries as the judges of what a stream of bytes says.
 
-GREENROOM_WIRE_CUTS is how many times a stream is cut at random (CONTRIBUTING.md has the long run), and
-GREENROOM_WIRE_SEED the first seed, which is printed.
+GREENROOM_WIRE_CUTS is how many times a stream is cut at random (CONTRIBUTING.md has the long run),
+and GREENROOM_WIRE_SEED the first seed, which is printed.
 """
 
 import os

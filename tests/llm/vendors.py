@@ -1,7 +1,7 @@
 """What the vendors' own libraries make of the bytes of a reply, in the words of `Reading`.
 
-They have four thousand modules, which are imported where they are used: each process that runs tests
-imports all test modules.
+They have four thousand modules, which are imported where they are used: each process that runs
+tests imports all test modules.
 """
 
 import json

@@ -136,7 +136,8 @@ def test_a_long_conversation_is_counted_a_few_times_only() -> None:
             self.seen += 0 if isinstance(what, ModelRequest) else len(what)
             return super().count(what, model=model)
 
-    # Each message counts a little more than its figure says, so that the figures add up to too little.
+    # Each message counts a little more than its figure says, so that the figures add up to too
+    # little.
     counter, said = Counter(), [Message.user("a b c d e") for _ in range(2_000)]
     room = int(counter.count(said) * 0.8)
     kept = fit(said, ContextBudget(room, reply=0), counter)

@@ -1,7 +1,7 @@
 """What real bash runs and writes: stubs in the place of programs log their names and words.
 
-The commands run in bubblewrap where it works: nothing outside one folder can be written, and there is
-no network. Elsewhere they run in the same folder with nothing but stubs on their path.
+The commands run in bubblewrap where it works: nothing outside one folder can be written, and there
+is no network. Elsewhere they run in the same folder with nothing but stubs on their path.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Commands composed from the techniques of published bypasses, a row of techniques at a time.
 
-`{}` in a template is the command that it hides, or carries as harmless text. The same seed gives the
-same command.
+`{}` in a template is the command that it hides, or carries as harmless text. The same seed gives
+the same command.
 """
 
 import random

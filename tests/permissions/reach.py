@@ -35,8 +35,9 @@ def rules(*, final=False, tool=False):
 
 
 # Commands that would read `secrets/key` or a `.env`; run the program `evil`, which is there to be
-# seen; run it by an option, a setting or a script of another language, or delete `src/canary`; write
-# where programs run by themselves; and that do more than read in the workspace, if only a little.
+# seen; run it by an option, a setting or a script of another language, or delete `src/canary`;
+# write where programs run by themselves; and that do more than read in the workspace, if only a
+# little.
 READING, RUNNING, HIDING = _rows("reading"), _rows("running"), _rows("hiding")
 WRITING, PRYING = _rows("writing"), _rows("prying")
 SEEDS = tuple(dict.fromkeys((*READING, *RUNNING, *HIDING, *WRITING, *PRYING)))

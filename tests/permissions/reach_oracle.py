@@ -1,7 +1,7 @@
 """What a command reaches in real bash: a denied file, a denied program, or what is protected.
 
-The commands run with the real programs in bubblewrap, without network and capabilities, in a project
-that is furnished anew whenever one has changed it.
+The commands run with the real programs in bubblewrap, without network and capabilities, in a
+project that is furnished anew whenever one has changed it.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """What commands that are said to read only do to a folder, tried in bubblewrap.
 
-Beside the files to read lies `g`, which leaves a mark if it is run; programs are looked for there as
-well. So a command that writes `g`, or runs it, changes the folder.
+Beside the files to read lies `g`, which leaves a mark if it is run; programs are looked for there
+as well. So a command that writes `g`, or runs it, changes the folder.
 """
 
 import json

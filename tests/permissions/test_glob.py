@@ -90,6 +90,6 @@ manager.check("WebFetch", {"url": "https://" + "a-" * n}, context)
 
 
 def test_nothing_hangs_on_a_word_of_any_length():
-    # What is quadratic takes many seconds for some of these; each takes some milliseconds. So all get
-    # ten of the processor, which are as many on a busy machine.
+    # What is quadratic takes many seconds for some of these; each takes some milliseconds. So all
+    # get ten of the processor, which are as many on a busy machine.
     subprocess.run([sys.executable, "-c", LONG], check=True)

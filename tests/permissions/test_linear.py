@@ -1,6 +1,7 @@
 """A check takes work in proportion to the length of the command, whatever its shape.
 
-Work is counted in calls of Python functions, not in time; `benchmarks/permissions.py` has the times.
+Work is counted in calls of Python functions, not in time; `benchmarks/permissions.py` has the
+times.
 """
 
 import sys

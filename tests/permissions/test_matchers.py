@@ -14,7 +14,8 @@ ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
 
 
-# -- plain strings ----------------------------------------------------------------------------------
+# -- plain strings
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,8 @@ def test_matchers_that_mean_the_same_are_equal():
     assert RuleMatcher(tool="Read", all=True) == RuleMatcher(tool="Read")
 
 
-# -- the short form ---------------------------------------------------------------------------------
+# -- the short form
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
     python -m tests.planning.ten_steps STEP WHERE
 
-WHERE is "before" or "behind" (the effect, in the middle of the call), or "started" or "completed" (as soon
-as the plan says so). Two chains run side by side; every other step is an agent that asks a model. The
-effects are lines of a file.
+WHERE is "before" or "behind" (the effect, in the middle of the call), or "started" or "completed"
+(as soon as the plan says so). Two chains run side by side; every other step is an agent that asks a
+model. The effects are lines of a file.
 """
 
 import os

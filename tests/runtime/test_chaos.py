@@ -1,8 +1,8 @@
 """Anything at any moment: whatever agents do and is done to them, the runtime keeps its promises.
 
-Random programs, of which `chaos/world.py` says what happens in them, and `chaos/books.py` what must be
-true of them. GREENROOM_CHAOS is how many run, and GREENROOM_CHAOS_SEED the first seed, which is printed
-(CONTRIBUTING.md has the long run).
+Random programs, of which `chaos/world.py` says what happens in them, and `chaos/books.py` what must
+be true of them. GREENROOM_CHAOS is how many run, and GREENROOM_CHAOS_SEED the first seed, which is
+printed (CONTRIBUTING.md has the long run).
 """
 
 from collections import Counter

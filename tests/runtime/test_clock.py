@@ -26,7 +26,8 @@ def test_no_module_of_the_kernel_reads_another_clock_than_trio_s():
         if name.split(".")[0] in {"time", "datetime", "threading", "asyncio", "sched"}
         or name == "greenroom.core.clock"
     }
-    # The watchdog looks at the event loop from outside of it; the other two are for code outside of it.
+    # The watchdog looks at the event loop from outside of it; the other two are for code outside of
+    # it.
     outside = {
         ("runtime_thread.py", "threading"),
         ("crossing.py", "threading"),

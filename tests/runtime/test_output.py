@@ -210,7 +210,8 @@ async def test_statistics_count_what_an_agent_holds(runtime):
         for text in ("taken", "waits", "waits too"):
             await handle.send_input(text)
         await wait_all_tasks_blocked()
-        # Published: the turn's start, processing, the subagent, the tool, the request, waiting for it.
+        # Published: the turn's start, processing, the subagent, the tool, the request, waiting for
+        # it.
         found = await handle.statistics()
         assert 500 <= found.kept_bytes <= 2000
         assert found == AgentStatistics(

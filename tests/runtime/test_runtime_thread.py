@@ -82,7 +82,8 @@ async def wait_for(event):
     await asyncio.to_thread(event.wait, 60)
 
 
-# -- what crosses -----------------------------------------------------------------------------------
+# -- what crosses
+# -----------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -181,7 +182,8 @@ async def test_a_handle_that_is_used_directly_says_what_to_do():
             handle.send_input_nowait("hello")
 
 
-# -- iterating --------------------------------------------------------------------------------------
+# -- iterating
+# --------------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -285,7 +287,8 @@ async def test_an_iterator_without_its_block_is_refused():
             await anext(greenroom.iterate(list))
 
 
-# -- cancelling -------------------------------------------------------------------------------------
+# -- cancelling
+# -------------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -349,7 +352,8 @@ async def test_a_cancel_reaches_any_work_and_waits_for_its_clean_up():
                 await greenroom.run(work)
 
 
-# -- leaving ----------------------------------------------------------------------------------------
+# -- leaving
+# ----------------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -452,7 +456,8 @@ async def test_a_break_down_of_the_loop_reaches_all_that_wait_and_the_block():
         await block()
 
 
-# -- plain threads ----------------------------------------------------------------------------------
+# -- plain threads
+# ----------------------------------------------------------------------------------
 
 
 def test_a_plain_thread_waits_without_an_event_loop():
@@ -482,7 +487,8 @@ async def test_where_a_wait_would_hold_up_a_loop_it_is_refused():
             await greenroom.run(in_trio)
 
 
-# -- the end of the interpreter ---------------------------------------------------------------------
+# -- the end of the interpreter
+# ---------------------------------------------------------------------
 
 PROGRAM = """
 import asyncio, sys, threading

@@ -144,8 +144,8 @@ async def test_a_native_call_that_lets_no_thread_run_is_named_right_after_it(rep
 
     async with watched(threshold=0.01) as runtime:
         await runtime.spawn(new("s-1"), crunch).wait()
-    # The report is made beside the loop, which goes on: it is there when the thread has ended. On a busy
-    # machine something else may take longer than the threshold, too.
+    # The report is made beside the loop, which goes on: it is there when the thread has ended. On a
+    # busy machine something else may take longer than the threshold, too.
     named = [each for each in report.messages if "by the agent worker (s-1)" in each]
     assert any("crunch" in each for each in named)
 

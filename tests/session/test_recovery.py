@@ -50,7 +50,8 @@ def said(*numbers):
     return [f"{word} {number}" for number in numbers for word in ("question", "answer")]
 
 
-# -- lines ------------------------------------------------------------------------------------------
+# -- lines
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", range(5))
@@ -317,7 +318,8 @@ async def test_a_torn_end_that_is_set_aside_is_no_loss_from_then_on(files):
     assert texts((await AgentSession.load("mine", store=files)).history) == said(*range(5))
 
 
-# -- descriptions -----------------------------------------------------------------------------------
+# -- descriptions
+# -----------------------------------------------------------------------------------
 
 
 def describe(case, data):

@@ -28,7 +28,8 @@ async def loaded(session):
     return await AgentSession.load(session.session_id, store=session.store)
 
 
-# -- used -------------------------------------------------------------------------------------------
+# -- used
+# -------------------------------------------------------------------------------------------
 
 
 async def test_what_was_used_is_on_record(session):
@@ -115,7 +116,8 @@ async def test_a_tree_has_used_what_all_sessions_below_have_used(session):
     assert await read_tree_used(await loaded(session)) == found
 
 
-# -- grants -----------------------------------------------------------------------------------------
+# -- grants
+# -----------------------------------------------------------------------------------------
 
 
 async def test_grants_come_back_in_order(session):

@@ -1,6 +1,7 @@
 """What an earlier version wrote is read and goes on: files, a database and exports of it.
 
-`formats/all-kinds` was written by the version before descriptions told of lines, and is never changed.
+`formats/all-kinds` was written by the version before descriptions told of lines, and is never
+changed.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """Our parser against shfmt's: every command that shfmt sees, we see as well.
 
-shfmt misses what follows a comment that ends in a backslash, and takes a carriage return for a blank;
-bash itself is asked in `test_bash.py`, so both directions are covered.
+shfmt misses what follows a comment that ends in a backslash, and takes a carriage return for a
+blank; bash itself is asked in `test_bash.py`, so both directions are covered.
 """
 
 import json

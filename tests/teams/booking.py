@@ -2,8 +2,8 @@
 
     python -m tests.teams.booking POINT
 
-POINT is "before EFFECT" or "behind EFFECT", in the middle of a node, or "step N", as soon as the workflow says
-that the step is taken. The effects are lines of a file.
+POINT is "before EFFECT" or "behind EFFECT", in the middle of a node, or "step N", as soon as the
+workflow says that the step is taken. The effects are lines of a file.
 """
 
 import operator

@@ -2,8 +2,8 @@
 
     python -m tests.teams.trip POINT
 
-POINT is "before EFFECT" or "behind EFFECT", in the middle of a call, or "answer", as soon as the model is to
-make one answer of all. The effects are lines of a file.
+POINT is "before EFFECT" or "behind EFFECT", in the middle of a call, or "answer", as soon as the
+model is to make one answer of all. The effects are lines of a file.
 """
 
 import sys

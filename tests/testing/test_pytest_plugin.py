@@ -41,7 +41,8 @@ def run_tests(folder, tests, conftest=OPT_IN, options=ALONE):
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (folder / "test_it.py").write_text(AGENT + tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    # The options of the run that this one is inside of are not meant for it, nor is where that runs.
+    # The options of the run that this one is inside of are not meant for it, nor is where that
+    # runs.
     ours = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
     env = {name: value for name, value in os.environ.items() if name not in ours}
     if options[:2] == ALONE:

@@ -31,11 +31,12 @@ from greenroom.llm.json_fields import extend, items, mapping, text
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 from greenroom.llm.transcript import MESSAGES, Written, WrittenTurn
 
-# The cache serves the longest beginning that was marked before, in the order tools, system, messages.
-# So the marks stand where the next request will still say the same: behind the tools, behind the system
-# prompt, at the end of the user's last turn, and at the end of the one before, where the last request
-# ended. The API finds a beginning that is not marked again only some 20 blocks further on, and a reply
-# with many calls is longer than that. Four marks are the most that it takes.
+# The cache serves the longest beginning that was marked before, in the order tools, system,
+# messages. So the marks stand where the next request will still say the same: behind the tools,
+# behind the system prompt, at the end of the user's last turn, and at the end of the one before,
+# where the last request ended. The API finds a beginning that is not marked again only some 20
+# blocks further on, and a reply with many calls is longer than that. Four marks are the most that
+# it takes.
 #
 # A mark behind too few tokens (1,024 with most models) has no effect.
 
@@ -157,8 +158,8 @@ class MessagesDialect:
         max_tokens: the most that a reply may take where the request does not say; a thinking budget
             comes on top of it then, since it counts as output.
         provider: the provider's name.
-        version: the version of the API. Since 2026-10-21 it refuses sampling parameters, and citations
-            in what the user says.
+        version: the version of the API. Since 2026-10-21 it refuses sampling parameters, and
+            citations in what the user says.
         limits: how large images, documents and requests may be.
     """
 
@@ -199,8 +200,8 @@ class MessagesDialect:
         """Return the fields of a streaming request, and its messages, marked for the cache.
 
         Raises:
-            ModelBadRequestError: the schema of the output holds what Anthropic can't enforce, or the
-                request has a parameter that this version of the API has not.
+            ModelBadRequestError: the schema of the output holds what Anthropic can't enforce, or
+                the request has a parameter that this version of the API has not.
         """
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {

@@ -63,7 +63,8 @@ class AnthropicProvider(HttpProvider):
         env: where to look for the variables.
 
     Raises:
-        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be used.
+        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be
+            used.
 
     Example:
         >>> AnthropicProvider("claude-sonnet-5", api_key="sk-ant-1")

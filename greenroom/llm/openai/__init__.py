@@ -1,7 +1,7 @@
 """OpenAI's Chat Completions, and all servers that speak it: `provider`, `hosts`, `encode`, `decode`.
 
-`embedder` makes vectors by the same servers. `read_chat_request` reads a request back, for tests on recorded
-traffic.
+`embedder` makes vectors by the same servers. `read_chat_request` reads a request back, for tests on
+recorded traffic.
 """
 
 from greenroom.llm.openai.embedder import OpenAIEmbedder as OpenAIEmbedder

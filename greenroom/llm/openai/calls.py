@@ -1,12 +1,12 @@
 """Tool calls of a Chat Completions stream, put together from their fragments.
 
 By the book a fragment names its call by `index`, and only the first one brings `id` and name. In
-practice the index may be missing, the id may be missing, empty, repeated on every fragment, or a new
-one may come under the same index; a whole call may come in one fragment, and the next one under the same
-index and without an id.
+practice the index may be missing, the id may be missing, empty, repeated on every fragment, or a
+new one may come under the same index; a whole call may come in one fragment, and the next one under
+the same index and without an id.
 
-A custom tool is called with free text. Here that is the one argument `input`, and the call's `extra`
-says that it is custom, so that it goes back as it came.
+A custom tool is called with free text. Here that is the one argument `input`, and the call's
+`extra` says that it is custom, so that it goes back as it came.
 """
 
 from collections.abc import Iterator

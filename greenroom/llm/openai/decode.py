@@ -1,9 +1,9 @@
 """Replies of Chat Completions: server-sent events in, stream events out.
 
-A reply is complete with its `finish_reason`, and ends with `[DONE]`, or with the stream where a server
-leaves that out. What follows a `finish_reason` still counts: the token counts stand there. A few servers
-give no reason, or an empty one; there `[DONE]` needs another sign that the reply was not cut off: the
-empty reason, or token counts that nothing follows.
+A reply is complete with its `finish_reason`, and ends with `[DONE]`, or with the stream where a
+server leaves that out. What follows a `finish_reason` still counts: the token counts stand there. A
+few servers give no reason, or an empty one; there `[DONE]` needs another sign that the reply was
+not cut off: the empty reason, or token counts that nothing follows.
 """
 
 from collections.abc import Iterable, Mapping

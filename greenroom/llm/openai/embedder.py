@@ -37,9 +37,11 @@ class OpenAIEmbedder:
     Args:
         model: the model's name.
         api_key: the key; else found in the environment as `OpenAIProvider` does.
-        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's own.
+        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
+            own.
         host: what is particular to the server, where its address does not tell.
-        dimensions: how many numbers a vector shall have, for models that can be told; None: as they do.
+        dimensions: how many numbers a vector shall have, for models that can be told; None: as they
+            do.
         client: an HTTP client to share; without one it opens its own.
         timeout: seconds for one request.
         headers: more headers for every request.
@@ -89,7 +91,8 @@ class OpenAIEmbedder:
         """Return a vector for each text, in their order.
 
         Raises:
-            ModelError: no connection, no answer in time, or an answer that is an error or no vectors.
+            ModelError: no connection, no answer in time, or an answer that is an error or no
+                vectors.
             ModelCallForbiddenError: calls of real models are forbidden, and this is one.
         """
         found: list[list[float]] = []

@@ -1,7 +1,7 @@
 """Servers with the Chat Completions API: their names, their addresses and their differences.
 
-Some fields that one server sends, another refuses. So each server has a name, under which its replies are
-stored, and what only one server understands is sent back to that server alone.
+Some fields that one server sends, another refuses. So each server has a name, under which its
+replies are stored, and what only one server understands is sent back to that server alone.
 """
 
 import re
@@ -31,13 +31,13 @@ class HostProfile:
     Attributes:
         name: the `Message.provider` of its replies.
         addresses: how it is recognised: its host, a domain above it, or a `:port`.
-        base_url: where requests go, with the path that precedes `/chat/completions`; that path alone
-            where each user has an address of its own.
+        base_url: where requests go, with the path that precedes `/chat/completions`; that path
+            alone where each user has an address of its own.
         key_variables: the environment variables for the key, the vendor's own first.
         base_variables: the environment variables for the base URL.
         limit_field: the field that limits the length of a reply.
-        returns: which fields of its own replies' messages it takes back, besides content, refusal and
-            calls.
+        returns: which fields of its own replies' messages it takes back, besides content, refusal
+            and calls.
         longest_call_id: the most characters that the id of a tool call may have; None: no limit.
         call_id_length: how many letters and digits every such id must have; None: any number.
         prompt_cache_key: the models that take that field, which brings requests to the same cache.

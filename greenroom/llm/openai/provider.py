@@ -26,7 +26,8 @@ class OpenAIProvider(HttpProvider):
         model: the model's name, such as "gpt-5.4".
         api_key: the key; else the variable of the server's vendor, such as `GROQ_API_KEY`, else
             `OPENAI_API_KEY`. A server on a private address needs none.
-        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's own.
+        base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
+            own.
         host: what is particular to the server, where its address does not tell: `HOSTS["litellm"]`.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 if left out; those beyond wait in
@@ -38,7 +39,8 @@ class OpenAIProvider(HttpProvider):
         env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
-        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be used.
+        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be
+            used.
 
     Example:
         >>> OpenAIProvider("llama3.2", base_url="http://localhost:11434/v1", env={})

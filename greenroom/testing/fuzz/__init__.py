@@ -1,8 +1,9 @@
 """Cancel an agent at every checkpoint, and see what is left.
 
-Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again and again, and its report),
-`scenario`, `stage` (one run, its checkpoints and its repetition), `trial` (the evidence of one run) with
-`leftovers` (what is seen from outside), `invariants` (what must be true of it).
+Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again and again, and its
+    report),
+`scenario`, `stage` (one run, its checkpoints and its repetition), `trial` (the evidence of one run)
+with `leftovers` (what is seen from outside), `invariants` (what must be true of it).
 """
 
 from greenroom.testing.fuzz.evidence import (

@@ -316,8 +316,8 @@ class Trial:
         damaged: what is wrong with a stored conversation, by session id.
         published: all that the agent published, its subagents' chunks wrapped among its own.
         streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
-        alive: tasks that its agents have started and that were alive when `wait()` returned, or when
-            the runtime was left.
+        alive: tasks that its agents have started and that were alive when `wait()` returned, or
+            when the runtime was left.
         running: sessions that the runtime still called running after that.
         pending: permission requests that were still open then.
         stuck: calls that had not returned by the time limit, such as "ask" or "wait".

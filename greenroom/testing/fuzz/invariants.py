@@ -3,9 +3,9 @@
 An invariant takes a `Trial` and raises `AssertionError` where it does not hold. Add your own:
 `cancel_at_every_checkpoint(..., invariants=[*INVARIANTS, every_oven_is_off])`.
 
-Those about tools compare a run with the undisturbed one, its control: what a tool leaves behind there
-it leaves on purpose. After a kill they hold nothing against a tool, since a kill gives clean-up no
-time.
+Those about tools compare a run with the undisturbed one, its control: what a tool leaves behind
+there it leaves on purpose. After a kill they hold nothing against a tool, since a kill gives
+clean-up no time.
 """
 
 import inspect
@@ -251,8 +251,8 @@ def the_next_input_works(trial: Trial) -> None:
 def calls_end_as_before(trial: Trial) -> None:
     """The same call as in the undisturbed run ends in the same way after the cancel.
 
-    A lock that was kept shows so, as a time-out, and so does a flag that still says "busy". The text
-    is compared as well where it is the same each time.
+    A lock that was kept shows so, as a time-out, and so does a flag that still says "busy". The
+    text is compared as well where it is the same each time.
     """
     control = trial.control or trial
     expected = _by_call(control.calls)

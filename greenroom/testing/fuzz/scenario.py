@@ -55,8 +55,8 @@ _REPLIES = 50  # more than any run asks for
 class Scenario:
     """An agent with everything around it, made anew for each run.
 
-    After an interrupt the conversation goes on: let the model answer whatever comes by a function of
-    the request, since a script would be out of step.
+    After an interrupt the conversation goes on: let the model answer whatever comes by a function
+    of the request, since a script would be out of step.
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
@@ -117,8 +117,8 @@ class Scenario:
     ) -> "Scenario":
         """Describe an agent that calls one tool with one input, and then once more.
 
-        Make the tool anew for each scenario, with the locks, flags and connections that it keeps: so
-        what one run leaves behind does not disturb the next. Every permission is given. It is
+        Make the tool anew for each scenario, with the locks, flags and connections that it keeps:
+        so what one run leaves behind does not disturb the next. Every permission is given. It is
         disturbed while the first call runs.
 
         Args:
@@ -469,8 +469,8 @@ class _Checkpoints(trio.abc.Instrument):
 
     A checkpoint has two sides, and a cancel differs between them: where a task begins to wait, the
     cancel wakes it; where a woken task is about to go on, it has what it waited for, and the cancel
-    comes at its next checkpoint. Trio calls an instrument on both sides, between the steps of tasks,
-    where another task could run as well.
+    comes at its next checkpoint. Trio calls an instrument on both sides, between the steps of
+    tasks, where another task could run as well.
     """
 
     def __init__(

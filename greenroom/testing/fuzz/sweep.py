@@ -111,19 +111,19 @@ def cancel_at_every_checkpoint(
 
     First it runs undisturbed, and has to hold every invariant. Then, for each mode, it runs from
     scratch with the cancel at the next checkpoint of any task of the agent, until a run has ended
-    before its cancel. Both sides of a checkpoint count: a task begins to wait there, and is about to
-    go on. After the cancel the same input comes again, and what is left is compared with the
+    before its cancel. Both sides of a checkpoint count: a task begins to wait there, and is about
+    to go on. After the cancel the same input comes again, and what is left is compared with the
     undisturbed run. Runs are repeatable, in memory and on a clock that jumps: what a violation says
     about how to see it again holds for this program as it is.
 
-    In a run environment, working directory, `tempfile.tempdir` and replaced functions of modules are
-    the run's own: they are put back. Where a run has made the next one fail, the sweep ends.
+    In a run environment, working directory, `tempfile.tempdir` and replaced functions of modules
+    are the run's own: they are put back. Where a run has made the next one fail, the sweep ends.
 
     Args:
         scenario: makes the scenario anew, with a model, tools and rules that no run has used; for a
             tool, `Scenario.of_tool`.
-        modes: what is done: a turn is interrupted, at once or after its step, the agent is shut down
-            or killed, the whole runtime is cancelled from outside.
+        modes: what is done: a turn is interrupted, at once or after its step, the agent is shut
+            down or killed, the whole runtime is cancelled from outside.
         invariants: what has to hold after each run.
         at: only these checkpoints.
         at_most: no more cancels than this, spread evenly over modes and checkpoints.
@@ -259,9 +259,9 @@ def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None
 def repeatable(seed: int, run: str = "") -> Iterator[None]:
     """Let `trio.run` schedule by this seed in the block, and make ids that only this run has.
 
-    trio shuffles its tasks on purpose, and has one switch that makes the order repeatable, which its
-    plugin for Hypothesis throws. The switch is not public: in a trio without it runs stay shuffled,
-    and the number of a checkpoint means the same one most of the time.
+    trio shuffles its tasks on purpose, and has one switch that makes the order repeatable, which
+    its plugin for Hypothesis throws. The switch is not public: in a trio without it runs stay
+    shuffled, and the number of a checkpoint means the same one most of the time.
     """
     scheduler = vars(importlib.import_module("trio._core._run"))
     shuffler: object = scheduler.get("_r")

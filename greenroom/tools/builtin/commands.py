@@ -47,8 +47,8 @@ from greenroom.tools.protocol import DEFAULT_TIMEOUT, Tool
 class OutputBuffer:
     """Decodes bytes as they come, and keeps the first and the last part within a limit.
 
-    A character is never split: one that is cut between two chunks waits for its rest. Bytes that are
-    no UTF-8, and NUL, become U+FFFD.
+    A character is never split: one that is cut between two chunks waits for its rest. Bytes that
+    are no UTF-8, and NUL, become U+FFFD.
 
     Example:
         >>> buffer = OutputBuffer(limit=8)
@@ -355,17 +355,17 @@ def run_python(
 ) -> Tool:
     """Make a tool that runs Python; it has the category "execute", so calls have to be allowed.
 
-    Each call is a program in a process of its own, by this Python with its packages, in the workspace's root
-    and with a clean environment. An interrupt, the time-out and its end kill it with all that it has
-    started. Of its output the first and the last 500,000 characters are kept.
+    Each call is a program in a process of its own, by this Python with its packages, in the
+    workspace's root and with a clean environment. An interrupt, the time-out and its end kill it
+    with all that it has started. Of its output the first and the last 500,000 characters are kept.
 
     By default it can read what we can, write to its `$TMPDIR` alone, reach no network, and take a
-    gigabyte of memory. Where nothing on this machine holds files and network, no call runs, and the error
-    says what would help. Hide from it what the model must not read: `Sandbox(deny_read=…)`.
+    gigabyte of memory. Where nothing on this machine holds files and network, no call runs, and the
+    error says what would help. Hide from it what the model must not read: `Sandbox(deny_read=…)`.
 
     Args:
-        sandbox: what the system holds programs to, as far as it can and as its `require` says; None holds
-            them to nothing: they can do what you can.
+        sandbox: what the system holds programs to, as far as it can and as its `require` says; None
+            holds them to nothing: they can do what you can.
         timeout: seconds that a program may take.
 
     Example:

@@ -47,9 +47,9 @@ def is_binary(start: bytes) -> bool:
 class TextContent:
     r"""A file's text, with what it takes to write it as it was.
 
-    UTF-8 and UTF-16 (the latter by its byte order mark) are known. Anything else is taken as Latin-1,
-    or, where it holds some UTF-8 beyond ASCII, as UTF-8 with stray bytes. Either way each byte comes
-    back as it was.
+    UTF-8 and UTF-16 (the latter by its byte order mark) are known. Anything else is taken as
+    Latin-1, or, where it holds some UTF-8 beyond ASCII, as UTF-8 with stray bytes. Either way each
+    byte comes back as it was.
 
     Example:
         >>> content = TextContent.decode(b"caf\xe9\r\n")
@@ -198,9 +198,9 @@ _CONTEXT = 3
 def unified_diff(before: str, after: str, path: str) -> str:
     r"""Return the unified diff of two texts, or a line that says why there is none.
 
-    It takes some milliseconds at the most, so an event loop can bear it. Where more than 1,000 lines
-    lie between the first change and the last, they count as replaced as a whole; texts of more than
-    400,000 characters or 10,000 lines are not compared.
+    It takes some milliseconds at the most, so an event loop can bear it. Where more than 1,000
+    lines lie between the first change and the last, they count as replaced as a whole; texts of
+    more than 400,000 characters or 10,000 lines are not compared.
 
     Example:
         >>> print(unified_diff("a\nb\n", "a\nc\n", "f.txt"))
@@ -412,7 +412,8 @@ class Write:
         """Write in a thread; the metadata has the diff.
 
         Raises:
-            ToolError: the file was not read, has changed since, is out of reach, or the disk refuses.
+            ToolError: the file was not read, has changed since, is out of reach, or the disk
+                refuses.
         """
         path, content = str(input["file_path"]), _encode(str(input["content"]))
         stamps = FileStamps.of(context)

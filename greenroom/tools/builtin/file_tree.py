@@ -353,8 +353,8 @@ def _file_names(pattern: str) -> list[str]:
 def find_ripgrep(base: Path) -> str | None:
     """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.
 
-    None as well where it could wait for ever: it opens each `.gitignore` from `base` upwards, and one
-    may be a pipe or a device.
+    None as well where it could wait for ever: it opens each `.gitignore` from `base` upwards, and
+    one may be a pipe or a device.
     """
     rules = (folder / ".gitignore" for folder in (base, *base.parents))
     return None if any(map(_is_special, rules)) else shutil.which("rg")

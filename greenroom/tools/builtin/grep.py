@@ -317,8 +317,8 @@ class Grep:
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.
 
         Raises:
-            ToolError: no such path, out of reach, no regular expression, an unknown type, or it took
-                too long and found nothing.
+            ToolError: no such path, out of reach, no regular expression, an unknown type, or it
+                took too long and found nothing.
         """
         query = GrepQuery.of(input)
         target = await in_thread(partial(_target, query.path, context))

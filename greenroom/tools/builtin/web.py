@@ -117,8 +117,8 @@ class SearchBackend(Protocol):
     async def search(self, query: str, limit: int, /) -> Sequence[SearchResult]:
         """Return what was found, the best first; more than `limit` is not looked at.
 
-        Raise `ToolError` to tell the model what went wrong, and `NetworkError` where there was no answer: such
-        a call a `resilient_tool` makes again.
+        Raise `ToolError` to tell the model what went wrong, and `NetworkError` where there was no
+        answer: such a call a `resilient_tool` makes again.
         """
         ...
 
@@ -127,9 +127,9 @@ def web_search(backend: SearchBackend, *, timeout: float = DEFAULT_TIMEOUT) -> T
     """Make a tool of a search engine: it has the category "network", so calls have to be allowed.
 
     The model sees at most 20 results, 5 unless it asks for another number, with at most 200
-    characters of a title and 1,000 of a text; a result whose URL is longer than 2,000 characters, or holds
-    blanks, is left out. Results may be mappings with the fields of a `SearchResult`, too. As the result of a tool, what
-    a page says is never recalled as the user's word.
+    characters of a title and 1,000 of a text; a result whose URL is longer than 2,000 characters,
+    or holds blanks, is left out. Results may be mappings with the fields of a `SearchResult`, too.
+    As the result of a tool, what a page says is never recalled as the user's word.
 
     Args:
         backend: what searches.

@@ -254,7 +254,8 @@ def _execute(module: ModuleType) -> None:
 
 def _load_script(script: str) -> ModuleType:
     """Load a script as a module of another name, so that its guarded part does not run."""
-    # The standard multiprocessing gives that name to whatever is the main module when it is imported.
+    # The standard multiprocessing gives that name to whatever is the main module when it is
+    # imported.
     loaded = sys.modules.get(SCRIPT_NAME)
     if loaded is not None and getattr(loaded, "__file__", None) == script:
         return loaded

@@ -224,8 +224,9 @@ class WorkerPool:
     A call waits until there is a place for it; those that wait are served in turn. A worker is
     started when a call needs one, and kept for the next call if this one has ended well and left
     nothing behind: no process, no thread. Otherwise it is killed, with all that it started, before
-    the call returns. A cancel ends it as well: SIGTERM, on which the function's `finally` blocks run,
-    0.2 seconds, SIGKILL. None is started ahead of need. A call in a sandbox has a worker of its own.
+    the call returns. A cancel ends it as well: SIGTERM, on which the function's `finally` blocks
+    run, 0.2 seconds, SIGKILL. None is started ahead of need. A call in a sandbox has a worker of
+    its own.
 
     Example:
         >>> WorkerPool(size=2).statistics().idle

@@ -9,7 +9,8 @@ tells of each message once it is saved. The harm is
     bytes    death by a signal when a file would grow beyond n bytes: in the middle of a write
     limit    a write beyond n bytes fails, as on a full disk; later there is room again
 
-It prints a line for each number: how many messages were acknowledged, and whether the harm was done.
+It prints a line for each number: how many messages were acknowledged, and whether the harm was
+done.
 """
 
 import os

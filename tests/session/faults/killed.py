@@ -5,8 +5,8 @@ and prints what each child had said before it died, as one JSON object a line.
 
     python -m tests.session.faults.killed FOLDER SIZE MUTANT
 
-A child is killed before its n-th operation, for n = 1, 2, 3 and so on until one survives; where that
-is a write, another child is killed in the middle of it.
+A child is killed before its n-th operation, for n = 1, 2, 3 and so on until one survives; where
+that is a write, another child is killed in the middle of it.
 """
 
 import contextlib

@@ -1,16 +1,16 @@
 """A disk in memory that forgets: what was not synced may be gone after a power cut, in part or whole.
 
 It stands in for `os` (and `fcntl`) in the modules of the store. A file knows what was written since
-its last sync; a folder knows which names appeared or went since its own. Two models say what a power
-cut leaves of the names:
+its last sync; a folder knows which names appeared or went since its own. Two models say what a
+power cut leaves of the names:
 
 * "ordered", as ext4 in its default mode: names reach the disk in the order in which they changed,
   and any sync takes all of them along;
 * "strict", as POSIX has it: a folder's names are safe only once that very folder was synced; until
   then each change may be lost or kept by itself.
 
-Of a file's unsynced writes a cut leaves nothing, a prefix, or any of the 512-byte sectors, with zeros
-in the place of the others. A sync that fails drops what it was to write and still shows it to
+Of a file's unsynced writes a cut leaves nothing, a prefix, or any of the 512-byte sectors, with
+zeros in the place of the others. A sync that fails drops what it was to write and still shows it to
 readers, as Linux does with content. It drops a new size too, which Linux would write with the next
 sync that succeeds; POSIX promises neither.
 """
