@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import clock
+from greenroom.core import utc_now
 from greenroom.memory import SQLiteMemory, rows
 
 ENTRIES = 100_000
@@ -35,7 +35,7 @@ def fill(connection, share):
         said = [f"common{each}" for each in range(20) if chance.random() < share]
         said += [f"word{chance.randrange(50_000)}" for _ in range(6)] + [f"rare{number}"]
         chance.shuffle(said)
-        rows.add(connection, " ".join(said), rows.About(), clock.now())
+        rows.add(connection, " ".join(said), rows.About(), utc_now())
 
 
 async def seconds(memory, question):

@@ -8,7 +8,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.core import ConfigurationError, RuleFileError, Workspace, clock, mark_lines, visible
+from greenroom.core import (
+    ConfigurationError,
+    RuleFileError,
+    Workspace,
+    mark_lines,
+    utc_now,
+    visible,
+)
 from greenroom.fs import read_beginning
 from greenroom.permissions import is_trusted, user_rules_path
 
@@ -164,7 +171,7 @@ def describe_surroundings(folder: Path) -> str:
     lines = [
         "# Surroundings at the start of this run",
         "",
-        f"Date: {clock.now().astimezone():%A, %Y-%m-%d}",
+        f"Date: {utc_now().astimezone():%A, %Y-%m-%d}",
         f"Platform: {name} {system.release} {system.machine}",
     ]
     branch = git_branch(folder)

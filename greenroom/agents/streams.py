@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import Custom, Error, OutputChunk, TextDelta, ToolEnd, ToolStart, clock
+from greenroom.core import Custom, Error, OutputChunk, TextDelta, ToolEnd, ToolStart, utc_now
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -191,4 +191,4 @@ def _event(chunk: OutputChunk) -> StreamEvent | None:
 
 
 def _make_event(kind: StreamEventType, /, **data: object) -> StreamEvent:
-    return StreamEvent(kind, data, clock.now())
+    return StreamEvent(kind, data, utc_now())

@@ -29,7 +29,7 @@ from greenroom.core import (
     ToolUseBlock,
     WritePath,
     clip,
-    clock,
+    utc_now,
 )
 from greenroom.permissions import (
     Explanation,
@@ -61,7 +61,7 @@ def decided(
     return PermissionRecord(
         tool_use_id=call.id,
         tool_name=call.name,
-        at=clock.now(),
+        at=utc_now(),
         decision=RuleDecision.ALLOW if allowed else RuleDecision.DENY,
         asked=found.decision is RuleDecision.ASK,
         reason=clip(found.reason, _REASON),

@@ -23,7 +23,7 @@ import trio
 
 from greenroom.cli.stored_sessions import sessions_folder
 from greenroom.cli.streams import OutputWriter
-from greenroom.core import ConfigurationError, InvalidJSONError, clock, serde, visible
+from greenroom.core import ConfigurationError, InvalidJSONError, serde, timestamp, visible
 from greenroom.runtime import AgentRuntime
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _PrivateFile(RotatingFileHandler):
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
-            "time": clock.timestamp(datetime.fromtimestamp(record.created, UTC)),
+            "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

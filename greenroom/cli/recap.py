@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from greenroom import core
-from greenroom.core import Message, clock, visible
+from greenroom.core import Message, utc_now, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
@@ -63,7 +63,7 @@ def place_of(session: SessionMetadata) -> str:
 
 def age(moment: datetime) -> str:
     """Describe how long ago it was: in minutes, hours or days, else as a date."""
-    passed = clock.now() - moment
+    passed = utc_now() - moment
     if passed < timedelta(minutes=1):
         return "now"
     if passed < timedelta(hours=1):

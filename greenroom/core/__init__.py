@@ -1,6 +1,6 @@
 """The vocabulary of the house: values, states, errors. No I/O, no trio.
 
-- Conversations: `message` (with its blocks, senders and ids), `usage` (tokens and prices).
+- Conversations: `message` (with blocks, senders, ids and times), `usage` (tokens and prices).
 - Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
   what their tools are given, credentials included).
 - Tool calls: `tooling` (definitions, requests to models, results, and what became of files),
@@ -8,10 +8,10 @@
 - `instrument`: who may watch, and change, what an agent does.
 - `errors` and `model_errors`, in one tree; `untrusted` makes texts and exceptions of others safe to
   show.
-- Small tools: `serde` (JSON), `clock`.
+- `serde`: JSON in and out.
 """
 
-from greenroom.core import clock as clock, serde as serde
+from greenroom.core import serde as serde
 from greenroom.core.context import (
     AgentContext as AgentContext,
     AgentState as AgentState,
@@ -106,6 +106,9 @@ from greenroom.core.message import (
     check_session_id as check_session_id,
     new_id as new_id,
     seed_ids as seed_ids,
+    set_clock as set_clock,
+    timestamp as timestamp,
+    utc_now as utc_now,
 )
 from greenroom.core.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,

@@ -1,9 +1,13 @@
-"""Messages, each one side's contribution to a conversation: the blocks of their content, senders, ids."""
+"""Messages of a conversation: their blocks and senders, and the ids and times that stamp them.
+
+Sessions, inputs and records are stamped by the same functions, which a test can make repeatable.
+Nothing waits on the wall clock: deadlines and graces read trio's.
+"""
 
 import random
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -13,7 +17,6 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from greenroom.core import serde
-from greenroom.core.clock import now
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.serde import Wire
 from greenroom.core.untrusted import valid_unicode, without_hidden
@@ -34,6 +37,13 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _random: random.Random = secrets.SystemRandom()
 
 
+def _read_system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+_clock: Callable[[], datetime] = _read_system_clock
+
+
 def new_id(prefix: str) -> str:
     """Make an id such as `s-7k2m9q4x1zt0`: 60 random bits behind a prefix that says what it names."""
     bits = _random.getrandbits(60)
@@ -44,6 +54,27 @@ def seed_ids(seed: int | None) -> None:
     """Make the ids of this process repeatable, for tests; None makes them random again."""
     global _random  # noqa: PLW0603
     _random = secrets.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311
+
+
+def utc_now() -> datetime:
+    """Return the present time, aware and in UTC, to the second."""
+    return _clock().replace(microsecond=0)
+
+
+def set_clock(clock: Callable[[], datetime] | None) -> None:
+    """Replace the wall clock in this process, for tests; None puts the system's clock back."""
+    global _clock  # noqa: PLW0603
+    _clock = clock or _read_system_clock
+
+
+def timestamp(moment: datetime) -> str:
+    """Write a time as ISO 8601 with a final Z, as the session files hold it.
+
+    Example:
+        >>> timestamp(datetime(2026, 1, 14, 10, 30, tzinfo=UTC))
+        '2026-01-14T10:30:00Z'
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def check_session_id(session_id: str) -> str:
@@ -287,7 +318,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         """Return the same message with an id and a time, where it has none yet."""
         if self.id and self.created_at:
             return self
-        return replace(self, id=self.id or new_id("m"), created_at=self.created_at or now())
+        return replace(self, id=self.id or new_id("m"), created_at=self.created_at or utc_now())
 
     def copy(self) -> "Message":
         """Return the same message with dicts of its own, for someone who may change them."""

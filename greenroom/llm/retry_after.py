@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from greenroom.core import clock
+from greenroom.core import utc_now
 
 _LONGEST = 86_400.0
 """The most seconds to wait; a longer wait than a day is not meant as a pause."""
@@ -87,7 +87,7 @@ def _until_renewal(value: str) -> float | None:
     if number < _EPOCH:
         return number
     since = number / 1000 if number >= _EPOCH_IN_MS else number
-    return max(0.0, since - clock.now().timestamp())
+    return max(0.0, since - utc_now().timestamp())
 
 
 def _number(value: str, unit: float = 1.0) -> float | None:
@@ -114,4 +114,4 @@ def _until_time(value: str) -> float | None:
 
 def _until(moment: datetime) -> float:
     in_utc = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (in_utc - clock.now()).total_seconds())
+    return max(0.0, (in_utc - utc_now()).total_seconds())

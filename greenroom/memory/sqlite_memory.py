@@ -16,7 +16,7 @@ import trio
 
 from greenroom.core import (
     MemoryStorageError,
-    clock,
+    utc_now,
     valid_unicode,
 )
 from greenroom.memory import rows, vectors
@@ -189,7 +189,7 @@ class SQLiteMemory:
             vector=vector,
             embedder=self._embedder.name if self._embedder else "",
             half_life=self._half_life,
-            at=clock.now(),
+            at=utc_now(),
         )
         answer = await self._database.run(partial(recall, question=question))
         self._used_keys.update(dict.fromkeys(answer.keys))
@@ -241,7 +241,7 @@ class SQLiteMemory:
 
     def _oldest(self) -> int:
         """Return the earliest time of creation that still counts."""
-        return 0 if self._max_age is None else math.ceil(clock.now().timestamp() - self._max_age)
+        return 0 if self._max_age is None else math.ceil(utc_now().timestamp() - self._max_age)
 
     async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
         """Write; if the word index is damaged, rebuild it and try again."""
@@ -322,7 +322,7 @@ class SQLiteMemory:
                 self._was_rebuilt = True
                 await self._try_repair(rows.rebuild_index)
         if answer.damaged:
-            aside = partial(rows.set_aside, keys=answer.damaged, moment=clock.now())
+            aside = partial(rows.set_aside, keys=answer.damaged, moment=utc_now())
             if moved := await self._try_repair(aside):
                 text = f"{moved} damaged entries were set aside in the table 'damaged'"
                 self._report(text, damaged=moved)
@@ -374,7 +374,7 @@ def _add(
     oldest: int,
     bounds: tuple[int, int],
 ) -> _AddResult:
-    moment = clock.now()
+    moment = utc_now()
     rows.mark_used(connection, used, moment)
     entry_id = rows.add(connection, text, about, moment)
     old = "SELECT key FROM entries WHERE created < ? LIMIT 1000"

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self, TypedDict, Unpack
 
-from greenroom.core import RuleDecision, RuleFileError, clock
+from greenroom.core import RuleDecision, RuleFileError, utc_now
 from greenroom.permissions.matcher import Predicate, RuleMatcher, Texts
 
 
@@ -185,7 +185,7 @@ class PermissionRule:
     @property
     def expired(self) -> bool:
         """Whether its time is over."""
-        return self.expires is not None and clock.now() >= self.expires
+        return self.expires is not None and utc_now() >= self.expires
 
     def within(self, session_id: str) -> Self:
         """Return the same rule as a rule of this session."""

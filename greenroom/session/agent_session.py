@@ -14,8 +14,8 @@ from greenroom.core import (
     ToolUseBlock,
     Used,
     check_session_id,
-    clock as wall_clock,
     new_id,
+    utc_now,
 )
 from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
@@ -77,7 +77,7 @@ class AgentSession:
             InvalidSessionIdError: the id is not valid.
         """
         id_ = new_id("s") if session_id is None else check_session_id(session_id)
-        at = wall_clock.now()
+        at = utc_now()
         made = SessionMetadata(session_id=id_, agent_type=agent_type, created_at=at, updated_at=at)
         return cls(made, store)
 

@@ -10,8 +10,8 @@ from greenroom.core import (
     SessionCorruptError,
     SessionError,
     check_session_id,
-    clock,
     serde,
+    utc_now,
 )
 
 FORKED_FROM = "forked_from"
@@ -199,7 +199,7 @@ class Description:
 
     def touch(self, **changes: object) -> None:
         """Change these fields of the record, and its time."""
-        self.record = msgspec.structs.replace(self.record, **changes, updated_at=clock.now())
+        self.record = msgspec.structs.replace(self.record, **changes, updated_at=utc_now())
         self.is_changed = True
 
     def set_value(self, key: str, value: object) -> None:

@@ -15,8 +15,8 @@ from greenroom.core import (
     SessionCorruptError,
     SessionNotFoundError,
     SessionStorageError,
-    clock,
     serde,
+    utc_now,
 )
 from greenroom.fs import HeldError, check_held, durable, is_held, unlock
 from greenroom.session.description import (
@@ -345,7 +345,7 @@ class FileWriter:
         if flush:
             self._lines = at.lines + bool(line)
         # The wall clock is asked in one place only, for the times in folders too.
-        moment = clock.now().timestamp()
+        moment = utc_now().timestamp()
         with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
             os.utime(self._history, (moment, moment))
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import trio
 
-from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, clock
+from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, utc_now
 from greenroom.fs import sqlite
 from greenroom.session.description import SessionMetadata, decode_metadata
 from greenroom.session.history import Position
@@ -397,7 +397,7 @@ def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position
     connection.execute("INSERT INTO lines (session, number, line) VALUES (?, ?, ?)", values)
     connection.execute(
         "UPDATE sessions SET size = ?, changed = ? WHERE key = ?",
-        [at.size + len(line), int(clock.now().timestamp()), row.key],
+        [at.size + len(line), int(utc_now().timestamp()), row.key],
     )
 
 

@@ -17,7 +17,7 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
     check_session_id,
-    clock,
+    utc_now,
 )
 from greenroom.fs import HeldError, lock, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
@@ -181,7 +181,7 @@ def _restore_description(
     try:
         moment = datetime.fromtimestamp(row.changed, UTC)
     except (TypeError, ValueError, OverflowError, OSError):
-        moment = clock.now()
+        moment = utc_now()
         query = "UPDATE sessions SET changed = ? WHERE key = ?"
         connection.execute(query, [int(moment.timestamp()), row.key])
     data = row.metadata or b""

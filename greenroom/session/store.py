@@ -22,7 +22,7 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
     check_session_id,
-    clock,
+    utc_now,
 )
 from greenroom.fs import is_alive
 from greenroom.session.description import SessionMetadata
@@ -435,7 +435,7 @@ class _MemoryWriter:
                 nothing_written=True,
             )
         self._kept.history += line
-        self._kept.changed = clock.now()
+        self._kept.changed = utc_now()
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         await self._checkpoint_held()

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from greenroom.core import InputMessage, UserInput, Wire, check_sender, clock, serde
+from greenroom.core import InputMessage, UserInput, Wire, check_sender, serde, utc_now
 
 
 class TaskRequest(Wire, frozen=True):
@@ -103,7 +103,7 @@ class AgentMessage(Wire, frozen=True):
     kind: str = ""
     content: object = None
     correlation_id: str = ""
-    at: datetime = msgspec.field(default_factory=clock.now)
+    at: datetime = msgspec.field(default_factory=utc_now)
 
     def __post_init__(self) -> None:
         check_sender(self.sender)

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 import trio
 
-from greenroom.core import BlackboardFullError, StaleWriteError, Wire, clock, serde
+from greenroom.core import BlackboardFullError, StaleWriteError, Wire, serde, utc_now
 from greenroom.runtime import calling_agent
 from greenroom.session import AgentSession
 
@@ -31,7 +31,7 @@ class BlackboardEntry(Wire, frozen=True):
     value: object
     version: int
     author: str = ""
-    at: datetime = msgspec.field(default_factory=clock.now)
+    at: datetime = msgspec.field(default_factory=utc_now)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.core import Message, clock, new_id
+from greenroom.core import Message, new_id, set_clock
 from greenroom.session import START, AgentSession, Position, SessionStore, encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
@@ -321,11 +321,11 @@ def _control_clock() -> Iterator[Iterator[datetime]]:
             moment[0] += timedelta(minutes=1)
             yield moment[0]
 
-    clock.set_clock(lambda: moment[0])
+    set_clock(lambda: moment[0])
     try:
         yield move()
     finally:
-        clock.set_clock(None)
+        set_clock(None)
 
 
 async def a_line_is_added_at_the_end_only(case: StoreUnderTest) -> None:

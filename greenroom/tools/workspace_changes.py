@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import FileChange, FileState, clock, visible
+from greenroom.core import FileChange, FileState, utc_now, visible
 from greenroom.tools.builtin.file_access import in_thread
 from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS, IgnoreRules, rules_above
 from greenroom.tools.file_contents import (
@@ -269,7 +269,7 @@ class WorkspaceRecorder:
 
     async def open(self, paths: Iterable[str], *, compares: bool) -> Window:
         """Look at these files, and with `compares` at all, before calls run; what fails is a gap."""
-        begun = int(clock.now().timestamp())
+        begun = int(utc_now().timestamp())
         window = Window(self._root, Coverage(self._root, self._left_out), begun)
         self.failure = ""
         await in_thread(lambda: window.declare(paths))

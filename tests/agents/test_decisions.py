@@ -16,7 +16,6 @@ from greenroom.core import (
     RuleDecision,
     ToolUseBlock,
     TurnStatus,
-    clock,
     serde,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -187,7 +186,8 @@ async def test_a_call_that_changed_before_it_ran_is_on_record_twice(tmp_path):
 
 
 def let_expire(permissions, monkeypatch):
-    monkeypatch.setattr(clock, "now", lambda: datetime.now(UTC) + timedelta(days=2))
+    later = datetime.now(UTC) + timedelta(days=2)
+    monkeypatch.setattr("greenroom.core.message._clock", lambda: later)
 
 
 def add_a_question(permissions, monkeypatch):

@@ -39,7 +39,6 @@ from greenroom.core import (
     TurnStatus,
     Workspace,
     WritePath,
-    clock,
 )
 from greenroom.export import export_session, import_session
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -870,7 +869,7 @@ async def test_a_change_that_no_time_of_the_file_tells_is_seen(shop, monkeypatch
 
     monkeypatch.setattr(file_state, "take_stamp", coarse)
     monkeypatch.setattr(survey, "take_stamp", coarse)
-    monkeypatch.setattr(clock, "_clock", lambda: datetime.now(UTC))
+    monkeypatch.setattr("greenroom.core.message._clock", lambda: datetime.now(UTC))
     shop.write("a", "one")
     keeper = WorkspaceRecorder(shop.root, Packs(str(shop.root.parent / "checkpoints")))
     for text in ("two", "six", "ten"):

@@ -9,7 +9,7 @@ import trio
 
 from greenroom.agents import coder, project_notes, read_notes
 from greenroom.agents.project import git_branch
-from greenroom.core import Workspace, clock, mark_lines
+from greenroom.core import Workspace, mark_lines, set_clock
 from greenroom.permissions import PermissionManager, is_trusted, rules_digest, trust_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
@@ -174,11 +174,11 @@ def test_the_user_s_own_file_may_be_a_link_to_anywhere(project, tmp_path):
 def test_the_date_is_that_of_the_user_s_time_zone(project, monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
-    clock.set_clock(lambda: datetime(2026, 1, 14, 20, 0, tzinfo=UTC))
+    set_clock(lambda: datetime(2026, 1, 14, 20, 0, tzinfo=UTC))
     try:
         text = project_notes(project)
     finally:
-        clock.set_clock(None)
+        set_clock(None)
         monkeypatch.undo()
         time.tzset()
     assert "Date: Thursday, 2026-01-15\n" in text

@@ -21,7 +21,7 @@ from greenroom.core import (
     ToolResult,
     ToolStart,
     TurnStart,
-    clock,
+    set_clock,
 )
 from greenroom.testing import Reply, ScriptedProvider, call
 
@@ -30,9 +30,9 @@ NOON = datetime(2026, 1, 14, 12, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def noon():
-    clock.set_clock(lambda: NOON)
+    set_clock(lambda: NOON)
     yield
-    clock.set_clock(None)
+    set_clock(None)
 
 
 async def events(*chunks):

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from greenroom import AgentSession, FileStore, Message
 from greenroom.cli.stored_sessions import SessionList
-from greenroom.core import clock, visible
+from greenroom.core import set_clock, visible
 from greenroom.session import SessionMetadata, archive_session
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -28,7 +28,7 @@ def keep(project, env):
     store = FileStore(Path(env["HOME"], ".local", "state", "greenroom", "sessions"))
 
     async def save(title, hour, folder, said, id_):
-        clock.set_clock(lambda: NOON.replace(hour=hour))
+        set_clock(lambda: NOON.replace(hour=hour))
         try:
             session = AgentSession.new("coder", session_id=id_, store=store)
             session.set_metadata("title", title)
@@ -38,7 +38,7 @@ def keep(project, env):
             session.add_message(Message.assistant(said))
             await session.save()
         finally:
-            clock.set_clock(None)
+            set_clock(None)
         at = NOON.replace(hour=hour).timestamp()
         os.utime(Path(store.folder(session.session_id), "history.jsonl"), (at, at))
         return session.session_id

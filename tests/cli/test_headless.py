@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 import trio
 
-from greenroom.core import Message, clock
+from greenroom.core import Message, set_clock
 from greenroom.session import AgentSession, SQLiteStore
 from tests.cli.conftest import COMMAND
 
@@ -113,7 +113,7 @@ def test_a_session_is_continued_in_its_folder_and_nowhere_else(run, tmp_path):
 
 def test_the_last_used_of_two_sessions_of_one_second_is_continued(run, monkeypatch):
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    clock.set_clock(lambda: at)
+    set_clock(lambda: at)
     try:
         ids = [
             run("-p", "read README.md", "--output-format", "json").json["session_id"]
@@ -122,7 +122,7 @@ def test_the_last_used_of_two_sessions_of_one_second_is_continued(run, monkeypat
         again = run("-p", "list *", "--continue", "--output-format", "json")
         assert again.json["session_id"] == ids[-1]
     finally:
-        clock.set_clock(None)
+        set_clock(None)
 
 
 def test_a_session_that_is_unknown_is_told_in_plain_words(run, tmp_path):

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import trio
 
-from greenroom.core import PermissionPart, PermissionRecord, clock
+from greenroom.core import PermissionPart, PermissionRecord, utc_now
 from greenroom.session import AgentSession, delete_session
 
 RULES = {
@@ -296,7 +296,7 @@ def test_a_file_that_can_not_be_read_is_told(run, tmp_path):
 
 
 def record(number, *, minutes=0, decision="allow", **words):
-    at = clock.now() + timedelta(minutes=minutes)
+    at = utc_now() + timedelta(minutes=minutes)
     return PermissionRecord(f"t{number}", "Bash", at=at, decision=decision, **words)
 
 

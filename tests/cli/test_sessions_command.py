@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from greenroom.cli.recap import age, one_line, title_of
-from greenroom.core import clock
+from greenroom.core import set_clock
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE
 
@@ -129,7 +129,7 @@ def test_a_session_without_a_title_is_named_by_its_kind(shelf):
     record = AgentSession.new("reviewer").description.record
     assert title_of(record) == "(reviewer)"
     assert one_line("a" * 300) == "a" * 199 + "…"
-    clock.set_clock(lambda: at)
+    set_clock(lambda: at)
     try:
         passed = [timedelta(seconds=59), timedelta(minutes=5), timedelta(hours=23)]
         assert [age(at - each) for each in passed] == ["now", "5 min", "23 h"]
@@ -137,7 +137,7 @@ def test_a_session_without_a_title_is_named_by_its_kind(shelf):
         assert age(at - timedelta(days=14)) == "2025-12-31"
         assert age(at + timedelta(days=1)) == "now"
     finally:
-        clock.set_clock(None)
+        set_clock(None)
 
 
 def test_an_id_may_be_cut_short_as_long_as_no_other_begins_so(run, shelf):

@@ -4,7 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from greenroom.core import InvalidSessionIdError, check_session_id, clock, new_id, seed_ids
+from greenroom.core import (
+    InvalidSessionIdError,
+    check_session_id,
+    new_id,
+    seed_ids,
+    set_clock,
+    timestamp,
+    utc_now,
+)
 
 
 def test_ids_are_distinct():
@@ -32,9 +40,9 @@ def test_good_session_ids_pass():
 
 
 def test_the_wall_clock_can_be_replaced():
-    clock.set_clock(lambda: datetime(2026, 1, 14, 10, 30, 0, 5, tzinfo=UTC))
+    set_clock(lambda: datetime(2026, 1, 14, 10, 30, 0, 5, tzinfo=UTC))
     try:
-        assert clock.timestamp(clock.now()) == "2026-01-14T10:30:00Z"
+        assert timestamp(utc_now()) == "2026-01-14T10:30:00Z"
     finally:
-        clock.set_clock(None)
-    assert clock.now().tzinfo is UTC
+        set_clock(None)
+    assert utc_now().tzinfo is UTC

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from greenroom.core import Message, TextBlock, UserInput, clock, new_id
+from greenroom.core import Message, TextBlock, UserInput, new_id, set_clock
 from greenroom.core.message import seed_ids
 
 WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
@@ -17,9 +17,9 @@ def said_by(name):
 @pytest.fixture
 def still():
     """A wall clock that stands still."""
-    clock.set_clock(lambda: WHEN)
+    set_clock(lambda: WHEN)
     yield
-    clock.set_clock(None)
+    set_clock(None)
 
 
 @pytest.mark.parametrize("make", [Message.user, Message.assistant])

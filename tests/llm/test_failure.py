@@ -16,8 +16,8 @@ from greenroom.core import (
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
-    clock,
     serde,
+    set_clock,
 )
 from greenroom.llm.failure import error_in_band, error_of_response
 from greenroom.llm.retry_after import retry_after
@@ -298,9 +298,9 @@ def _limit(reset, value, left="0"):
 
 @pytest.fixture
 def _noon():
-    clock.set_clock(lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
+    set_clock(lambda: datetime(2026, 1, 1, 12, tzinfo=UTC))
     yield
-    clock.set_clock(None)
+    set_clock(None)
 
 
 @pytest.mark.usefixtures("_noon")

@@ -9,7 +9,7 @@ import trio
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from greenroom.core import MemoryStorageError, clock
+from greenroom.core import MemoryStorageError, set_clock, utc_now
 from greenroom.memory import EntryOrigin, Memory, SQLiteMemory, rows
 from greenroom.testing import HashEmbedder
 
@@ -27,11 +27,11 @@ def at():
     start = datetime(2026, 1, 1, tzinfo=UTC)
 
     def set_to(seconds):
-        clock.set_clock(lambda: start + timedelta(seconds=seconds))
+        set_clock(lambda: start + timedelta(seconds=seconds))
 
     set_to(0)
     yield set_to
-    clock.set_clock(None)
+    set_clock(None)
 
 
 def texts(found):
@@ -282,7 +282,7 @@ async def test_among_common_words_the_entry_with_all_of_them_is_found():
     def fill(connection):
         for number in range(6_000):
             said = " ".join([*rng.sample(common, 8), f"entry{number}"])
-            rows.add(connection, said, rows.About(), clock.now())
+            rows.add(connection, said, rows.About(), utc_now())
 
     await memory._database.run(fill, writes=True)
     entries = await memory.entries(limit=6_000)

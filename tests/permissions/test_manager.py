@@ -17,7 +17,7 @@ from greenroom.core import (
     ShellCommand,
     Workspace,
     WritePath,
-    clock,
+    set_clock,
 )
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, RuleScope
 
@@ -96,12 +96,12 @@ def test_an_expired_rule_matches_nothing(context):
     rule = PermissionRule.allow_tool("T", expires=datetime(2026, 1, 1, tzinfo=UTC))
     manager = PermissionManager([rule])
     try:
-        clock.set_clock(lambda: datetime(2025, 12, 31, tzinfo=UTC))
+        set_clock(lambda: datetime(2025, 12, 31, tzinfo=UTC))
         assert manager.check("T", {}, context) is ALLOW
-        clock.set_clock(lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        set_clock(lambda: datetime(2026, 1, 1, tzinfo=UTC))
         assert manager.check("T", {}, context) is ASK
     finally:
-        clock.set_clock(None)
+        set_clock(None)
     with pytest.raises(RuleFileError, match="time zone"):
         PermissionRule.allow_tool("T", expires=datetime(2026, 1, 1))  # noqa: DTZ001
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, clock
+from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, set_clock
 from greenroom.session import FileStore
 from tests.session.under_test import Files, Memory, SQLite
 
@@ -49,6 +49,6 @@ class Wall:
 @pytest.fixture
 def wall():
     wall = Wall()
-    clock.set_clock(lambda: wall.moment)
+    set_clock(lambda: wall.moment)
     yield wall
-    clock.set_clock(None)
+    set_clock(None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import Message, SessionCorruptError, SessionStorageError, clock
+from greenroom.core import Message, SessionCorruptError, SessionStorageError, set_clock
 from greenroom.fs import durable
 from greenroom.session import (
     AgentSession,
@@ -403,9 +403,9 @@ async def test_a_folder_that_cannot_be_used_is_a_typed_error(tmp_path, conversat
 
 
 async def test_a_listed_session_is_as_new_as_its_history(files, conversation):
-    clock.set_clock(lambda: datetime(2026, 1, 14, tzinfo=UTC))
+    set_clock(lambda: datetime(2026, 1, 14, tzinfo=UTC))
     session = await saved(files, conversation)
-    clock.set_clock(None)
+    set_clock(None)
     os.utime(folder_of(session) / "history.jsonl", (2e9, 2e9))
     (listed,) = await files.list_all()
     assert listed.updated_at == datetime.fromtimestamp(2e9, UTC)

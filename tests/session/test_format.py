@@ -23,8 +23,8 @@ from greenroom.core import (
     ThinkingBlock,
     UnknownBlock,
     Usage,
-    clock,
     serde,
+    utc_now,
 )
 from greenroom.session import AgentSession, FileStore, read_branches
 from greenroom.session.entries import FORMAT, Entry, FormatEntry
@@ -63,7 +63,7 @@ async def fill(files, conversation):
             )
             session.conversation.add_checkpoint(Checkpoint("c-1", "/work", ("t1",)))
             session.conversation.add_decision(
-                PermissionRecord("t1", "Read", at=clock.now(), decision="allow")
+                PermissionRecord("t1", "Read", at=utc_now(), decision="allow")
             )
             session.add_record("plan.step", {"id": "read", "status": "done"})
             session.mark_tools_started(use.id for use in message.tool_uses)

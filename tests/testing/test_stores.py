@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from greenroom.core import SessionCorruptError, SessionStorageError, clock
+from greenroom.core import SessionCorruptError, SessionStorageError, utc_now
 from greenroom.session import (
     START,
     AgentSession,
@@ -94,7 +94,7 @@ async def refuses_long_lines(self, line, at, *, flush=True):
 
 async def appends_anywhere(self, line, at, *, flush=True):
     self._kept.history += line
-    self._kept.changed = clock.now()
+    self._kept.changed = utc_now()
 
 
 async def appends_at_the_flush(self, line, at, *, flush=True):
@@ -244,7 +244,7 @@ async def checks_then_waits_then_appends(self, line, at, *, flush=True):
     await self._checkpoint_held()
     await trio.lowlevel.checkpoint()
     self._kept.history += line
-    self._kept.changed = clock.now()
+    self._kept.changed = utc_now()
 
 
 async def deletes_one_at_a_time(self):
