@@ -1,26 +1,24 @@
 """Fitting long conversations into a model's window, and memory across sessions.
 
-The window: `context_budget` (how it is divided), `fit` (choosing messages that fit), `compactor`
-(shortening a conversation) with `summary` (what replaces the messages that were removed),
-`keep_segment` (storing those in a memory) and `message_origin` (who wrote a message).
+The window: `context_window` divides it and chooses the messages that fit; `compactor` shortens a
+conversation, and `summary` is what replaces the messages that it removes.
 
-Memory: `protocol` defines the interface, `reminder` recalls entries at the start of a turn.
-`sqlite_memory` implements it with `database` (one connection, in a thread), `rows` (reading and
-writing entries), `words` (tokenizing), `word_search` and `vectors` (two ways to search) and
-`ranking` (combining both). `memory_tools` lets a model use a memory. `episodic_memory` and
-`working_memory` are views of a session.
+Memory: `memory_protocol` defines the interface, and `agent_memory` is how an agent uses it: a
+reminder at the start of a turn, and tools for its model. `sqlite_memory` implements it with
+`database` (tables, and one connection in a thread), `rows` (reading and writing entries),
+`word_index` and `vectors` (two ways to search), and `ranking` (combining both). `session_views`
+shows a session as an episodic and as a working memory.
 """
 
 from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder
-from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
-from greenroom.memory.context_budget import ContextBudget as ContextBudget
-from greenroom.memory.episodic_memory import EpisodicMemory as EpisodicMemory
-from greenroom.memory.fit import fit as fit
-from greenroom.memory.memory_tools import (
+from greenroom.memory.agent_memory import (
     describe_recalled as describe_recalled,
     memory_tools as memory_tools,
+    remind as remind,
 )
-from greenroom.memory.protocol import (
+from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
+from greenroom.memory.context_window import ContextBudget as ContextBudget, fit as fit
+from greenroom.memory.memory_protocol import (
     Embedder as Embedder,
     Entry as Entry,
     EntryOrigin as EntryOrigin,
@@ -28,9 +26,11 @@ from greenroom.memory.protocol import (
     MetadataValue as MetadataValue,
     Recalled as Recalled,
 )
-from greenroom.memory.reminder import remind as remind
+from greenroom.memory.session_views import (
+    EpisodicMemory as EpisodicMemory,
+    WorkingMemory as WorkingMemory,
+)
 from greenroom.memory.sqlite_memory import (
     MemoryStatistics as MemoryStatistics,
     SQLiteMemory as SQLiteMemory,
 )
-from greenroom.memory.working_memory import WorkingMemory as WorkingMemory

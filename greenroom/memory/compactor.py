@@ -1,4 +1,4 @@
-"""Compaction: shorten a conversation that outgrows the model's window, and lose as little as possible.
+"""Compaction: shorten a conversation that outgrows the model's window, and lose little of it.
 
 When a conversation takes up more than a share of the window, old tool results shrink to a line
 each. If that is not enough, a summary replaces the older messages: a model's notes on them, and the
@@ -6,16 +6,18 @@ user's own words, verbatim. Each change is one record of the session: after a ki
 is either as it was before or compacted, and the removed messages stay in the session's file.
 
 Between two compactions a conversation only grows, so each request extends the last one byte for
-byte, and a provider's cache finds it again.
+byte, and the provider's prompt cache hits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace as replace_value
+from operator import is_
 
 from msgspec.structs import replace
 
 from greenroom.core import (
     Custom,
+    GreenroomError,
     Message,
     ModelError,
     ModelRequest,
@@ -24,13 +26,21 @@ from greenroom.core import (
     ToolResultBlock,
     Usage,
     UsageReport,
+    clip,
 )
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
-from greenroom.memory.context_budget import MIN_ROOM, ContextBudget
-from greenroom.memory.fit import Unit, count_newest, fit, units_of
-from greenroom.memory.keep_segment import keep_segment
-from greenroom.memory.message_origin import begins_turn, is_repeated
-from greenroom.memory.protocol import Memory
+from greenroom.memory.context_window import (
+    MIN_ROOM,
+    ContextBudget,
+    Unit,
+    begins_turn,
+    count_newest,
+    fit,
+    is_from_person,
+    is_repeated,
+    units_of,
+)
+from greenroom.memory.memory_protocol import EntryOrigin, Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.runtime import AgentInternals
 
@@ -39,6 +49,8 @@ COMPACT = {"command": "compact"}
 
 _SHORT = 200  # characters of a result that is not worth shrinking
 _MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window is
+_MAX_ENTRIES = 200  # texts of a compaction that are stored in the memory, the newest
+_MAX_ENTRY = 2_000  # characters of each
 
 
 class Compactor:
@@ -48,13 +60,13 @@ class Compactor:
     which compacts and retries once when the model says that a request is too long.
 
     Args:
-        llm: writes the notes; usually the model that the agent talks to.
+        llm: writes the notes; usually the model that the agent uses.
         budget: the window and its shares; by default the model's known window. If its window is
             unknown, nothing is compacted until the model refuses a request.
         at: the share of the room at which a conversation is compacted.
         down_to: the share that it is reduced to.
         counter: counts tokens; by default estimates that learn from what the model reports.
-        memory: stores what a compaction removes from the conversation.
+        memory: stores the messages that a compaction removes from the conversation.
 
     Example:
         ```python
@@ -79,13 +91,15 @@ class Compactor:
         """Take a model and a budget.
 
         Raises:
-            ValueError: the shares are not in their order between 0 and 1.
+            ValueError: not 0 < `down_to` < `at` <= 1.
         """
         if not 0 < down_to < at <= 1:
             raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
         window = model_profile(llm).context_window
+        if budget is None and window:
+            budget = ContextBudget(window, reply=min(ContextBudget.reply, window // 4))
         self._llm = llm
-        self._budget = budget or (_usual_budget(window) if window else None)
+        self._budget = budget
         self._at = at
         self._down_to = down_to
         self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
@@ -99,7 +113,7 @@ class Compactor:
         system: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
     ) -> tuple[Message, ...]:
-        """Return what to send in the next request: the conversation, compacted first if it is time.
+        """Return the messages of the next request: the conversation, compacted first if it is time.
 
         Args:
             agent: the agent, in a turn.
@@ -108,7 +122,7 @@ class Compactor:
 
         Raises:
             BudgetExceededError: the agent has no budget for the call that writes the notes.
-            SessionError: the session could not be stored.
+            SessionError: the session can't be stored.
         """
         self._learn(agent.session.history)
         budget = self._budget_for(system, tools)
@@ -151,13 +165,13 @@ class Compactor:
 
     def _learn(self, history: Sequence[Message]) -> None:
         """Correct the token counter by the usage that the last reply reports."""
-        asked, self._last_request = self._last_request, None
-        if asked is None or len(history) <= len(asked.messages):
+        request, self._last_request = self._last_request, None
+        if request is None or len(history) <= len(request.messages):
             return
-        reply = history[len(asked.messages)]
-        is_its_own = reply.role == "assistant" and all(map(_is_same, asked.messages, history))
-        if is_its_own and reply.usage:
-            self._counter.observe(asked, reply.usage)
+        reply = history[len(request.messages)]
+        is_its_reply = reply.role == "assistant" and all(map(is_, request.messages, history))
+        if is_its_reply and reply.usage:
+            self._counter.observe(request, reply.usage)
 
     def _budget_for(
         self, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
@@ -173,10 +187,7 @@ class Compactor:
     async def _compact(
         self, agent: AgentInternals, used: int, budget: ContextBudget, most: float
     ) -> None:
-        """Reduce the conversation to its target share, and report it.
-
-        If the newest message alone is too long for that, it is cut to `most` tokens.
-        """
+        """Reduce the conversation to its target share, or at least to `most` tokens."""
         session, target = agent.session, self._down_to * min(used, budget.room)
         before = session.history
         units = units_of(before)
@@ -221,7 +232,7 @@ class Compactor:
         )
         await agent.session.compact(summary.message(usage), len(recent))
         if self._memory is not None:
-            await keep_segment(agent, self._memory, segment, summary.turns - begun + 1)
+            await _store(agent, self._memory, segment, summary.turns - begun + 1)
 
     async def _take_notes(
         self,
@@ -273,21 +284,11 @@ class _ModelCounter:
         return self.counter.error
 
 
-def _usual_budget(window: int) -> ContextBudget:
-    """Return a budget that leaves at most a quarter of the window to the reply."""
-    usual = ContextBudget.reply
-    return ContextBudget(window, reply=min(usual, window // 4))
-
-
 def _request(
     agent: AgentInternals, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
 ) -> ModelRequest:
     """Return the parts of the agent's next request that take up tokens."""
     return ModelRequest(messages=agent.session.history, system=system, tools=tuple(tools))
-
-
-def _is_same(one: Message, other: Message) -> bool:
-    return one is other
 
 
 def _join(units: Sequence[Unit]) -> tuple[Message, ...]:
@@ -316,6 +317,42 @@ def _shrink_result(block: ToolResultBlock, name: str) -> ToolResultBlock:
     is_text = all(isinstance(each, TextBlock) for each in block.content)
     if is_text and len(block.text) <= _SHORT:
         return block
-    what = f"{len(block.text)} characters" if is_text else "what"
+    what = f"{len(block.text)} characters" if is_text else "The contents"
     line = f"[{what} that {name} returned are left out here: call {block.tool_use_id}]"
     return replace(block, content=(TextBlock(line),))
+
+
+async def _store(
+    agent: AgentInternals, memory: Memory, segment: Sequence[Message], first_turn: int
+) -> None:
+    """Store messages in a memory, with their session, turn and origin.
+
+    If the memory fails, that is published as `Custom("memory.failed")`; the session still has the
+    messages.
+    """
+    session_id = agent.session.session_id
+    try:
+        for text, origin, turn in list(_texts(segment, first_turn))[-_MAX_ENTRIES:]:
+            text = clip(text, _MAX_ENTRY)  # noqa: PLW2901
+            await memory.add(text, origin=origin, session_id=session_id, turn=turn)
+    except GreenroomError as error:
+        text = f"the memory could not store the removed messages: {error}"
+        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+
+
+def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:
+    """Yield each text with its origin and its turn; the segment begins with this turn."""
+    turn -= 1
+    for message in segment:
+        turn += begins_turn(message)
+        if is_repeated(message):
+            continue
+        origin = EntryOrigin.USER if is_from_person(message) else EntryOrigin.AGENT
+        for block in message.content:
+            match block:
+                case TextBlock(text) if text.strip():
+                    yield text, origin, max(turn, 1)
+                case ToolResultBlock() if block.text.strip():
+                    yield block.text, EntryOrigin.TOOL, max(turn, 1)
+                case _:
+                    pass

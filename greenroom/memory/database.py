@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 import trio
 
 from greenroom.core import MemoryStorageError
@@ -34,10 +35,9 @@ WORD_INDEX = (
     "CREATE VIRTUAL TABLE word_index USING fts5(words, content='', detail=column, tokenize='ascii')"
 )
 
-# `word_index` finds the entries of a word and holds no text; `counts` says in how many entries a
-# word is, so that the rarest can be taken first without looking. `damaged` is where bad rows are
-# set aside. `vectors` has an index beside it, since to see in the rows themselves which are there
-# is to read all.
+# `word_index` finds the entries of a word and stores no text; `counts` has the number of entries of
+# each word, so that the rarest words can be looked up first. Bad rows are moved to `damaged`. The
+# key of `vectors` is an index apart from its rows: a look for missing vectors does not read them.
 _TABLES = """
 CREATE TABLE entries (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,7 +65,20 @@ CREATE TABLE counts (word TEXT PRIMARY KEY, entries INTEGER NOT NULL) WITHOUT RO
 """
 
 
-class Database:
+FITS = "fits(CAST(about AS BLOB), ?)"
+WORDS = "ifnull(CAST(words AS TEXT), '')"
+"""SQL that reads a column without failing on damage; the checksum finds that later."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """How much the database holds."""
+
+    entries: int
+    bytes: int
+    words: int
+
+
+class MemoryDatabase:
     """Opens the database on first use, and closes it when it is garbage-collected.
 
     Each write is one transaction, durable when it returns; other processes may use the same file.
@@ -74,7 +87,7 @@ class Database:
     def __init__(
         self, path: str, functions: dict[str, Callable[[bytes | None, str], bool]]
     ) -> None:
-        """Set the file, or ":memory:", and the functions for SQL; nothing is opened or created yet."""
+        """Set the file, or ":memory:", and the functions for SQL; nothing is opened yet."""
         self.path = path if path == ":memory:" else os.path.abspath(path)
         self._functions = functions
         # A limiter belongs to one run of trio, and this object need not.
@@ -131,8 +144,8 @@ class Database:
             weakref.finalize(self, self._connection.close)
         elif self._identify_file() != self._file_identity:
             raise MemoryStorageError(
-                f"{self.path}: the file was moved or removed while it was in use, or the process forked",
-                hint="put it back, or start again; after a fork, make a memory in the child",
+                f"{self.path}: the file was moved or removed, or the process forked",
+                hint="put it back, or start again; after a fork, open a new memory in the child",
             )
         return self._connection
 
@@ -150,7 +163,7 @@ class Database:
         return connection
 
     def _create(self) -> None:
-        """Create the database under another name and link it into place, so that it is never half made."""
+        """Create the database under another name and link it into place once it is complete."""
         if log := sqlite.find_stray_log(self.path):
             raise MemoryStorageError(
                 f"{log} belongs to a memory that is missing",
@@ -159,7 +172,7 @@ class Database:
         sqlite.create_database(self.path, _make_tables, patience=_PATIENCE)
 
     def _identify_file(self) -> tuple[int, int, int] | None:
-        """Return what identifies the open file; with the process, since a fork does not inherit locks."""
+        """Return the identity of the file and the process, since a fork does not inherit locks."""
         if self.path == ":memory:":
             return None
         try:
@@ -179,7 +192,7 @@ def read_rows(
 ) -> list[tuple[int, str]]:
     """Return two columns of the entries of these keys; missing ones are left out."""
     numbers = ",".join(map(str, keys))
-    query = f"SELECT {columns} FROM entries WHERE key IN ({numbers})"  # noqa: S608  # ours, and numbers
+    query = f"SELECT {columns} FROM entries WHERE key IN ({numbers})"  # noqa: S608
     return connection.execute(query).fetchall()
 
 

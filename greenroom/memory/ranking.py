@@ -1,4 +1,4 @@
-"""Answer a question from the database: combine the rankings by words and by vectors, read the best rows."""
+"""Recall entries from the database: combine the rankings by words and by vectors."""
 
 import math
 import sqlite3
@@ -8,25 +8,25 @@ from datetime import datetime
 
 import msgspec
 
-from greenroom.memory.database import read_keys, read_rows
-from greenroom.memory.protocol import Recalled
-from greenroom.memory.rows import FITS, Totals, read, read_totals
+from greenroom.memory.database import FITS, Totals, read_keys, read_rows
+from greenroom.memory.memory_protocol import Recalled
+from greenroom.memory.rows import read, read_totals
 from greenroom.memory.vectors import find_by_meaning
-from greenroom.memory.word_search import Filter, Match, find_by_words
+from greenroom.memory.word_index import Filter, ScoredKey, find_by_words
 
 _K = 60  # of reciprocal rank fusion, as in the paper by Cormack and others
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A question to the database.
 
     Attributes:
         text: the question.
         only: which entries count.
-        limit: how many are wanted.
-        threshold: what an entry must score.
+        limit: the most entries to return.
+        threshold: the lowest score to return.
         vector: the question's vector, or empty.
-        embedder: the name of the vectors that it is compared with.
+        embedder: the name of the vectors to compare it with.
         half_life: seconds after which half of the penalty for age applies; None for no penalty.
         at: the present time.
     """
@@ -42,15 +42,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class Answer:
-    """The database's answer to a `Question`, and what was wrong with it.
+class RecallResult:
+    """The entries that a `RecallRequest` found, and problems on the way.
 
     Attributes:
         recalled: the entries, the best first.
         keys: their keys.
-        damaged: keys of rows that are not what was written.
-        failure: why words, or vectors, could not be searched, or None.
-        totals: how much there is.
+        damaged: the keys of damaged rows.
+        failure: why words or vectors could not be searched, or None.
+        totals: how much the database holds.
     """
 
     totals: Totals
@@ -60,54 +60,57 @@ class Answer:
     failure: sqlite3.Error | None = None
 
 
-def recall(connection: sqlite3.Connection, question: Question) -> Answer:
-    """Find entries by words and by meaning; if neither can be searched, return the newest with score 0."""
-    answer = Answer(read_totals(connection))
-    by_words: list[Match] = []
-    by_meaning: list[Match] = []
+def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResult:
+    """Find entries by words and by meaning; if both fail, return the newest with a score of 0."""
+    result = RecallResult(read_totals(connection))
+    by_words: list[ScoredKey] = []
+    by_meaning: list[ScoredKey] = []
     try:
-        by_words = find_by_words(connection, question.text, answer.totals, question.only)
+        by_words = find_by_words(connection, request.text, result.totals, request.only)
     except sqlite3.Error as error:
-        answer.failure = error
-    has_words = answer.failure is None
+        result.failure = error
+    has_words = result.failure is None
     try:
-        by_meaning = _search_by_meaning(connection, question, answer.totals, by_words)
+        by_meaning = _search_by_meaning(connection, request, result.totals, by_words)
     except sqlite3.Error as error:
-        answer.failure = error
+        result.failure = error
     if not has_words and not by_meaning:
-        newest = _newest(connection, question.only, question.limit)
-        _read(connection, answer, ((0.0, key) for key in newest), question.limit)
-        return answer
+        newest = _newest(connection, request.only, request.limit)
+        _read(connection, result, ((0.0, key) for key in newest), request.limit)
+        return result
     scores = _fuse([each for each in (by_words, by_meaning) if each])
     times = read_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
-    final = [(scores[key] * _freshness(int(made), question), key) for key, made in times]
+    final = [(scores[key] * _freshness(int(made), request), key) for key, made in times]
     final.sort(reverse=True)
-    wanted = ((score, key) for score, key in final if score >= question.threshold)
-    _read(connection, answer, wanted, question.limit)
-    return answer
+    wanted = ((score, key) for score, key in final if score >= request.threshold)
+    _read(connection, result, wanted, request.limit)
+    return result
 
 
-def list_recent(connection: sqlite3.Connection, only: Filter, limit: int) -> Answer:
+def list_recent(connection: sqlite3.Connection, only: Filter, limit: int) -> RecallResult:
     """Read the newest entries."""
-    answer = Answer(read_totals(connection))
+    result = RecallResult(read_totals(connection))
     newest = _newest(connection, only, limit)
-    _read(connection, answer, ((0.0, key) for key in newest), limit, is_list=True)
-    return answer
+    _read(connection, result, ((0.0, key) for key in newest), limit, is_list=True)
+    return result
 
 
 def _search_by_meaning(
-    connection: sqlite3.Connection, question: Question, totals: Totals, by_words: Sequence[Match]
-) -> list[Match]:
-    if not question.vector:
+    connection: sqlite3.Connection,
+    request: RecallRequest,
+    totals: Totals,
+    by_words: Sequence[ScoredKey],
+) -> list[ScoredKey]:
+    if not request.vector:
         return []
     found = find_by_meaning(
-        connection, question.embedder, question.vector, totals, question.only, by_words
+        connection, request.embedder, request.vector, totals, request.only, by_words
     )
     return [each for each in found if each.relevance > 0]
 
 
-def _fuse(rankings: Sequence[Sequence[Match]]) -> dict[int, float]:
-    """Give each entry its share of reciprocal rank fusion, 1 for the first of all, times its relevance."""
+def _fuse(rankings: Sequence[Sequence[ScoredKey]]) -> dict[int, float]:
+    """Score entries: their part of reciprocal rank fusion, at most 1, times their relevance."""
     shares: dict[int, float] = {}
     relevance: dict[int, float] = {}
     for ranking in rankings:
@@ -118,12 +121,12 @@ def _fuse(rankings: Sequence[Sequence[Match]]) -> dict[int, float]:
     return {key: share * relevance[key] for key, share in shares.items()}
 
 
-def _freshness(created: int, question: Question) -> float:
-    """Return from 1 for now down to a half for what is old, so that no age hides what fits."""
-    if question.half_life is None:
+def _freshness(created: int, request: RecallRequest) -> float:
+    """Return a factor from 1 for new entries down to a half, so that age alone hides no entry."""
+    if request.half_life is None:
         return 1.0
-    age = max(question.at.timestamp() - created, 0.0)
-    return 0.5 + math.exp2(-min(age / question.half_life, 1_000.0)) / 2
+    age = max(request.at.timestamp() - created, 0.0)
+    return 0.5 + math.exp2(-min(age / request.half_life, 1_000.0)) / 2
 
 
 def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[int]:
@@ -140,7 +143,7 @@ def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[in
 
 def _read(
     connection: sqlite3.Connection,
-    answer: Answer,
+    result: RecallResult,
     scored: Iterable[tuple[float, int]],
     limit: int,
     *,
@@ -149,12 +152,12 @@ def _read(
     """Read the first undamaged rows; unless it is a list, skip duplicates of text and origin."""
     seen = set()
     for score, key in scored:
-        if len(answer.recalled) == limit:
+        if len(result.recalled) == limit:
             return
         entry = read(connection, key)
         if entry is None:
-            answer.damaged.append(key)
+            result.damaged.append(key)
         elif is_list or (entry.origin, entry.text) not in seen:
             seen.add((entry.origin, entry.text))
-            answer.recalled.append(Recalled(entry, score))
-            answer.keys.append(key)
+            result.recalled.append(Recalled(entry, score))
+            result.keys.append(key)

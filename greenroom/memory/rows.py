@@ -10,9 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from greenroom.core import new_id, serde, valid_unicode
-from greenroom.memory.database import WORD_INDEX, read_keys
-from greenroom.memory.protocol import Entry, EntryOrigin, MetadataValue
-from greenroom.memory.words import words
+from greenroom.memory import word_index
+from greenroom.memory.database import WORDS, Totals, read_keys
+from greenroom.memory.memory_protocol import Entry, EntryOrigin, MetadataValue
+from greenroom.memory.word_index import words
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,18 +24,6 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: int = 0
     metadata: dict[str, MetadataValue] = {}
 
-
-class Totals(msgspec.Struct, frozen=True):
-    """How much the database holds."""
-
-    entries: int
-    bytes: int
-    words: int
-
-
-FITS = "fits(CAST(about AS BLOB), ?)"
-WORDS = "ifnull(CAST(words AS TEXT), '')"
-"""SQL that reads a column without failing on damage; the checksum finds that later."""
 
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
@@ -62,7 +51,7 @@ def make_about(metadata: Mapping[str, MetadataValue]) -> About:
 
 
 def _check_metadata(values: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
-    """Return them with valid Unicode, and enums as the words that they are."""
+    """Return them with valid Unicode, and enums as plain strings."""
     checked: dict[str, MetadataValue] = {}
     for name, value in values.items():
         is_finite = not isinstance(value, float) or math.isfinite(value)
@@ -120,7 +109,7 @@ def add(connection: sqlite3.Connection, text: str, about: About, moment: datetim
         (*row, _checksum(*row), created),
     )
     size = sum(len(part.encode()) for part in row[:4] if isinstance(part, str))
-    _index(connection, cursor.lastrowid or 0, split)
+    word_index.add_words(connection, cursor.lastrowid or 0, split)
     _count(connection, 1, size, len(split))
     return entry_id
 
@@ -154,7 +143,7 @@ def remove(connection: sqlite3.Connection, keys: Iterable[int]) -> int:
         if row is None:
             continue
         split = row[0].split()
-        _remove_from_index(connection, key, split)
+        word_index.remove_words(connection, key, split)
         connection.execute("DELETE FROM vectors WHERE key = ?", (key,))
         connection.execute("DELETE FROM entries WHERE key = ?", (key,))
         _count(connection, -1, -row[1], -len(split))
@@ -218,6 +207,12 @@ def _count_rows(connection: sqlite3.Connection) -> Totals:
     return Totals(*map(int, connection.execute(f"SELECT {sums} FROM entries").fetchone()))  # noqa: S608
 
 
+def rebuild_index(connection: sqlite3.Connection) -> int:
+    """Rebuild the word index and the totals from the entries; return how many there are."""
+    _recount(connection)
+    return word_index.rebuild(connection)
+
+
 def _recount(connection: sqlite3.Connection) -> None:
     totals = msgspec.to_builtins(_count_rows(connection))
     connection.executemany("INSERT OR REPLACE INTO totals VALUES (?, ?)", totals.items())
@@ -231,64 +226,6 @@ def clear(connection: sqlite3.Connection) -> int:
         connection.execute(f"DELETE FROM {table}")  # noqa: S608
     _recount(connection)
     return int(entries)
-
-
-def rebuild_index(connection: sqlite3.Connection) -> int:
-    """Rebuild the index from the entries; return how many there are."""
-    connection.execute("REINDEX")  # those of single columns
-    _drop_index(connection)
-    connection.execute(WORD_INDEX)
-    connection.execute("DELETE FROM counts")
-    _recount(connection)
-    keys = read_keys(connection, "SELECT key FROM entries ORDER BY key DESC")
-    for key in keys:
-        query = f"SELECT {WORDS} FROM entries WHERE key = ?"  # noqa: S608
-        (text,) = connection.execute(query, (key,)).fetchone()
-        _index(connection, key, text.split())
-    return len(keys)
-
-
-def is_damage(error: BaseException | None) -> bool:
-    """Whether an error of SQLite may mean a damaged index; FTS5 reports that in several ways."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT)
-
-
-def scrub_index(connection: sqlite3.Connection) -> None:
-    """Rewrite the index without removed entries, which it only marks as deleted until then."""
-    connection.execute("INSERT INTO word_index (word_index) VALUES ('optimize')")
-
-
-def _drop_index(connection: sqlite3.Connection) -> None:
-    try:
-        connection.execute("DROP TABLE word_index")
-    except sqlite3.DatabaseError:  # FTS5 must read an index that it drops
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("DELETE FROM sqlite_master WHERE name = 'word_index'")
-        connection.execute("PRAGMA writable_schema = RESET")
-        for part in ("data", "idx", "docsize", "config"):
-            connection.execute(f"DROP TABLE IF EXISTS word_index_{part}")
-
-
-def _index(connection: sqlite3.Connection, key: int, split: list[str]) -> None:
-    # Negative, since an index is read fastest from its lowest number on, and the newest come first.
-    connection.execute(
-        "INSERT INTO word_index (rowid, words) VALUES (?, ?)", (-key, " ".join(split))
-    )
-    connection.executemany(
-        "INSERT INTO counts VALUES (?, 1) ON CONFLICT DO UPDATE SET entries = entries + 1",
-        ((word,) for word in set(split)),
-    )
-
-
-def _remove_from_index(connection: sqlite3.Connection, key: int, split: list[str]) -> None:
-    connection.execute(
-        "INSERT INTO word_index (word_index, rowid, words) VALUES ('delete', ?, ?)",
-        (-key, " ".join(split)),
-    )
-    for word in set(split):
-        connection.execute("UPDATE counts SET entries = entries - 1 WHERE word = ?", (word,))
-        connection.execute("DELETE FROM counts WHERE word = ? AND entries <= 0", (word,))
 
 
 def _count(connection: sqlite3.Connection, entries: int, size: int, length: int) -> None:
@@ -310,7 +247,7 @@ def _is_damaged(connection: sqlite3.Connection, key: int) -> bool:
 
 
 def _checksum(*parts: object) -> bytes:
-    """Return a row's checksum, with the length of each part, so that text can't move between parts."""
+    """Return a row's checksum; it covers lengths, so that text can't move between parts."""
     summed = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = str(part).encode(errors="replace")

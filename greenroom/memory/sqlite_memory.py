@@ -19,11 +19,11 @@ from greenroom.core import (
     utc_now,
     valid_unicode,
 )
-from greenroom.memory import rows, vectors
-from greenroom.memory.database import Database, read_keys
-from greenroom.memory.protocol import Embedder, Entry, MetadataValue, Recalled
-from greenroom.memory.ranking import Answer, Question, list_recent, recall
-from greenroom.memory.word_search import Filter
+from greenroom.memory import rows, vectors, word_index
+from greenroom.memory.database import FITS, MemoryDatabase, Totals, read_keys
+from greenroom.memory.memory_protocol import Embedder, Entry, MetadataValue, Recalled
+from greenroom.memory.ranking import RecallRequest, RecallResult, list_recent, recall
+from greenroom.memory.word_index import Filter
 
 T = TypeVar("T")
 
@@ -45,10 +45,10 @@ class MemoryStatistics:
 
     Attributes:
         entries: how many entries there were at the last call.
-        bytes: what they take, without their vectors and the index.
+        bytes: their size, without their vectors and the index.
         evicted: entries removed because of a bound.
         expired: entries removed because of their age.
-        damaged: rows set aside because they were not what was written.
+        damaged: rows set aside because their checksum was wrong.
         embedder_failures: calls of the embedder that failed, so that only words were searched.
         index_failures: calls that could not search or update an index.
         last_failure: the last failure as a text; empty if nothing failed.
@@ -65,20 +65,18 @@ class MemoryStatistics:
 
 
 class SQLiteMemory:
-    """Keeps texts in one SQLite file and finds them by their words, and by meaning with an `Embedder`.
+    """Keeps texts in an SQLite file and finds them by words and, with an `Embedder`, by meaning.
 
     An entry is on disk when `add` returns. Several processes may use the same file. A damaged row
-    is never
-    returned: it is moved to another table, logged and counted. At a limit, the least recently used
-        entries
-    are removed and counted, the first time with a warning in the log.
+    is never returned: it is moved to another table, logged and counted. At a limit, the least
+    recently used entries are removed and counted, the first time with a warning in the log.
 
-    Words are ranked by BM25; with an embedder, vectors as well (all of them up to 10,000 entries,
-    beyond that those of the best 200 by words), and both rankings are fused. If the embedder fails
-    or takes more than 10 seconds, only words are searched, it is not asked for 30 seconds, and
-    entries without a vector get theirs later. If the embedder refuses a single text, that entry is
-    found by its words only. If the index of words fails, it is rebuilt, and `recall` returns the
-    newest entries with a score of 0. All of this is logged and counted in `statistics`.
+    Words are ranked by BM25; with an embedder, vectors are ranked as well (all of them up to 10,000
+    entries, beyond that those of the best 200 by words), and both rankings are fused. If the
+    embedder fails or takes more than 10 seconds, only words are searched, it is not asked for 30
+    seconds, and entries without a vector get theirs later. If the embedder refuses a single text,
+    that entry is found by its words only. If the index of words fails, it is rebuilt, and `recall`
+    returns the newest entries with a score of 0. All of this is logged and counted in `statistics`.
 
     What `forget` and `clear` remove is overwritten in the file and its log. If another process is
     reading at that moment, the log keeps it until it is emptied, as when the last process closes
@@ -86,22 +84,23 @@ class SQLiteMemory:
 
     Args:
         path: the file, created on first use and readable by its owner only. By default in memory.
-        embedder: what makes vectors; without one, words decide.
-        max_entries: how many entries are kept.
-        max_bytes: how many bytes their texts, metadata and words may take.
-        max_age: seconds after which an entry is no longer recalled, and then removed; None to keep
-            it.
+        embedder: makes vectors; without one, only words are searched.
+        max_entries: the most entries.
+        max_bytes: the most bytes of their texts, metadata and words.
+        max_age: seconds after which an entry is no longer recalled, and soon removed; None for no
+            limit.
         half_life: seconds after which an entry has lost a quarter of its score; age takes at most
             half. None to ignore age.
 
     Raises:
-        ValueError: a bound is too small to be of use.
+        ValueError: a limit is too low.
 
     Example:
         >>> memory = SQLiteMemory()
         >>> async def main():
         ...     await memory.add("The tests need Postgres on port 5433.", origin="user")
-        ...     return [found.entry.text for found in await memory.recall("which port do tests need?")]
+        ...     recalled = await memory.recall("which port do tests need?")
+        ...     return [each.entry.text for each in recalled]
         >>> trio.run(main)
         ['The tests need Postgres on port 5433.']
     """
@@ -121,7 +120,7 @@ class SQLiteMemory:
             raise ValueError("a memory keeps at least one entry and a megabyte")
         if not all(each is None or each > 0 for each in (max_age, half_life)):
             raise ValueError("max_age and half_life are seconds, more than 0, or None")
-        self._database = Database(os.fspath(path), {"fits": rows.fits})
+        self._database = MemoryDatabase(os.fspath(path), {"fits": rows.fits})
         self._embedder = embedder
         self._bounds = max_entries, max_bytes
         self._max_age, self._half_life = max_age, half_life
@@ -138,11 +137,11 @@ class SQLiteMemory:
     async def add(self, text: str, /, **metadata: MetadataValue) -> str:
         """Keep a text; return the id of its entry. It is durable when this returns.
 
-        `origin`, `session_id` and `turn` become the fields of the entry; all else is its metadata.
+        `origin`, `session_id` and `turn` become fields of the entry, all else its metadata.
 
         Raises:
-            ValueError: the text is blank or longer than 64,000 characters, or the metadata is not
-                of plain values or more than 4 KB.
+            ValueError: the text is blank or longer than 64,000 characters, or the metadata has more
+                than 4 KB or a value that is not a text, number, boolean or None.
             MemoryStorageError: SQLite or the disk refused; nothing was kept.
         """
         if not text.strip() or len(text) > _LONGEST:
@@ -167,11 +166,12 @@ class SQLiteMemory:
         threshold: float = 0.0,
         where: Mapping[str, MetadataValue] | None = None,
     ) -> Sequence[Recalled]:
-        """Find the entries that fit a question, the best first; any text is one: its first 8,000 characters.
+        """Find the entries that fit a question, the best first.
 
-        Of entries with the same text and origin it returns one. The score is the entry's relevance
-        (the share of the question's words that it has, weighed by rarity, or the cosine of the
-        vectors, if that is more), less for a lower rank and for age.
+        The question may be any text, of which the first 8,000 characters count. Of entries with the
+        same text and origin it returns one. The score is the entry's relevance (the share of the
+        question's words that it has, weighed by rarity, or the cosine of the vectors, if that is
+        more), less for a lower rank and for age.
 
         Raises:
             ValueError: the limit is not 1 to 200, or `where` holds what metadata can't.
@@ -181,7 +181,7 @@ class SQLiteMemory:
             raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
         query, only = valid_unicode(query[:_LONGEST_QUERY]), self._filter(where)
         vector = await self._embed(query)
-        question = Question(
+        request = RecallRequest(
             text=query,
             only=only,
             limit=limit,
@@ -191,15 +191,15 @@ class SQLiteMemory:
             half_life=self._half_life,
             at=utc_now(),
         )
-        answer = await self._database.run(partial(recall, question=question))
-        self._used_keys.update(dict.fromkeys(answer.keys))
+        result = await self._database.run(partial(recall, request=request))
+        self._used_keys.update(dict.fromkeys(result.keys))
         while len(self._used_keys) > _MOST_USED:
             del self._used_keys[next(iter(self._used_keys))]
-        await self._repair(answer)
-        return tuple(answer.recalled)
+        await self._repair(result)
+        return tuple(result.recalled)
 
     async def forget(self, id: str, /) -> bool:  # noqa: A002
-        """Remove an entry for good; return whether it existed. Its damaged copies are removed as well.
+        """Remove an entry and its damaged copies for good; return whether it existed.
 
         Raises:
             MemoryStorageError: SQLite or the disk refused.
@@ -211,7 +211,7 @@ class SQLiteMemory:
 
         Raises:
             ValueError: `where` holds what metadata can't.
-            MemoryStorageError: SQLite or the disk refused; all is as it was.
+            MemoryStorageError: SQLite or the disk refused; nothing was removed.
         """
         wanted = self._filter(where).where
         return await self._change(partial(_clear, where=wanted), erases=True)
@@ -228,19 +228,19 @@ class SQLiteMemory:
         if limit < 0:
             raise ValueError(f"the limit is 0 entries or more, not {limit}")
         only = self._filter(where)
-        answer = await self._database.run(partial(list_recent, only=only, limit=limit))
-        await self._repair(answer)
-        return tuple(each.entry for each in answer.recalled)
+        result = await self._database.run(partial(list_recent, only=only, limit=limit))
+        await self._repair(result)
+        return tuple(each.entry for each in result.recalled)
 
     def statistics(self) -> MemoryStatistics:
-        """Return what it holds and what went wrong."""
+        """Return figures about the memory, including its failures."""
         return self._statistics
 
     def _filter(self, where: Mapping[str, MetadataValue] | None) -> Filter:
         return Filter(self._oldest(), rows.encode_filter(where or {}))
 
     def _oldest(self) -> int:
-        """Return the earliest time of creation that still counts."""
+        """Return the earliest time of creation of an entry that has not expired."""
         return 0 if self._max_age is None else math.ceil(utc_now().timestamp() - self._max_age)
 
     async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
@@ -249,7 +249,7 @@ class SQLiteMemory:
         try:
             return await run()
         except MemoryStorageError as error:
-            if not rows.is_damage(error.__cause__):
+            if not word_index.is_damage(error.__cause__):
                 raise
             self._report(f"words could not be indexed: {error}", index_failures=1)
         await self._database.run(rows.rebuild_index, writes=True)
@@ -311,18 +311,18 @@ class SQLiteMemory:
             self._report(f"the embedder {embedder.name} failed: {reason}", embedder_failures=1)
             return []
 
-    async def _repair(self, answer: Answer) -> None:
+    async def _repair(self, result: RecallResult) -> None:
         """Move damaged rows away, and rebuild a damaged index once."""
-        self._update_totals(answer.totals)
-        if answer.failure is not None:
+        self._update_totals(result.totals)
+        if result.failure is not None:
             self._report(
-                f"words or vectors could not be searched: {answer.failure}", index_failures=1
+                f"words or vectors could not be searched: {result.failure}", index_failures=1
             )
             if not self._was_rebuilt:
                 self._was_rebuilt = True
                 await self._try_repair(rows.rebuild_index)
-        if answer.damaged:
-            aside = partial(rows.set_aside, keys=answer.damaged, moment=utc_now())
+        if result.damaged:
+            aside = partial(rows.set_aside, keys=result.damaged, moment=utc_now())
             if moved := await self._try_repair(aside):
                 text = f"{moved} damaged entries were set aside in the table 'damaged'"
                 self._report(text, damaged=moved)
@@ -335,7 +335,7 @@ class SQLiteMemory:
             self._report(f"could not be repaired: {error}")
             return 0
 
-    def _update_totals(self, totals: rows.Totals) -> None:
+    def _update_totals(self, totals: Totals) -> None:
         self._statistics = replace(self._statistics, entries=totals.entries, bytes=totals.bytes)
 
     def _report_removed(self, added: "_AddResult") -> None:
@@ -362,7 +362,7 @@ class _AddResult(msgspec.Struct, frozen=True):
     id: str
     expired: int
     evicted: int
-    totals: rows.Totals
+    totals: Totals
 
 
 def _add(
@@ -388,14 +388,14 @@ def _forget(connection: Connection, entry_id: str) -> bool:
     found = read_keys(connection, "SELECT key FROM entries WHERE id = ?", entry_id)
     removed = rows.remove(connection, found)
     if removed or aside:
-        rows.scrub_index(connection)
+        word_index.scrub(connection)
     return removed > 0
 
 
 def _clear(connection: Connection, where: str) -> int:
     if not where:
         return rows.clear(connection)
-    query = f"SELECT key FROM entries WHERE {rows.FITS}"  # noqa: S608
+    query = f"SELECT key FROM entries WHERE {FITS}"  # noqa: S608
     removed = rows.remove(connection, read_keys(connection, query, where))
-    rows.scrub_index(connection)
+    word_index.scrub(connection)
     return removed

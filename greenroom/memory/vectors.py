@@ -1,4 +1,4 @@
-"""Finding entries by meaning: vectors of length 1, compared one by one.
+"""Find entries by meaning: vectors of length 1 are compared one by one.
 
 Without numpy, a thousand comparisons of 1,536 numbers take about 90 ms of a thread's time; with it
 a sixth of that. It comes with `pip install 'greenroom[vectors]'`.
@@ -14,9 +14,9 @@ from operator import mul
 from types import ModuleType
 
 from greenroom.core import ModelBadRequestError, ModelContextTooLongError
-from greenroom.memory.protocol import Embedder
-from greenroom.memory.rows import FITS, Totals
-from greenroom.memory.word_search import Filter, Match
+from greenroom.memory.database import FITS, Totals
+from greenroom.memory.memory_protocol import Embedder
+from greenroom.memory.word_index import Filter, ScoredKey
 
 EXHAUSTIVE = 10_000
 """Up to this many entries, all are compared; beyond that, only the best by words."""
@@ -50,7 +50,7 @@ async def ask(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float] 
     """Ask for vectors; a text that is refused, such as one too long, gets None.
 
     Raises:
-        Exception: what the embedder raises; a refusal only where it refuses the shortest text too.
+        Exception: the embedder raised it; a refusal only if it refuses the shortest text, too.
     """
     try:
         return list(await embedder.embed(texts))
@@ -96,8 +96,8 @@ def find_by_meaning(
     query: bytes,
     totals: Totals,
     only: Filter,
-    by_words: Sequence[Match],
-) -> list[Match]:
+    by_words: Sequence[ScoredKey],
+) -> list[ScoredKey]:
     """Return the 200 entries that are closest to the query's vector, the closest first.
 
     Vectors of another length, or damaged ones, count as missing.
@@ -107,9 +107,9 @@ def find_by_meaning(
     else:
         rows = _vectors_of(connection, name, [each.key for each in by_words])
     compare = _comparison(query)
-    best: list[Match] = []
+    best: list[ScoredKey] = []
     for page in _pages(rows, len(query)):
-        best += map(Match, [key for key, _ in page], compare([vector for _, vector in page]))
+        best += map(ScoredKey, [key for key, _ in page], compare([vector for _, vector in page]))
         best.sort(key=lambda each: (-each.relevance, -each.key))
         del best[_BEST:]
     return best

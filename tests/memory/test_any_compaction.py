@@ -12,8 +12,7 @@ from greenroom import AgentSession, InMemoryStore, Message
 from greenroom.core import BudgetExceededError, ModelRequest, ToolUseBlock
 from greenroom.llm import EstimatedCounter
 from greenroom.memory import Compactor, ContextBudget
-from greenroom.memory.fit import units_of
-from greenroom.memory.message_origin import is_from_person
+from greenroom.memory.context_window import is_from_person, units_of
 from greenroom.memory.summary import Summary
 from greenroom.testing import ScriptedProvider
 from tests.memory.test_fit import conversations

@@ -64,7 +64,7 @@ def is_summary(request: ModelRequest) -> bool:
 
 
 class Model(ScriptedProvider):
-    """Answers at length, and writes notes as it is told to; it refuses what its window does not take."""
+    """Answers at length, and writes notes when asked; it refuses requests beyond its window."""
 
     def __init__(self, notes="ok", window=8_000):
         super().__init__(*[self.answer] * 400)
@@ -484,7 +484,7 @@ async def test_what_was_recalled_is_no_turn_of_its_own():
 
 
 def make_scenarios(folder, monkeypatch):
-    """Make scenarios of a turn in which something is recalled, and the conversation is compacted."""
+    """Make scenarios of a turn that recalls a memory and compacts the conversation."""
     monkeypatch.setattr("greenroom.memory.compactor.model_profile", lambda llm: Window(640))
     template = folder / "filled.db"
     trio.run(partial(SQLiteMemory(template).add, "Ada is vegetarian.", origin="user"))

@@ -1,4 +1,4 @@
-"""What goes wrong: damaged rows and indices, embedders that fail, processes that are killed, cancels."""
+"""Damaged rows and indices, embedders that fail, processes that are killed, and cancels."""
 
 import logging
 import signal

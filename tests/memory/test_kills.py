@@ -1,4 +1,4 @@
-"""A compaction that a kill or a power cut breaks off: the old conversation is there, or the new one."""
+"""After a kill or power cut during a compaction, the old conversation is there or the new one."""
 
 import random
 import signal
@@ -61,7 +61,7 @@ def conversation_with_long_end():
 
 
 async def life(messages, crash_at, disk):
-    """Compact a stored conversation on a disk; return those that there were, and whether it survived."""
+    """Compact a stored conversation on a disk; return its versions, and whether it survived."""
     session = AgentSession.new("agent", session_id="mine", store=FileStore(FOLDER))
     for message in messages():
         session.add_message(message)

@@ -1,4 +1,4 @@
-"""Hardships of the store: derived data damaged, files that are locked, stale or moved, what is forgotten."""
+"""Faults of the store: damaged derived data, locked, stale or moved files, forgotten entries."""
 
 import sqlite3
 import subprocess

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.memory.words import content_words, words
+from greenroom.memory.word_index import content_words, words
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`EpisodicMemory` and `WorkingMemory`: views of a session, by the names that the field has for them."""
+"""`EpisodicMemory` and `WorkingMemory`: views of a session under the field's usual names."""
 
 import pytest
 from hypothesis import given, settings, strategies as st

@@ -1,4 +1,4 @@
-"""What a turn begins with of earlier conversations: signed, bounded, said once, and never in the way."""
+"""Memories that a turn begins with: signed, bounded, told once, and never in the way."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ import trio
 from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, InMemoryStore
 from greenroom.core import RECALLED, MemoryStorageError
 from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
-from greenroom.memory.reminder import MAX_ENTRIES, MAX_TEXT, remind
+from greenroom.memory.agent_memory import MAX_ENTRIES, MAX_TEXT, remind
 
 DAY = datetime(2026, 11, 2, tzinfo=UTC)
 

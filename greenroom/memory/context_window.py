@@ -1,6 +1,11 @@
-"""Choose the messages that fit a window, without separating a call from its result."""
+"""A model's window: how it is divided, and which messages fit into it.
+
+Messages that belong together, a call and its result, are kept or left out together.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import accumulate, takewhile
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -9,6 +14,7 @@ from greenroom.core import (
     RECALLED,
     RUNTIME,
     SUMMARY,
+    ConfigurationError,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
@@ -24,8 +30,85 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
-from greenroom.memory.context_budget import ContextBudget
-from greenroom.memory.message_origin import is_repeated
+
+MIN_ROOM = 64
+"""The fewest tokens that a conversation can be reduced to."""
+
+
+@dataclass(frozen=True)
+class ContextBudget:
+    """How many tokens a request may have, and how they are shared among kinds of messages.
+
+    The `room` for messages is what the reply and the overhead leave of the window. An unused share
+    goes to the newest messages.
+
+    Attributes:
+        window: the tokens that the model takes, request and reply together.
+        reply: the tokens that are left for the reply.
+        overhead: the tokens of the system prompt and the tools; if it is 0, a `Compactor` counts
+            them.
+        recent: the share of the newest messages.
+        summary: the share of the summary of earlier messages.
+        recalled: the share of recalled memories; in a summary, that of the user's own words.
+
+    Raises:
+        ConfigurationError: fewer than 64 tokens are left for messages, or the shares are negative
+            or add up to more than 1.
+
+    Example:
+        >>> ContextBudget(8_000, reply=1_024).room
+        6976
+    """
+
+    window: int
+    _: KW_ONLY
+    reply: int = 4096
+    overhead: int = 0
+    recent: float = 0.5
+    summary: float = 0.3
+    recalled: float = 0.2
+
+    def __post_init__(self) -> None:
+        shares = (self.recent, self.summary, self.recalled)
+        if min(shares) < 0 or sum(shares) > 1 + 1e-9:
+            raise ConfigurationError(
+                f"the shares {shares} add up to more than 1, or one is negative",
+                hint="give three numbers that add up to 1",
+            )
+        if self.reply < 0 or self.overhead < 0 or self.room < MIN_ROOM:
+            raise ConfigurationError(
+                f"a window of {self.window} tokens with {self.reply} for the reply and"
+                f" {self.overhead} for prompt and tools leaves {self.room} for messages",
+                hint=f"leave {MIN_ROOM} or more: use a smaller reply, fewer tools or another model",
+            )
+
+    @property
+    def room(self) -> int:
+        """The tokens that are left for messages."""
+        return self.window - self.reply - self.overhead
+
+
+def is_from_person(message: Message) -> bool:
+    """Whether a person wrote it, and not a program, an agent or the runtime.
+
+    Example:
+        >>> is_from_person(Message.user("I'm vegetarian."))
+        True
+        >>> is_from_person(Message.user("Run the tests.", sender="plan"))
+        False
+    """
+    return message.role == "user" and not message.sender and not message.tool_results
+
+
+def is_repeated(message: Message) -> bool:
+    """Whether it repeats earlier messages: a summary or recalled memories."""
+    return message.sender in (SUMMARY, RECALLED)
+
+
+def begins_turn(message: Message) -> bool:
+    """Whether a turn begins with this message."""
+    return message.role == "user" and not message.tool_results and not is_repeated(message)
+
 
 Unit: TypeAlias = tuple[Message, ...]
 """Messages that belong together: an input, or a reply with the results of its calls."""
@@ -37,7 +120,7 @@ _MEDIA = 4_000  # characters that an image or a document counts as
 def fit(
     messages: Sequence[Message], budget: ContextBudget, counter: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages that fit the room of a budget: all, or the newest of each kind.
+    """Return the messages that fit into the room of a budget: all, or the newest of each kind.
 
     The summary and recalled memories get their shares of the room, and the newest messages get the
     rest. A call is never separated from its result. If the newest message or the summary is too
@@ -72,9 +155,7 @@ def fit(
             (index, last) = chosen[0]
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(index, shorten(last, room, counter))], units)
-        while (
-            over > 0 and len(chosen) > 1
-        ):  # counts of parts are rounded down, so their sum may be too low
+        while over > 0 and len(chosen) > 1:  # each count is rounded down, so the sum may be too low
             place = -1 if is_repeated(chosen[-1][1][0]) else 0
             over -= max(counter.count(chosen.pop(place)[1]), 1)
 
@@ -97,13 +178,12 @@ def units_of(messages: Iterable[Message]) -> list[Unit]:
 
 def count_newest(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:
     """Return how many of the last units fit into that many tokens."""
-    taken = 0
-    for unit in reversed(units):
-        room -= counter.count(unit)
-        if room < 0:
-            break
-        taken += 1
-    return taken
+    return count_fitting((counter.count(unit) for unit in reversed(units)), room)
+
+
+def count_fitting(costs: Iterable[int], room: float) -> int:
+    """Return how many of the first costs add up to no more than the room."""
+    return sum(1 for _ in takewhile(lambda total: total <= room, accumulate(costs)))
 
 
 def _choose(
@@ -126,7 +206,7 @@ def _choose(
     chosen += [(i, units[i]) for i in recalled[len(recalled) - kept :]]
     room -= sum(counter.count(unit) for _, unit in chosen)
     special = {*summaries, *recalled}
-    others = [i for i in range(last + 1) if i not in special]  # only an old summary can follow it
+    others = [i for i in range(last + 1) if i not in special]  # only an old summary can come later
     kept = count_newest([units[i] for i in others], room, counter)
     newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
     return sorted(chosen + newest)

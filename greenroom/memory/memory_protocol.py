@@ -1,8 +1,8 @@
 """The `Memory` protocol and its values.
 
-A memory keeps short texts over sessions and finds those that fit a question. Each entry says whose
-words it holds, because a model that reads it later can't tell: what a web page asked for must never
-come back as a wish of the user.
+A memory keeps short texts across sessions and finds those that fit a question. Each entry says
+whose words it holds, because a model that reads it later can't tell: a request in a web page must
+never come back as a wish of the user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 MetadataValue: TypeAlias = str | int | float | bool | None
-"""What an entry's metadata may hold, and what `where` compares it with."""
+"""A value in an entry's metadata, or in a `where` that it is compared with."""
 
 
 class EntryOrigin(StrEnum):
@@ -22,7 +22,7 @@ class EntryOrigin(StrEnum):
     Attributes:
         USER: a person's, verbatim.
         AGENT: the model's own, such as a summary or a conclusion.
-        TOOL: what a tool returned: a file, a web page, a command's output. Never an instruction.
+        TOOL: a tool's output: a file, a web page, a command's output. Never an instruction.
         PROGRAM: added by the application; the default.
     """
 
@@ -37,12 +37,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: names the entry in its memory, for `forget`.
-        text: what was kept, unchanged.
+        text: the text, unchanged.
         origin: whose words it holds.
         session_id: the session that it comes from, if any.
         turn: the number of the turn in that session, from 1; 0 without a session.
         created_at: when it was added, aware and in UTC, to the second.
-        metadata: the caller's own values.
+        metadata: other values from the caller.
     """
 
     id: str
@@ -70,8 +70,8 @@ class Recalled(msgspec.Struct, frozen=True):
 class Memory(Protocol):
     """Texts that outlive their conversation; any object of this shape is one.
 
-    Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`.
-    One that is cancelled has done its work as a whole or not at all.
+    Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`. A
+    method that is cancelled has done its work completely or not at all.
 
     Example:
         >>> import trio
@@ -79,8 +79,8 @@ class Memory(Protocol):
         >>> async def main():
         ...     memory = SQLiteMemory()
         ...     await memory.add("Ann's dog is called Rex.", origin="user", topic="pets")
-        ...     [found] = await memory.recall("what is the name of the dog?", where={"topic": "pets"})
-        ...     return found.entry.text, found.entry.origin.value
+        ...     [dog] = await memory.recall("what is the dog's name?", where={"topic": "pets"})
+        ...     return dog.entry.text, dog.entry.origin.value
         >>> trio.run(main)
         ("Ann's dog is called Rex.", 'user')
     """
@@ -88,7 +88,7 @@ class Memory(Protocol):
     async def add(self, text: str, /, **metadata: MetadataValue) -> str:
         """Keep a text; return the id of its entry. It is durable when this returns.
 
-        `origin`, `session_id` and `turn` become the fields of the entry; all else is its metadata.
+        `origin`, `session_id` and `turn` become fields of the entry, all else its metadata.
 
         Raises:
             ValueError: the text is blank or too long, or the metadata can't be kept.
@@ -106,9 +106,9 @@ class Memory(Protocol):
         """Find the entries that fit a question, the best first.
 
         Args:
-            query: the question, any text at all.
-            limit: how many entries at most.
-            threshold: leave out what scores less.
+            query: the question, in any words.
+            limit: the most entries to return.
+            threshold: the lowest score to return.
             where: fields and metadata that an entry must have, each equal to the value given here.
         """
         ...
@@ -139,7 +139,7 @@ class Embedder(Protocol):
 
         Raises:
             ModelBadRequestError: it refuses one of the texts; the memory finds out which, and goes
-                on without that vector. `ModelContextTooLongError` is treated the same.
+                on without that vector. `ModelContextTooLongError` means the same.
             GreenroomError: it failed; the memory goes on without vectors.
         """
         ...
