@@ -6,17 +6,18 @@ and ends. Its parts:
 
 - `mailbox`: what it was sent; `turn`: from an input to the answer; `interruption`: how that is cut
   short.
-- `output`: its chunks in a ring, and their readers; `approvals`: permission requests.
+- `output_ring`: its chunks, and their readers; `approvals`: permission requests.
 - `subagents`: agents of its own, and what it hears of others; `fan_out`: one agent for each prompt.
-- `calls`: of models, tools and other agents; `budget`: what limits them.
-- `supervisor`, `supervision`: who is started again after a crash.
+- `calls`: of models, tools and other agents; `budgets`: what limits them.
+- `supervisor`, and `restarts` behind it: which agents are started again after a crash.
 
 `tasks` tells whose code runs, `introspection` and `watchdog` what goes on; `runtime_thread` and
-`crossing` are a runtime in a thread of its own, reached from asyncio and from other threads.
+`thread_calls` are a runtime in a thread of its own, reached from asyncio and from other threads.
 """
 
 from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.approvals import Unattended as Unattended
+from greenroom.runtime.budgets import BudgetScope as BudgetScope, RuntimeLimits as RuntimeLimits
 from greenroom.runtime.calls import (
     Model as Model,
     ModelCallScope as ModelCallScope,
@@ -41,22 +42,21 @@ from greenroom.runtime.introspection import (
     RuntimeStatistics as RuntimeStatistics,
     RuntimeTree as RuntimeTree,
 )
-from greenroom.runtime.limits import BudgetScope as BudgetScope, RuntimeLimits as RuntimeLimits
-from greenroom.runtime.outcome import (
+from greenroom.runtime.output_ring import (
+    Subscription as Subscription,
+    SubscriptionStatistics as SubscriptionStatistics,
+    TurnStream as TurnStream,
+)
+from greenroom.runtime.results import (
     InterruptReport as InterruptReport,
     Outcome as Outcome,
     Receipt as Receipt,
     SupervisorOutcome as SupervisorOutcome,
     TurnResult as TurnResult,
 )
-from greenroom.runtime.output import (
-    Subscription as Subscription,
-    SubscriptionStatistics as SubscriptionStatistics,
-    TurnStream as TurnStream,
-)
 from greenroom.runtime.runtime_thread import (
-    CrossedItems as CrossedItems,
     RuntimeThread as RuntimeThread,
+    ThreadIterator as ThreadIterator,
 )
 from greenroom.runtime.spawning import check_agent_function as check_agent_function
 from greenroom.runtime.subagents import Monitor as Monitor

@@ -44,13 +44,13 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
+from greenroom.runtime.budgets import Budgets, BudgetScope, RuntimeLimits
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
-from greenroom.runtime.limits import Budgets, BudgetScope, RuntimeLimits
 from greenroom.runtime.mailbox import ClientResults
-from greenroom.runtime.outcome import Outcome
-from greenroom.runtime.output import Output, OutputRing
+from greenroom.runtime.output_ring import Output, OutputRing
+from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report
-from greenroom.runtime.tasks import LivingTasks, require_loop
+from greenroom.runtime.tasks import LiveTasks, require_loop
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore
 
@@ -60,7 +60,7 @@ logger = logging.getLogger("greenroom.runtime")
 class Dependent(Protocol):
     """What ends with a runtime or with a life, such as a supervisor."""
 
-    def host_ended(self) -> None:
+    def on_host_end(self) -> None:
         """The runtime or the life has ended, and all of its agents."""
 
 
@@ -73,7 +73,7 @@ class Life:
         """Everything of this life; cancelling it ends the life, not the agent."""
         self.nursery: trio.Nursery | None = None
         """Where subagents live; None before the function is called, and after its end."""
-        self.returned = False
+        self.has_returned = False
         """Whether the function has returned."""
         self.value: object = None
         """What it returned."""
@@ -106,7 +106,7 @@ class Life:
     def end_supervisions(self) -> None:
         """Its agents have ended: the supervisors end with them."""
         for supervision in tuple(self.supervisions):
-            supervision.host_ended()
+            supervision.on_host_end()
 
 
 class _Membership(Protocol):
@@ -118,14 +118,14 @@ class _Membership(Protocol):
     def is_parked(self) -> bool: ...
     @property
     def stopped_by(self) -> SupervisionError | None: ...
-    def begun(self) -> None: ...
-    def parks(self) -> bool: ...
+    def mark_begun(self) -> None: ...
+    def try_park(self) -> bool: ...
     async def wait_start(self) -> None: ...
-    def gone(self) -> None: ...
+    def mark_gone(self) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
-class OpenWait:
+class HandleWait:
     """An agent waits for another, since a time of trio's clock, by a method of its handle."""
 
     target: "Actor"
@@ -137,11 +137,11 @@ class OpenWait:
 class Actor:
     """The identity, the state and the life of one agent. Only its own tasks and the trio thread touch it."""
 
-    opened = False
+    has_lock = False
     """Whether it has the session's lock."""
-    killed = False
+    is_killed = False
     outcome: Outcome | None = None
-    note = ""
+    restart_note = ""
     """What the next life says to the model about the one before."""
     main_task: trio.lowlevel.Task | None = None
     """The task that runs its function, once that has begun."""
@@ -180,7 +180,7 @@ class Actor:
         self.life = Life()
         self.monitors: set[Monitor] = set()
         """The monitors that wait for its end."""
-        self.waits: list[OpenWait] = []
+        self.waits: list[HandleWait] = []
         """Which agents it waits for by their handles, as the tree shows them."""
         # One for the whole tree, so that a person is asked once; a restart keeps it.
         self.credentials: Credentials = parent.credentials if parent else Credentials()
@@ -242,8 +242,6 @@ class Actor:
             on_client_result=self.client_results.take,
         )
 
-    # -- identity ---------------------------------------------------------------------------------
-
     @property
     def session_id(self) -> str:
         """The id of its session."""
@@ -291,8 +289,6 @@ class Actor:
         if instruments.methods[hook]:  # few runtimes have any
             instruments.notify(hook, self.context, *details)
 
-    # -- state ------------------------------------------------------------------------------------
-
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
 
@@ -337,8 +333,6 @@ class Actor:
         """Whether it, or the present life of it, is cancelled."""
         return self.scope.cancel_called or self.life.scope.cancel_called
 
-    # -- what its parts need of it ----------------------------------------------------------------
-
     @property
     def open_turn(self) -> Interruption | None:
         """The interruption of the turn that is open."""
@@ -365,7 +359,7 @@ class Actor:
         self.output.partial.clear()
         if self.approvals.digests:
             self.approvals.expect(())
-        self.children.reports.turn_ended(status)
+        self.children.reports.end_turn(status)
         for tool_use_id in self.client_results.drop():
             logger.warning(
                 "%s: a result came for the call %s, and nothing waited for it", self, tool_use_id
@@ -375,10 +369,10 @@ class Actor:
         """The questions that the session has open will be asked again."""
         self.approvals.expect(self.session.open_questions)
 
-    def suspender(self) -> Callable[[], None] | None:
+    def find_suspender(self) -> Callable[[], None] | None:
         """Return what suspends the turn in which the caller runs; None outside of any."""
         turn = self.turns.current
-        return turn.leave_suspended if turn is not None and self.turns.is_in_turn() else None
+        return turn.suspend_now if turn is not None and self.turns.is_in_turn() else None
 
     def count_usage(self, usage: Usage) -> None:
         """Count what a model call has used for the open turn and the budgets."""
@@ -386,12 +380,15 @@ class Actor:
             self.turns.current.usage += usage
         self.budgets.count(usage)
 
-    def running(self, turn: Turn | None = None) -> tuple[str, ...]:
+    def list_running(self, turn: Turn | None = None) -> tuple[str, ...]:
         """Name what runs here, or only in a turn: the tools, the subagents, and what runs in those."""
         below = [
             what
             for child in self.children.alive(of_turn=turn)
-            for what in (child.label, *(f"{what} of {child.label}" for what in child.running()))
+            for what in (
+                child.label,
+                *(f"{what} of {child.label}" for what in child.list_running()),
+            )
         ]
         return (*self.output.open_tool_labels(), *below)
 
@@ -413,8 +410,6 @@ class Actor:
     async def end_subagents(self, turn: Turn) -> None:
         """Cancel the subagents of a turn, and wait until they are gone."""
         await self.children.end(of_turn=turn)
-
-    # -- lives and the end ------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
@@ -468,7 +463,7 @@ class Actor:
     def kill(self) -> None:
         """Cancel everything now; clean-up gets no time."""
         if self.outcome is None:
-            self.killed = True
+            self.is_killed = True
             self.cleanups.kill()
             self.scope.cancel()
 
@@ -494,8 +489,6 @@ class Actor:
             kind, problem = self.session.agent_type, describe_error(outcome.error)
             monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
 
-
-# -- all agents of a runtime ----------------------------------------------------------------------
 
 _in_use: "WeakSet[AgentSession]" = WeakSet()
 """The sessions that agents of this process have: the lock can't tell two runtimes apart that were
@@ -578,7 +571,7 @@ class Kernel:
         """Makes what an agent function is given first."""
         self.resources = ResourceMap()
         self.registry = Registry()
-        self.living = LivingTasks()
+        self.live_tasks = LiveTasks()
         """Which tasks of the agents are alive."""
         self.supervisions: dict[Dependent, None] = {}
         """The supervisors that belong to the runtime itself."""

@@ -20,6 +20,7 @@ from greenroom.core import (
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Kernel
 from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.calls import current_actor, refuse_self_wait
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
@@ -32,9 +33,8 @@ from greenroom.runtime.introspection import (
     take_tree,
     write_dump,
 )
-from greenroom.runtime.limits import RuntimeLimits
+from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
 from greenroom.runtime.spawning import check_store, spawn_root
-from greenroom.runtime.supervision import Host, Strategy, Supervision
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.tasks import (
     is_cancelled,
@@ -109,7 +109,7 @@ class AgentRuntime:
         kernel.token = _current_loop()
         kernel.opened_by = current_actor()
         self._watch(self.limits.watchdog)
-        trio.lowlevel.add_instrument(kernel.living)
+        trio.lowlevel.add_instrument(kernel.live_tasks)
         self._manager = trio.open_nursery()
         kernel.nursery = await self._manager.__aenter__()
         kernel.is_open = True
@@ -131,11 +131,11 @@ class AgentRuntime:
         self._kernel.is_open = False
         own = await self._close_nursery(own)
         for supervision in tuple(self._kernel.supervisions):
-            supervision.host_ended()
+            supervision.on_host_end()
         try:
             await close_resources(self.resources, self.limits.flush_grace)
         finally:
-            trio.lowlevel.remove_instrument(self._kernel.living)
+            trio.lowlevel.remove_instrument(self._kernel.live_tasks)
             self._unwatch(self.limits.watchdog)
         if own is not None and own is not error:
             raise own from own.__cause__
@@ -237,7 +237,7 @@ class AgentRuntime:
             ConfigurationError: an argument makes no sense.
         """
         return make_supervisor(
-            Host(self._kernel, None),
+            AgentHost(self._kernel, None),
             strategy,
             intensity=intensity,
             period=period,
@@ -295,8 +295,6 @@ class AgentRuntime:
             actor.begin_shutdown(grace)
         for actor in roots:
             await actor.ended.wait()
-
-    # -- what goes on in it; nothing here waits or changes anything -------------------------------
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
         """Return what every agent is doing right now, as values; `print` draws them as a tree.

@@ -48,7 +48,7 @@ logger = logging.getLogger("greenroom.runtime")
 _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")
 
 
-class _Pending:
+class _OpenRequest:
     """A request that is published and not decided."""
 
     def __init__(self, request: PermissionRequest, suspend: Callable[[], None] | None) -> None:
@@ -90,7 +90,7 @@ class _Agent(Protocol):
     def notify(self, hook: Hook, *details: object) -> None:
         """Tell the instruments."""
 
-    def suspender(self) -> Callable[[], None] | None:
+    def find_suspender(self) -> Callable[[], None] | None:
         """Return what suspends the turn in which the caller runs; None outside of any."""
 
     def approvals_below(self) -> "Iterable[Approvals]":
@@ -105,7 +105,7 @@ class Approvals:
         self._agent = agent
         self._above = above
         self._limit = limit
-        self._open: dict[str, _Pending] = {}
+        self._open: dict[str, _OpenRequest] = {}
         # What was asked before this life, by the call; and by the id what the answer to it is bound
         # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
@@ -114,8 +114,8 @@ class Approvals:
         self._ahead: dict[str, Answer] = {}
         self.expect(agent.session.open_questions)
         self._answerers = 0
-        self._ever_attended = False
-        self._said_unattended = False
+        self._was_attended = False
+        self._has_warned = False
         self._state_before = AgentState.idle()
 
     @property
@@ -130,7 +130,7 @@ class Approvals:
         self.digests = {each.request_id: each.digest for each in self._expected.values()}
         self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
-    def question(self, tool_use_id: str, digest: str) -> OpenQuestion:
+    def make_question(self, tool_use_id: str, digest: str) -> OpenQuestion:
         """Return the question about a call; where it was asked before, it keeps its id, once.
 
         Two calls of a reply may have the same id.
@@ -161,7 +161,7 @@ class Approvals:
         agent = self._agent
         if not self._open:
             self._state_before = agent.state
-        pending = _Pending(request, agent.suspender())
+        pending = _OpenRequest(request, agent.find_suspender())
         digest = self.digests.pop(request.request_id, None)
         ahead = self._ahead.pop(request.request_id, None)
         if ahead is not None and digest == request.digest:
@@ -178,25 +178,25 @@ class Approvals:
         self._close(request, answer)
         return answer
 
-    async def _answer(self, pending: _Pending, timeout: float | None) -> Answer:
+    async def _answer(self, pending: _OpenRequest, timeout: float | None) -> Answer:
         await trio.lowlevel.checkpoint()
         self._refuse_without_answerer(pending)
         if timeout is None and not pending.decided.is_set():
-            self._say_unattended(pending.request)
+            self._warn_unattended(pending.request)
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
             RuleDecision.DENY, message=f"no answer came within {timeout:g} seconds", by="time-out"
         )
 
-    def _say_unattended(self, request: PermissionRequest) -> None:
+    def _warn_unattended(self, request: PermissionRequest) -> None:
         """Say, once for a root, that a question waits without end for a reader that answers."""
-        line = self._line()
-        root = line[-1]
-        is_waited_for = root._agent.unattended == "ask" and not root._said_unattended
-        if not is_waited_for or any(each._answerers for each in line):
+        chain = self._chain()
+        root = chain[-1]
+        is_waited_for = root._agent.unattended == "ask" and not root._has_warned
+        if not is_waited_for or any(each._answerers for each in chain):
             return
-        root._said_unattended = True
+        root._has_warned = True
         notice(
             logger,
             f"{self._agent} waits for permission, and no reader can give it: "
@@ -243,12 +243,12 @@ class Approvals:
             return self._ahead.setdefault(request_id, answer) is answer
         return any(each.answer(request_id, answer) for each in self._agent.approvals_below())
 
-    def answerer_came(self) -> None:
+    def add_answerer(self) -> None:
         """Register a reader that can answer for this agent and its descendants."""
         self._answerers += 1
-        self._ever_attended = True
+        self._was_attended = True
 
-    def answerer_left(self) -> None:
+    def remove_answerer(self) -> None:
         """Take one back; when that was the last, open requests are denied."""
         self._answerers -= 1
         self.check_attendance()
@@ -260,12 +260,12 @@ class Approvals:
         for approvals in self._agent.approvals_below():
             approvals.check_attendance()
 
-    def _refuse_without_answerer(self, pending: _Pending) -> None:
+    def _refuse_without_answerer(self, pending: _OpenRequest) -> None:
         if pending.decided.is_set():
             return
-        line = self._line()
-        is_ending = not all(each._agent.takes_input for each in line)
-        if not is_ending and self._is_awaited(line):
+        chain = self._chain()
+        is_ending = not all(each._agent.takes_input for each in chain)
+        if not is_ending and self._is_awaited(chain):
             return
         suspends = self._agent.unattended == "suspend" and self._above is None
         if suspends and pending.suspend is not None:
@@ -276,18 +276,18 @@ class Approvals:
             message = "no one can be asked; no rule allows the call"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
-    def _line(self) -> "list[Approvals]":
+    def _chain(self) -> "list[Approvals]":
         """Return this one and those above it, the root's last."""
-        line: list[Approvals] = []
+        chain: list[Approvals] = []
         each: Approvals | None = self
         while each is not None:
-            line.append(each)
+            chain.append(each)
             each = each._above
-        return line
+        return chain
 
-    def _is_awaited(self, line: "list[Approvals]") -> bool:
+    def _is_awaited(self, chain: "list[Approvals]") -> bool:
         """Whether a reader answers for one of these agents, or may still come to."""
-        if any(each._answerers for each in line):
+        if any(each._answerers for each in chain):
             return True
-        left = any(each._ever_attended for each in line)
-        return not left and line[-1]._agent.unattended == "ask"
+        left = any(each._was_attended for each in chain)
+        return not left and chain[-1]._agent.unattended == "ask"

@@ -29,9 +29,9 @@ from greenroom.core import (
     TurnError,
 )
 from greenroom.resilience import Budget, use_meter
-from greenroom.runtime.actor import Actor, OpenWait
-from greenroom.runtime.limits import Budgets
-from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.actor import Actor, HandleWait
+from greenroom.runtime.budgets import Budgets
+from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import (
     current_owner,
     entered_from_thread,
@@ -70,13 +70,13 @@ class ModelCallScope:
         self._price: Price | None = getattr(model, "price", None)
         self._call = ModelCall(model.name, model.model, request)
         self._further = _FurtherAttempts(actor.budgets)
-        self._metered = ExitStack()
+        self._meter = ExitStack()
         self.reply: Message | None = None
 
     def __enter__(self) -> Self:
         if self._price is None:
             self._actor.budgets.refuse_unpriced(self._name)
-        self._metered.enter_context(use_meter(self._further))
+        self._meter.enter_context(use_meter(self._further))
         self._actor.notify("before_model_call", self._call)
         return self
 
@@ -86,7 +86,7 @@ class ModelCallScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._metered.close()
+        self._meter.close()
         self._further.is_over = True
         self._actor.notify("after_model_call", self._call, self.reply, error)
         # What came of a call that broke off may be in the history as well.
@@ -120,8 +120,6 @@ class _FurtherAttempts:
             self._budgets.begin_model_call()
 
 
-# -- the slot of a tool call: what `concurrency` counts, over the whole tree below a budget -------
-
 T = TypeVar("T")
 
 _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
@@ -143,11 +141,11 @@ class ToolSlot:
         self._outer = Pause()
         # Newest first, in the same order for all callers, so that no two can wait for each other.
         self._budgets: list[Budget] = []
-        self._held: list[Budget] = []
+        self._acquired: list[Budget] = []
         self._is_open = False
         self._waits = 0
         # Held by the task that takes the slots, for the whole call.
-        self._taking = trio.Lock()
+        self._lock = trio.Lock()
         self._token: Token[ToolSlot | None] | None = None
         self._threads = set[trio.CancelScope]()  # what the call's thread waits for in the loop
 
@@ -226,31 +224,31 @@ class ToolSlot:
         """Wait for the slots, and for a task of the call that waits for them already."""
         if not self._budgets:
             return
-        if self._taking.locked():
-            await self._taking.acquire()
+        if self._lock.locked():
+            await self._lock.acquire()
         else:
-            self._taking.acquire_nowait()  # no checkpoint before it joins the queue for a slot
+            self._lock.acquire_nowait()  # no checkpoint before it joins the queue for a slot
         try:
-            for budget in self._missing():
+            for budget in self._find_missing():
                 await budget.acquire()
-                self._held.append(budget)
+                self._acquired.append(budget)
         finally:
-            self._taking.release()
+            self._lock.release()
 
     def _settle(self) -> None:
         """Hold the slots if the call runs, and only then; at once, unless a task takes them."""
-        if self._taking.locked():
+        if self._lock.locked():
             return  # that task settles it
         if not self._is_running:
-            while self._held:
-                self._held.pop().release()
+            while self._acquired:
+                self._acquired.pop().release()
         else:
-            for budget in self._missing():
+            for budget in self._find_missing():
                 budget.acquire_nowait()
-                self._held.append(budget)
+                self._acquired.append(budget)
 
-    def _missing(self) -> list[Budget]:
-        return [budget for budget in self._budgets if budget not in self._held]
+    def _find_missing(self) -> list[Budget]:
+        return [budget for budget in self._budgets if budget not in self._acquired]
 
 
 class Pause:
@@ -314,9 +312,6 @@ def call_is_over() -> bool:
     )
 
 
-# -- a tool call, from the moment a model has asked for it to its result --------------------------
-
-
 class ToolCallScope:
     """The block behind `agent.tool_call(...)`: judge, run and end the call inside of it.
 
@@ -369,9 +364,6 @@ class ToolCallScope:
             self._actor.notify("after_tool_call", self.call, result, error)
 
 
-# -- who calls ------------------------------------------------------------------------------------
-
-
 def current_actor() -> Actor | None:
     """Return the agent in whose task tree the caller runs, or None outside of any."""
     owner = current_owner()
@@ -397,9 +389,6 @@ def calling_history() -> tuple[Message, ...]:
     return () if actor is None else actor.session.history
 
 
-# -- waiting for another agent --------------------------------------------------------------------
-
-
 class Wait:
     """The block in which an agent is waited for, by a method of its handle; `async with` opens it.
 
@@ -416,7 +405,7 @@ class Wait:
         self._caller = caller = current_actor()
         self._pause = Pause()
         is_in_turn = caller is not None and _is_in_turn(caller)
-        self._wait = OpenWait(target, method, trio.current_time(), is_in_turn)
+        self._wait = HandleWait(target, method, trio.current_time(), is_in_turn)
         if method == "ask" and caller is not None and is_in_turn:
             _refuse_circle(caller, target)
 
@@ -427,18 +416,18 @@ class Wait:
     def learn_end(self) -> None:
         """The waiting agent has learned how the other one ended, if it has ended."""
         if self._is_parents and self._target.outcome is not None:
-            self._target.report.settle()
+            self._target.report.withdraw()
 
     def learn_answer(self, answer: TurnResult) -> None:
         """The waiting agent has got an answer."""
         if self._is_parents:
-            self._target.report.answer(answer)
+            self._target.report.add_answer(answer)
 
     async def __aenter__(self) -> Self:
         if self._caller is not None:
             self._caller.waits.append(self._wait)
         if self._is_parents:
-            self._target.report.expect()
+            self._target.report.begin_wait()
         await self._pause.__aenter__()
         return self
 
@@ -451,7 +440,7 @@ class Wait:
         if self._caller is not None:
             self._caller.waits.remove(self._wait)
         if self._is_parents:
-            self._target.report.expect_no_more()
+            self._target.report.end_wait()
         await self._pause.__aexit__(kind, error, trace)
 
 

@@ -12,7 +12,7 @@ from greenroom.runtime.calls import Pause
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.mailbox import user_input
-from greenroom.runtime.outcome import Outcome, TurnResult
+from greenroom.runtime.results import Outcome, TurnResult
 from greenroom.runtime.spawning import check_agent_function
 from greenroom.runtime.tasks import (
     unwrap,

@@ -27,15 +27,15 @@ from greenroom.core import (
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
-from greenroom.runtime.introspection import AgentStatistics, budgets_left
+from greenroom.runtime.introspection import AgentStatistics, describe_budgets
 from greenroom.runtime.mailbox import user_input
-from greenroom.runtime.outcome import (
+from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription, TurnStream
+from greenroom.runtime.results import (
     InterruptReport,
     Outcome,
     Receipt,
     TurnResult,
 )
-from greenroom.runtime.output import Reading, Replay, Subscription, TurnStream
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
@@ -98,8 +98,6 @@ class AgentHandle:
         if session.parent_session_id is None:
             return None
         return ParentInfo(session.parent_session_id, session.parent_tool_use_id)
-
-    # -- in ---------------------------------------------------------------------------------------
 
     async def send_input(
         self,
@@ -319,8 +317,6 @@ class AgentHandle:
         self._actor.check_loop("kill()")
         self._actor.kill()
 
-    # -- out --------------------------------------------------------------------------------------
-
     def subscribe(self, replay: Replay = "turn", answers: bool = False) -> Subscription:
         """Read the agent's chunks, as many readers as you like, each at its own pace.
 
@@ -334,7 +330,7 @@ class AgentHandle:
             ValueError: `replay` is something else.
         """
         attendance = self._actor.approvals if answers else None
-        return Subscription(self._actor.output, replay, self._reading(), attendance)
+        return Subscription(self._actor.output, replay, self._reader_hooks(), attendance)
 
     def stream(self, receipt: Receipt | None = None) -> TurnStream:
         """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
@@ -344,11 +340,11 @@ class AgentHandle:
                 A turn that has ended is read as far as the ring still holds it; for an input that
                 got no turn, or whose turn is forgotten, there is nothing to read.
         """
-        return TurnStream(self._actor.output, self._actor.turns, receipt, self._reading())
+        return TurnStream(self._actor.output, self._actor.turns, receipt, self._reader_hooks())
 
-    def _reading(self) -> Reading:
+    def _reader_hooks(self) -> ReaderHooks:
         actor = self._actor
-        return Reading(actor.check_loop, lambda: pause_reading(actor))
+        return ReaderHooks(actor.check_loop, lambda: pause_reading(actor))
 
     async def ask(
         self,
@@ -403,7 +399,7 @@ class AgentHandle:
 
     async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
         turns, waiter = self._actor.turns, _TurnWaiter()
-        turns.waiting[message.id] = waiter.wake
+        turns.waiters[message.id] = waiter.wake
         try:
             with trio.move_on_after(float("inf") if timeout is None else timeout) as scope:
                 await self._send(message)
@@ -414,7 +410,7 @@ class AgentHandle:
                     problem = f"no turn has answered this within {timeout:g} seconds"
                     return TurnResult(TurnStatus.INTERRUPTED, error=problem)
         finally:
-            turns.waiting.pop(message.id, None)
+            turns.waiters.pop(message.id, None)
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError("the agent took the input, and opened no turn for it")
@@ -447,8 +443,6 @@ class AgentHandle:
         if check and outcome.error is not None:
             raise outcome.error
         return outcome
-
-    # -- a look at it, which changes nothing ------------------------------------------------------
 
     async def history(self) -> tuple[Message, ...]:
         """Return the conversation so far, as a copy: it does not change, and changing it does nothing."""
@@ -485,7 +479,7 @@ class AgentHandle:
     async def pending(self) -> tuple[PermissionRequest, ...]:
         """Return the open permission requests, its own and its descendants'."""
         await trio.lowlevel.checkpoint()
-        return _pending(self._actor)
+        return _find_pending(self._actor)
 
     async def partial_text(self) -> str:
         """Return the unfinished text of the open reply: its last 100,000 characters by default."""
@@ -508,13 +502,13 @@ class AgentHandle:
             turns=actor.turns.count,
             open_tools=len(actor.output.open_tools),
             abandoned=len(actor.cleanups.abandoned),
-            budgets=budgets_left(actor),
+            budgets=describe_budgets(actor),
         )
 
 
-def _pending(actor: Actor) -> tuple[PermissionRequest, ...]:
+def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
     own = (serde.decode(serde.encode(each), PermissionRequest) for each in actor.approvals.open)
-    below = (request for child in actor.children for request in _pending(child))
+    below = (request for child in actor.children for request in _find_pending(child))
     return (*own, *below)
 
 

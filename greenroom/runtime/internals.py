@@ -31,6 +31,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
+from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.calls import (
     Model,
     ModelCallScope,
@@ -40,11 +41,10 @@ from greenroom.runtime.calls import (
 )
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
-from greenroom.runtime.limits import BudgetScope
 from greenroom.runtime.mailbox import Inputs
+from greenroom.runtime.restarts import AgentHost, Strategy
 from greenroom.runtime.spawning import Scope, spawn_child
 from greenroom.runtime.subagents import Monitor
-from greenroom.runtime.supervision import Host, Strategy
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.turn import Turn
 from greenroom.session import AgentSession
@@ -106,8 +106,6 @@ class AgentInternals:
         """The names of the agents from the root down to this one."""
         return self._actor.lineage
 
-    # -- input ------------------------------------------------------------------------------------
-
     def inputs(self) -> Inputs:
         """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
@@ -115,7 +113,7 @@ class AgentInternals:
         waits and the session was loaded with `keep_open`, a `Resume` with the calls that are open.
         Inputs that are still queued at a shutdown are not delivered; the outcome lists them.
         """
-        return Inputs(self._actor.mailbox, self._actor.turns.await_input)
+        return Inputs(self._actor.mailbox, self._actor.turns.begin_wait)
 
     async def receive(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind, for a loop that wants to see them all.
@@ -123,7 +121,7 @@ class AgentInternals:
         An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
         function is expected to return.
         """
-        self._actor.turns.await_input()
+        self._actor.turns.begin_wait()
         return await self._actor.mailbox.next_message()
 
     async def wait_tool_result(self, tool_use_id: str) -> ToolResult:
@@ -133,8 +131,6 @@ class AgentInternals:
             ToolError: another task waits for this result already.
         """
         return await self._actor.client_results.take(tool_use_id)
-
-    # -- turns ------------------------------------------------------------------------------------
 
     def turn(self, message: ConversationInput, *, steer: bool = False, append: bool = True) -> Turn:
         """Open a turn with `async with`: what an interrupt cancels.
@@ -176,8 +172,6 @@ class AgentInternals:
         """
         return CleanupScope(self._actor.cleanups, grace)
 
-    # -- output -----------------------------------------------------------------------------------
-
     async def send(self, chunk: OutputChunk) -> None:
         """Publish a chunk. Never waits for readers; lets others run at least every 64 chunks.
 
@@ -215,8 +209,6 @@ class AgentInternals:
                 f"an agent can't set its state to {state}", hint="return, or raise an exception"
             )
         self._actor.set_state(state)
-
-    # -- work, and what of it is counted ----------------------------------------------------------
 
     async def step(self) -> None:
         """Mark the boundary between two steps, before each model call.
@@ -298,8 +290,6 @@ class AgentInternals:
         )
         return BudgetScope(self._actor.budgets, budget)
 
-    # -- others -----------------------------------------------------------------------------------
-
     async def request_permission(
         self,
         tool_name: str,
@@ -337,7 +327,7 @@ class AgentInternals:
             MailboxFullError: too many requests of this agent are open.
             SessionError: the question could not be stored, and was not asked.
         """
-        question = self._actor.approvals.question(tool_use_id, digest)
+        question = self._actor.approvals.make_question(tool_use_id, digest)
         if self.session.conversation.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
@@ -368,12 +358,10 @@ class AgentInternals:
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await self._actor.approvals.request(request, limit)
 
-    # -- agents of its own ------------------------------------------------------------------------
-
     @property
     def subagent_room(self) -> int:
         """How many subagents it can spawn now, beside those that are alive or untaken."""
-        return max(0, self._actor.limits.subagents - self._actor.children.unsettled)
+        return max(0, self._actor.limits.subagents - self._actor.children.used_room)
 
     def spawn(
         self,
@@ -446,7 +434,7 @@ class AgentInternals:
             ConfigurationError: an argument makes no sense.
         """
         return make_supervisor(
-            Host(self._actor.kernel, self._actor),
+            AgentHost(self._actor.kernel, self._actor),
             strategy,
             intensity=intensity,
             period=period,

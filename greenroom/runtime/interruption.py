@@ -35,8 +35,8 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 import trio
 
-from greenroom.runtime.outcome import MAX_NAMES, InterruptReport
-from greenroom.runtime.output import Output
+from greenroom.runtime.output_ring import Output
+from greenroom.runtime.results import MAX_NAMES, InterruptReport
 
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""
@@ -71,23 +71,23 @@ class Interruption:
     def __init__(
         self,
         scope: trio.CancelScope,
-        running: Callable[[], tuple[str, ...]],
+        list_running: Callable[[], tuple[str, ...]],
         clip_cleanups: Callable[[float], None],
     ) -> None:
         """Made with its turn: its scope, what runs in it, and how to shorten its clean-ups."""
         self._scope = scope
-        self._running = running
+        self._list_running = list_running
         self._clip_cleanups = clip_cleanups
         self._is_ordered = False
         self._grace = float("inf")
-        self._body_is_over = False
+        self._body_has_ended = False
         self._is_completed = False
         self._stopped: tuple[str, ...] = ()
         self._cleaned: deque[str] = deque(maxlen=MAX_NAMES)
         self._abandoned: deque[str] = deque(maxlen=MAX_NAMES)
         self._waiters: set[trio.CancelScope] = set()
         # Set when the interrupt takes effect, or can no longer: the turn is over.
-        self._settled = trio.Event()
+        self._took_effect = trio.Event()
         self._over = trio.Event()
         # Until when those who wait do so, but for the margin.
         self._patience = float("inf")
@@ -99,34 +99,32 @@ class Interruption:
     @property
     def is_ordered(self) -> bool:
         """Whether the turn has been asked to end, or has ended."""
-        return self._is_ordered or self._body_is_over
+        return self._is_ordered or self._body_has_ended
 
     @property
     def took_effect(self) -> bool:
         """Whether it has ended the turn, or its body."""
-        return self._settled.is_set()
-
-    # -- what others do to the turn ---------------------------------------------------------------
+        return self._took_effect.is_set()
 
     def order(self, mode: InterruptMode, grace: float) -> None:
         """Ask the turn to end; joins an earlier interrupt, of which the shorter grace wins."""
         self._grace = min(self._grace, grace)
         self._is_ordered = True
-        if self._settled.is_set() or self._body_is_over:
+        if self._took_effect.is_set() or self._body_has_ended:
             self._take_effect()
         elif mode == "now":
             self._stop()
 
     async def report(self) -> InterruptReport:
         """Wait for the end of the interrupted turn, at most its grace and a quarter of a second."""
-        await self._settled.wait()
+        await self._took_effect.wait()
         with trio.CancelScope(deadline=self._patience + _MARGIN) as scope:
             self._waiters.add(scope)
             try:
                 await self._over.wait()
             finally:
                 self._waiters.discard(scope)
-        alive = () if self._over.is_set() else self._running() or ("the turn",)
+        alive = () if self._over.is_set() else self._list_running() or ("the turn",)
         return InterruptReport(
             stopped=self._stopped,
             cleaned=tuple(self._cleaned),
@@ -134,36 +132,34 @@ class Interruption:
             repaired=self.repaired,
         )
 
-    # -- what happens in the turn -----------------------------------------------------------------
-
-    def at_boundary(self) -> None:
+    def reach_boundary(self) -> None:
         """Two steps meet here: an interrupt that waited for this takes effect."""
-        if self._is_ordered and not self._settled.is_set():
+        if self._is_ordered and not self._took_effect.is_set():
             self._stop()
 
-    def body_is_over(self, *, is_completed: bool) -> None:
+    def end_body(self, *, is_completed: bool) -> None:
         """There is nothing left to cancel: an interrupt that comes now waits for the end alone.
 
         The subagents of a turn that completed go on, with all the time for their clean-up.
         """
-        self._body_is_over, self._is_completed = True, is_completed
+        self._body_has_ended, self._is_completed = True, is_completed
         if self._is_ordered:
             self._take_effect()
 
-    def note_cleaned(self, what: str) -> None:
+    def add_cleaned(self, what: str) -> None:
         """A clean-up ran to its end."""
-        if self._settled.is_set():
+        if self._took_effect.is_set():
             self._cleaned.append(what)
 
-    def note_abandoned(self, what: str) -> None:
+    def add_abandoned(self, what: str) -> None:
         """Something could not be stopped."""
-        if self._settled.is_set():
+        if self._took_effect.is_set():
             self._abandoned.append(what)
 
     def finish(self) -> None:
         """The turn is over, and all of it is gone."""
         self._over.set()
-        self._settled.set()
+        self._took_effect.set()
 
     def drop(self) -> None:
         """The message was answered without a turn: nothing was stopped."""
@@ -171,7 +167,7 @@ class Interruption:
         self.finish()
 
     def _stop(self) -> None:
-        self._stopped = self._running() or ("the turn",)
+        self._stopped = self._list_running() or ("the turn",)
         self._scope.cancel()
         self._take_effect()
 
@@ -183,12 +179,10 @@ class Interruption:
         if not self._is_completed:
             self.deadline = self._patience
             self._clip_cleanups(self.deadline)
-        self._settled.set()
+        self._took_effect.set()
 
 
-# -- clean-up that a cancel can't abort and that can't hang: shielded scopes with a deadline ------
-
-enclosing: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", default=None)
+current_cleanup: ContextVar["CleanupScope | None"] = ContextVar("greenroom_cleanup", default=None)
 """The clean-up in which the code runs, or None outside of any."""
 
 
@@ -214,7 +208,7 @@ class CleanupScope:
         return self._scope.deadline if self in self._cleanups.open else float("inf")
 
     def __enter__(self) -> trio.CancelScope:
-        self._outer = enclosing.get()
+        self._outer = current_cleanup.get()
         self._scope.deadline = min(
             trio.current_time() + self._grace,
             self._cleanups.deadline,
@@ -222,7 +216,7 @@ class CleanupScope:
         )
         entered = self._scope.__enter__()
         self._cleanups.open.add(self)
-        enclosing.set(self)
+        current_cleanup.set(self)
         return entered
 
     def __exit__(
@@ -231,11 +225,11 @@ class CleanupScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        enclosing.set(self._outer)
+        current_cleanup.set(self._outer)
         self._cleanups.open.discard(self)
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if error is None:
-            self._cleanups.note_cleaned(self._what)
+            self._cleanups.add_cleaned(self._what)
         return absorbed
 
 
@@ -310,10 +304,10 @@ class Cleanups:
         self._is_killed = True
         self.clip(trio.current_time())
 
-    def note_cleaned(self, what: str) -> None:
+    def add_cleaned(self, what: str) -> None:
         """A clean-up ran to its end: say so to the turns that an interrupt is ending."""
         for turn, words in self._turns(what):
-            turn.note_cleaned(words)
+            turn.add_cleaned(words)
 
     def abandon(self, what: str) -> None:
         """Something of this agent, and so of those above it, could not be stopped."""
@@ -322,7 +316,7 @@ class Cleanups:
             each.abandoned.append(what)
             each = each._above
         for turn, words in self._turns(what):
-            turn.note_abandoned(words)
+            turn.add_abandoned(words)
 
     def _turns(self, what: str) -> Iterator[tuple[Interruption, str]]:
         """Give each turn that this is part of, here and above, and how to name it there."""

@@ -140,7 +140,7 @@ class AgentNode:
         yield from map(str, (*self.tools, *self.prompts, *self.waits))
         yield f"mailbox {self.mailbox}/{self.mailbox_limit}"
         yield f"readers {self.subscribers}, lag {self.largest_lag}" if self.subscribers else ""
-        yield from map(_left_text, self.budgets)
+        yield from map(_budget_text, self.budgets)
         yield f"{self.usage.total} tokens" if self.usage.total else ""
         yield f"restarts {self.restarts}" if self.restarts else ""
 
@@ -183,7 +183,7 @@ def _below(agent: AgentNode, indent: str) -> Iterator[str]:
         yield from _below(child, indent + ("   " if last else "│  "))
 
 
-def _left_text(budget: Mapping[str, float]) -> str:
+def _budget_text(budget: Mapping[str, float]) -> str:
     left = ", ".join(
         f"{_amount(amount)} {what.replace('_', ' ')}" for what, amount in budget.items()
     )
@@ -192,9 +192,6 @@ def _left_text(budget: Mapping[str, float]) -> str:
 
 def _amount(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
-
-
-# -- figures about a runtime, an agent, a supervisor and a reader, each as a frozen value ---------
 
 
 @dataclass(frozen=True)
@@ -252,9 +249,6 @@ class AgentStatistics:
     budgets: tuple[Mapping[str, float], ...]
 
 
-# -- how the tree is taken: one walk over the agents that changes nothing and never waits ---------
-
-
 def take_tree(registry: Registry, limit: int) -> RuntimeTree:
     """Describe the first `limit` agents, each with its subagents before the next root."""
     running = len(registry)
@@ -262,15 +256,15 @@ def take_tree(registry: Registry, limit: int) -> RuntimeTree:
         return RuntimeTree(0, ())
     walk = _Walk(limit)
     agents = walk.nodes(registry.roots)
-    return RuntimeTree(running, agents, running - walk.taken)
+    return RuntimeTree(running, agents, running - walk.count)
 
 
-def budgets_left(actor: Actor) -> "tuple[Mapping[str, float], ...]":
+def describe_budgets(actor: Actor) -> "tuple[Mapping[str, float], ...]":
     """Say what is left of each budget that an agent has set, its time in seconds included."""
-    return tuple(_left(budget) for budget in actor.budgets.own)
+    return tuple(_describe_budget(budget) for budget in actor.budgets.own)
 
 
-def _left(budget: Budget) -> "dict[str, float]":
+def _describe_budget(budget: Budget) -> "dict[str, float]":
     left: dict[str, float] = dict(budget.left.items())
     if budget.deadline != math.inf:
         left["seconds"] = max(budget.deadline - trio.current_time(), 0.0)
@@ -283,14 +277,14 @@ class _Walk:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._now = trio.current_time()
-        self.taken = 0
+        self.count = 0
 
     def nodes(self, actors: Iterable[Actor]) -> tuple[AgentNode, ...]:
         found = []
         for actor in actors:
-            if self.taken >= self._limit:
+            if self.count >= self._limit:
                 break
-            self.taken += 1
+            self.count += 1
             found.append(self._node(actor))
         return tuple(found)
 
@@ -316,7 +310,7 @@ class _Walk:
             mailbox_limit=actor.limits.mailbox,
             subscribers=len(readers),
             largest_lag=max((reader.lag for reader in readers), default=0),
-            budgets=budgets_left(actor),
+            budgets=describe_budgets(actor),
             epoch=actor.epoch,
             usage=actor.output.usage,
             supervisor=actor.member.path if actor.member else "",
@@ -330,8 +324,6 @@ class _Walk:
             for key, tool in actor.output.open_tools.items()
         )
 
-
-# -- the dump: the tree and the stacks of all agents, for finding out why nothing happens ---------
 
 _AGENTS = 1000  # agents in the tree
 _FRAMES = 30  # of one stack, its innermost ones

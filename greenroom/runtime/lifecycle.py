@@ -46,8 +46,8 @@ from greenroom.core import (
     log_error,
 )
 from greenroom.runtime.actor import Actor
-from greenroom.runtime.interruption import enclosing
-from greenroom.runtime.outcome import Outcome
+from greenroom.runtime.interruption import current_cleanup
+from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import (
     TaskGroup,
     error_chunk,
@@ -68,7 +68,7 @@ async def run_agent(
 
     `call` calls its function, once for each life.
     """
-    enclosing.set(None)  # a subagent that is spawned in a clean-up lives longer than that
+    current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     with owned_by(actor):
         try:
             actor.notify("before_agent")
@@ -84,9 +84,6 @@ async def run_agent(
         finally:
             actor.mailbox.close()
             await _end(actor)
-
-
-# -- one life -------------------------------------------------------------------------------------
 
 
 async def _live(
@@ -105,12 +102,12 @@ async def _live(
 async def _open(actor: Actor) -> bool:
     """Take the lock, unless an earlier life has it, and store the note on that life for the model."""
     try:
-        if not actor.opened:
+        if not actor.has_lock:
             await actor.session.open()
-            actor.opened = True
-        if actor.note:
-            actor.session.add_message(Message.user(actor.note, sender=RUNTIME))
-            actor.note = ""
+            actor.has_lock = True
+        if actor.restart_note:
+            actor.session.add_message(Message.user(actor.restart_note, sender=RUNTIME))
+            actor.restart_note = ""
             await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
         actor.life.fail(await _crash(error))
@@ -126,7 +123,7 @@ async def _run(
     async with trio.open_nursery() as nursery:
         life.nursery = nursery
         if actor.member is not None:
-            actor.member.begun()
+            actor.member.mark_begun()
         try:
             error = await _call(actor, call)
             actor.budgets.end_life()
@@ -144,7 +141,7 @@ async def _call(
 ) -> BaseException | None:
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
-    tasks = TaskGroup(actor.kernel.living)
+    tasks = TaskGroup(actor.kernel.live_tasks)
 
     try:
         async with trio.open_nursery() as nursery:
@@ -153,7 +150,7 @@ async def _call(
             )
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
-        actor.life.returned = False
+        actor.life.has_returned = False
     await tasks.end()
     return raised[0] if raised else None
 
@@ -171,7 +168,7 @@ async def _run_function(
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
         raised.append(error)
     else:
-        actor.life.returned = True
+        actor.life.has_returned = True
 
 
 async def _crash(error: BaseException) -> BaseException:
@@ -200,19 +197,16 @@ async def _end_subagents(actor: Actor) -> None:
     actor.life.end_supervisions()
 
 
-# -- between two lives ----------------------------------------------------------------------------
-
-
 async def _lives_again(actor: Actor) -> bool:
     """Ask the supervisor, if there is one, and wait until the next life may begin."""
     member = actor.member
     if member is None or _was_asked_to_end(actor):
         return False
     actor.output.close_tools()
-    if not member.parks():
+    if not member.try_park():
         return False
-    if actor.life.returned:
-        actor.turns.drop_taken()
+    if actor.life.has_returned:
+        actor.turns.drop_unopened()
     else:
         actor.turns.put_back()
     actor.output.partial.clear()
@@ -228,7 +222,7 @@ def _was_asked_to_end(actor: Actor) -> bool:
 
 
 async def _flush(actor: Actor) -> None:
-    if not actor.opened:
+    if not actor.has_lock:
         return
     actor.session.conversation.pair_tool_uses(keep_unstarted=actor.session.conversation.keep_open)
     try:
@@ -244,18 +238,15 @@ async def _flush(actor: Actor) -> None:
 
 async def _release(actor: Actor) -> None:
     """Release the writer lock; should the store fail, no other agent is affected."""
-    if not actor.opened:
+    if not actor.has_lock:
         return
-    actor.opened = False
+    actor.has_lock = False
     try:
         await actor.session.close()
     except BaseException as error:
         if must_propagate(error):
             raise
         log_error(logger, f"{actor}: the session could not be released", error)
-
-
-# -- the end --------------------------------------------------------------------------------------
 
 
 async def _end(actor: Actor) -> None:
@@ -271,7 +262,7 @@ async def _end(actor: Actor) -> None:
 def _finish(actor: Actor) -> None:
     """End an agent of which nothing is alive any more; what waits for it wakes in any case."""
     outcome = actor.outcome = _outcome(actor)
-    actor.turns.drop_taken()
+    actor.turns.drop_unopened()
     actor.kernel.registry.forget(actor)
     exited = Exited(outcome.status, describe_error(outcome.error))
     try:
@@ -286,7 +277,7 @@ def _finish(actor: Actor) -> None:
         actor.ended.set()
         actor.tell_monitors(outcome)
         if actor.member is not None:
-            actor.member.gone()
+            actor.member.mark_gone()
         actor.notify("after_agent", exited)
 
 
@@ -311,29 +302,29 @@ def _outcome(actor: Actor) -> Outcome:
         status=status,
         value=actor.life.value if status is EndStatus.COMPLETED else None,
         error=error,
-        undelivered=_undelivered(actor, status),
+        undelivered=_find_undelivered(actor, status),
         abandoned=tuple(actor.cleanups.abandoned),
         restarts=actor.restarts,
     )
 
 
-def _undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
+def _find_undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
     """Return what it never took, and what it had taken without a turn when it was ended.
 
     Without a `Resume`: no one sent it, and the calls are still open.
     """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
-    cut_off = actor.turns.taken if from_outside else ()
+    cut_off = actor.turns.unopened if from_outside else ()
     waiting = (*cut_off, *actor.mailbox.drain())
     return tuple(each for each in waiting if not isinstance(each, Resume))
 
 
 def _status(actor: Actor) -> EndStatus:
-    if actor.killed:
+    if actor.is_killed:
         return EndStatus.KILLED
     if actor.life.crash is not None:
         return EndStatus.CRASHED
-    return EndStatus.COMPLETED if actor.life.returned else EndStatus.CANCELLED
+    return EndStatus.COMPLETED if actor.life.has_returned else EndStatus.CANCELLED
 
 
 def _tell_parent(actor: Actor, exited: Exited) -> None:

@@ -10,14 +10,14 @@ There are four places where something waits, and they don't get into each other'
    bounded elsewhere.
 2. `_senders`: who waits for room, with its input, the longest first.
 3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so
-   an input that comes then is handed to one at once (`_handed`), and overtakes none.
+   an input that comes then is handed to one at once (`_handovers`), and overtakes none.
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,
    and they take no input's place.
 
 Moves happen in the step of the task that causes them, not of the one that waits. A free place takes
 in the input of the first sender before that sender runs; had it only been woken, another could come
 first. An input is handed to a waiting receiver before that one runs: from then on a shutdown can't
-take it away, and an interrupt is meant for its turn (`on_taken` says so to the turns in the same
+take it away, and an interrupt is meant for its turn (`on_take` says so to the turns in the same
 step).
 
 A full mailbox lets `put` wait, and refuses `put_nowait`, unless that names an input that may go for
@@ -66,27 +66,27 @@ class Mailbox:
     def __init__(
         self,
         limit: int,
-        on_taken: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
+        on_take: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
         when_empty: Callable[[], Resume | None] = lambda: None,
     ) -> None:
         """Start empty and open, with room for `limit` inputs.
 
-        `on_taken` is called for each input that is taken, with the task that takes it; `when_empty`
+        `on_take` is called for each input that is taken, with the task that takes it; `when_empty`
         may give one where a task is about to wait.
         """
         self._limit = limit
-        self._on_taken = on_taken
+        self._on_take = on_take
         self._when_empty = when_empty
         self._items: deque[ConversationInput] = deque()
         # Handed to a receiver that was woken and has not run yet.
-        self._handed: dict[trio.lowlevel.Task, ConversationInput] = {}
+        self._handovers: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
         # Who waits for room, and with what; the first waits longest.
         self._senders: dict[trio.lowlevel.Task, UserInput] = {}
         # The ids of inputs that are on their way in, or wait for room.
-        self._sending: set[str] = set()
+        self._incoming: set[str] = set()
         self._interrupted = False
-        self._shutdown_given = False
+        self._has_given_shutdown = False
         self.closed = False
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Mailbox:
         return sum(isinstance(item, kind) for item in self._items)
 
     def __contains__(self, input_id: object) -> bool:
-        return input_id in self._sending or any(item.id == input_id for item in self._items)
+        return input_id in self._incoming or any(item.id == input_id for item in self._items)
 
     def put_nowait(
         self, message: UserInput, instead_of: Callable[[UserInput], bool] = lambda _: False
@@ -136,13 +136,13 @@ class Mailbox:
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
-        self._sending.add(message.id)
+        self._incoming.add(message.id)
         try:
             await trio.lowlevel.checkpoint()
             self._refuse_if_closed()
             return self._push(message) if self.has_room else await self._wait_for_room(message)
         finally:
-            self._sending.discard(message.id)
+            self._incoming.discard(message.id)
 
     async def _wait_for_room(self, message: UserInput) -> bool:
         task = trio.lowlevel.current_task()
@@ -188,8 +188,8 @@ class Mailbox:
         # A receiver waits only where nothing is queued, so none is overtaken here.
         woken = [] if self.closed else self._receivers.unpark()
         for receiver in woken:
-            self._handed[receiver] = message
-            self._on_taken(message, receiver)
+            self._handovers[receiver] = message
+            self._on_take(message, receiver)
         if not woken:
             self._items.append(message)
         return bool(woken)
@@ -234,7 +234,7 @@ class Mailbox:
             if (found := self._pop()) is not None:
                 return found
             await self._receivers.park()
-            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            message = self._handovers.pop(trio.lowlevel.current_task(), None)
             if message is not None:
                 return message
         return None
@@ -243,23 +243,23 @@ class Mailbox:
         """Wait for the next message of any kind; a shutdown comes once, nothing follows it."""
         await trio.lowlevel.checkpoint()
         while True:
-            if self._interrupted and not self._shutdown_given:
+            if self._interrupted and not self._has_given_shutdown:
                 self._interrupted = False
                 return Interrupt()
-            if self.closed and not self._shutdown_given:
-                self._shutdown_given = True
+            if self.closed and not self._has_given_shutdown:
+                self._has_given_shutdown = True
                 return Shutdown()
             if not self.closed and (found := self._pop()) is not None:
                 return found
             await self._receivers.park()
-            message = self._handed.pop(trio.lowlevel.current_task(), None)
+            message = self._handovers.pop(trio.lowlevel.current_task(), None)
             if message is not None:
                 return message
 
     def _pop(self) -> ConversationInput | None:
         message = self._take_first() if self._items else self._when_empty()
         if message is not None:
-            self._on_taken(message, trio.lowlevel.current_task())
+            self._on_take(message, trio.lowlevel.current_task())
         return message
 
     def _take_first(self) -> ConversationInput:
@@ -327,9 +327,6 @@ def as_message(message: ConversationInput) -> Message:
     return Message.user(message.content, id=message.id, sender=message.sender)
 
 
-# -- results of tools that the client runs: each goes to the task that waits for its call ---------
-
-
 class ClientResults:
     """Results by tool-use id; one that comes early is kept until the turn ends."""
 
@@ -337,7 +334,7 @@ class ClientResults:
         """Start empty, with room for `limit` results that are not waited for yet."""
         self._limit = limit
         self._early: dict[str, ToolResultInput] = {}
-        self._arrived: dict[str, trio.Event] = {}
+        self._waiters: dict[str, trio.Event] = {}
 
     def put(self, message: ToolResultInput) -> None:
         """Hand a result in.
@@ -349,7 +346,7 @@ class ClientResults:
         tool_use_id = message.tool_use_id
         if tool_use_id in self._early:
             raise ToolError(f"the call {tool_use_id} has a result already")
-        awaited = self._arrived.get(tool_use_id)
+        awaited = self._waiters.get(tool_use_id)
         if awaited is None and len(self._early) >= self._limit:
             raise MailboxFullError(f"{self._limit} results of client-run tools were not taken")
         self._early[tool_use_id] = message
@@ -362,21 +359,21 @@ class ClientResults:
         Raises:
             ToolError: another task waits for it.
         """
-        if tool_use_id in self._arrived:
+        if tool_use_id in self._waiters:
             raise ToolError(f"another task waits for the result of the call {tool_use_id} already")
-        self._arrived[tool_use_id] = arrived = trio.Event()
+        self._waiters[tool_use_id] = arrived = trio.Event()
         try:
             if tool_use_id in self._early:
                 await trio.lowlevel.checkpoint()
             else:
                 await arrived.wait()
         finally:
-            del self._arrived[tool_use_id]
+            del self._waiters[tool_use_id]
         return self._early.pop(tool_use_id).result
 
     def drop(self) -> tuple[str, ...]:
         """Forget the results that were not taken, and name them."""
-        left = tuple(key for key in self._early if key not in self._arrived)
+        left = tuple(key for key in self._early if key not in self._waiters)
         for tool_use_id in left:
             del self._early[tool_use_id]
         return left

@@ -17,13 +17,13 @@ from greenroom.core import ContentBlock, RuntimeClosedError
 from greenroom.resilience import Budget
 from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.approvals import Unattended
-from greenroom.runtime.crossing import Crossing, LoopWaiter, ThreadWaiter
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
-from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import (
     unwrap,
 )
+from greenroom.runtime.thread_calls import LoopWaiter, ThreadCall, ThreadWaiter
 from greenroom.session import AgentSession
 
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ class RuntimeThread:
             target=self._run_trio, name="greenroom runtime", daemon=True
         )
         self._lock = threading.Lock()  # held for the fields below, never while anything is awaited
-        self._crossings: set[Crossing[object]] = set()
+        self._calls: set[ThreadCall[object]] = set()
         # Called when it has opened, and when it is over.
         self._watchers: list[Callable[[], None]] = []
         self._is_open = False
@@ -89,8 +89,6 @@ class RuntimeThread:
         self._nursery: trio.Nursery | None = None
         self._scope = trio.CancelScope()
         self._closing = trio.Event()
-
-    # -- opening and closing ----------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         waiter = LoopWaiter()
@@ -183,8 +181,6 @@ class RuntimeThread:
         self._close(abort=False)
         self._thread.join(_AT_EXIT)
 
-    # -- in trio's thread -------------------------------------------------------------------------
-
     def _run_trio(self) -> None:
         try:
             trio.run(self._live)
@@ -193,10 +189,10 @@ class RuntimeThread:
         finally:
             with self._lock:
                 self._is_open, self._is_over = False, True
-                crossings, self._crossings = self._crossings, set()
+                calls, self._calls = self._calls, set()
                 watchers = tuple(self._watchers)
-            for crossing in crossings:  # where the loop broke, they have not ended themselves
-                crossing.fail(_closed_error(self._crash))
+            for call in calls:  # where the loop broke, they have not ended themselves
+                call.fail(_closed_error(self._crash))
             for wake in watchers:
                 wake()
 
@@ -219,34 +215,34 @@ class RuntimeThread:
         for wake in watchers:
             wake()
 
-    # -- carrying work over -----------------------------------------------------------------------
-
-    def begin(self, work: Callable[[], Awaitable[T] | T], wake: Callable[[], None]) -> Crossing[T]:
+    def begin(
+        self, work: Callable[[], Awaitable[T] | T], wake: Callable[[], None]
+    ) -> ThreadCall[T]:
         """Begin work in the thread; `wake` is called when it is over. For what waits in other ways.
 
         Raises:
             RuntimeClosedError: the block is not entered yet, or has been left.
         """
-        crossing: Crossing[T]
+        call: ThreadCall[T]
 
         def end() -> None:
             with self._lock:
-                self._crossings.discard(cast("Crossing[object]", crossing))
+                self._calls.discard(cast("ThreadCall[object]", call))
             wake()
 
-        crossing = Crossing(work, copy_context(), end)
+        call = ThreadCall(work, copy_context(), end)
         with self._lock:
             if not self._is_open or self._nursery is None or not self._thread.is_alive():
                 raise _closed_error(self._crash)
-            self._crossings.add(cast("Crossing[object]", crossing))
+            self._calls.add(cast("ThreadCall[object]", call))
             nursery = self._nursery
-        if not self.soon(partial(crossing.begin, nursery)):
-            crossing.fail(_closed_error(self._crash))
-        return crossing
+        if not self.soon(partial(call.begin, nursery)):
+            call.fail(_closed_error(self._crash))
+        return call
 
-    def cancel(self, crossing: Crossing[T]) -> None:
+    def cancel(self, call: ThreadCall[T]) -> None:
         """Cancel work that was begun; it is over when its clean-up is."""
-        self.soon(crossing.cancel)
+        self.soon(call.cancel)
 
     def soon(self, function: Callable[[], None]) -> bool:
         """Call a function in the thread, soon; False where its loop has ended."""
@@ -282,9 +278,9 @@ class RuntimeThread:
             BaseException: what it raised.
         """
         waiter = LoopWaiter()
-        crossing = self.begin(self._work(thing, args, kwargs), waiter.wake)
-        await waiter.wait(lambda: crossing.is_over, partial(self.cancel, crossing))
-        return crossing.result()
+        call = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        await waiter.wait(lambda: call.is_over, partial(self.cancel, call))
+        return call.result()
 
     @overload
     def run_sync(self, agent: _Runnable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
@@ -303,9 +299,9 @@ class RuntimeThread:
             BaseException: what was raised.
         """
         waiter = ThreadWaiter()
-        crossing = self.begin(self._work(thing, args, kwargs), waiter.wake)
-        waiter.wait(lambda: crossing.is_over, partial(self.cancel, crossing))
-        return crossing.result()
+        call = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        waiter.wait(lambda: call.is_over, partial(self.cancel, call))
+        return call.result()
 
     def _work(
         self, thing: object, args: tuple[object, ...], kwargs: dict[str, object]
@@ -358,7 +354,7 @@ class RuntimeThread:
 
     def iterate(
         self, source: Callable[P, AsyncIterable[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> "CrossedItems[T]":
+    ) -> "ThreadIterator[T]":
         """Iterate in asyncio over what an async iterator of the thread yields, such as chunks.
 
         Args:
@@ -374,7 +370,7 @@ class RuntimeThread:
                     print(chunk)
             ```
         """
-        return CrossedItems(self, partial(source, *args, **kwargs))
+        return ThreadIterator(self, partial(source, *args, **kwargs))
 
 
 def _closed_error(crash: BaseException | None) -> RuntimeClosedError:
@@ -387,12 +383,10 @@ def _closed_error(crash: BaseException | None) -> RuntimeClosedError:
     return error
 
 
-# -- what an async iterator in trio's thread yields, iterated over in asyncio ---------------------
-
 _AHEAD = 64  # items that are fetched before they are asked for
 
 
-class CrossedItems(Generic[T]):
+class ThreadIterator(Generic[T]):
     """An iterator for asyncio, made by `RuntimeThread.iterate`; use it with `async with`.
 
     At most 64 items are fetched ahead, so that a slow reader slows the source down; a subscription
@@ -407,21 +401,21 @@ class CrossedItems(Generic[T]):
         self._room = trio.Event()
         self._is_entered = False
         self._waiter: LoopWaiter | None = None
-        self._crossing: Crossing[None] | None = None
+        self._call: ThreadCall[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Enter the source, and return when that is done; so a subscriber misses nothing from then on."""
         self._waiter = waiter = LoopWaiter()
-        crossing: Crossing[None] = self._thread.begin(self._fetch, waiter.wake)
-        self._crossing = crossing
-        give_up = partial(self._thread.cancel, crossing)
+        call: ThreadCall[None] = self._thread.begin(self._fetch, waiter.wake)
+        self._call = call
+        give_up = partial(self._thread.cancel, call)
         try:
-            await waiter.wait(lambda: self._is_entered or crossing.is_over, give_up)
+            await waiter.wait(lambda: self._is_entered or call.is_over, give_up)
         except BaseException:
-            await waiter.wait(lambda: crossing.is_over, give_up)
+            await waiter.wait(lambda: call.is_over, give_up)
             raise
         if not self._is_entered:
-            crossing.result()
+            call.result()
         return self
 
     async def __aexit__(
@@ -431,19 +425,19 @@ class CrossedItems(Generic[T]):
         trace: TracebackType | None,
     ) -> None:
         """Leave the source, and return when that is done."""
-        crossing, waiter = self._require_open()
-        self._thread.cancel(crossing)
-        await waiter.wait(lambda: crossing.is_over, lambda: None)
+        call, waiter = self._require_open()
+        self._thread.cancel(call)
+        await waiter.wait(lambda: call.is_over, lambda: None)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
-        crossing, waiter = self._require_open()
+        call, waiter = self._require_open()
         while not self._items:
             # Items that came before the end are there by the time that it is over.
-            if crossing.is_over and not self._items:
-                crossing.result()
+            if call.is_over and not self._items:
+                call.result()
                 raise StopAsyncIteration
             if not self._items:
                 await waiter.next()
@@ -452,12 +446,12 @@ class CrossedItems(Generic[T]):
             self._thread.soon(self._make_room)
         return item
 
-    def _require_open(self) -> tuple[Crossing[None], LoopWaiter]:
-        if self._crossing is None or self._waiter is None:
+    def _require_open(self) -> tuple[ThreadCall[None], LoopWaiter]:
+        if self._call is None or self._waiter is None:
             raise TypeError(
                 "write: async with greenroom.iterate(…) as items: async for item in items"
             )
-        return self._crossing, self._waiter
+        return self._call, self._waiter
 
     async def _fetch(self) -> None:
         """Iterate over the source, in trio's thread."""

@@ -128,7 +128,7 @@ def _publish_spawn(parent: Actor, child: Actor, detached: bool) -> None:
 
 def _refuse_one_too_many(parent: Actor) -> None:
     limit = parent.limits.subagents
-    if parent.children.unsettled >= limit:
+    if parent.children.used_room >= limit:
         raise TurnError(
             f"{parent.name} has {limit} subagents already that are alive, "
             "or whose results it has not taken",

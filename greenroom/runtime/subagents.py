@@ -7,7 +7,7 @@ import trio
 
 from greenroom.core import AgentExit, EndStatus, SubAgentResult, TurnStatus
 from greenroom.runtime.mailbox import Mailbox
-from greenroom.runtime.outcome import TurnResult
+from greenroom.runtime.results import TurnResult
 
 
 class Subagent(Protocol):
@@ -66,7 +66,7 @@ class Children(Generic[A]):
         return iter(tuple(self._alive.values()))
 
     @property
-    def unsettled(self) -> int:
+    def used_room(self) -> int:
         """How many are alive, or have a result that was not taken: what the limit counts."""
         untaken = self.reports.parent.mailbox.count(SubAgentResult)
         return len(self._alive) + len(self.reports) + untaken
@@ -105,28 +105,28 @@ class Reports:
     def __init__(self, parent: _Agent) -> None:
         """Start with none."""
         self.parent = parent
-        self._kept_back: list[Report] = []
+        self._deferred: list[Report] = []
 
     def __len__(self) -> int:
-        return len(self._kept_back)
+        return len(self._deferred)
 
-    def keep_back(self, report: "Report") -> None:
+    def defer(self, report: "Report") -> None:
         """Keep a report until the open turn has ended."""
-        self._kept_back.append(report)
+        self._deferred.append(report)
 
     def drop(self, report: "Report") -> None:
         """Keep a report no longer: its subagent's end is known."""
-        if report in self._kept_back:
-            self._kept_back.remove(report)
+        if report in self._deferred:
+            self._deferred.remove(report)
 
-    def turn_ended(self, status: TurnStatus) -> None:
+    def end_turn(self, status: TurnStatus) -> None:
         """The turn has ended: the reports that were kept back become input if it completed."""
-        reports, self._kept_back = self._kept_back, []
+        reports, self._deferred = self._deferred, []
         for report in reports:
             if status is TurnStatus.COMPLETED:
                 report.send()
             else:
-                report.settle()
+                report.withdraw()
 
 
 class Report:
@@ -143,25 +143,25 @@ class Report:
         self._reports = reports
         self._spawn_turn = spawn_turn
         self._is_wanted = is_wanted
-        self._waiting = 0
+        self._waits = 0
         self._answer: tuple[str, str] | None = None
         self._result: SubAgentResult | None = None
         self._is_sent = False
 
-    def expect(self) -> None:
+    def begin_wait(self) -> None:
         """The parent begins to wait for the subagent, and may learn of its end by that."""
-        self._waiting += 1
+        self._waits += 1
 
-    def expect_no_more(self) -> None:
+    def end_wait(self) -> None:
         """One of its waits is over."""
-        self._waiting -= 1
+        self._waits -= 1
         self.send()
 
-    def answer(self, answer: TurnResult) -> None:
+    def add_answer(self, answer: TurnResult) -> None:
         """The parent has got an answer of the subagent; an end that says the same is not news."""
-        self._answer = _words(answer)
+        self._answer = _content_of(answer)
 
-    def settle(self) -> None:
+    def withdraw(self) -> None:
         """The parent has learned of the end, or is not to: take back what is kept, or waits as input."""
         self._is_wanted = False
         if self._reports is not None and self._result is not None:
@@ -181,21 +181,21 @@ class Report:
         it.
         """
         result, reports = self._result, self._reports
-        if result is None or reports is None or self._is_sent or self._waiting:
+        if result is None or reports is None or self._is_sent or self._waits:
             return
         parent = reports.parent
-        is_known = result.status is EndStatus.COMPLETED and _words(result) == self._answer
+        is_known = result.status is EndStatus.COMPLETED and _content_of(result) == self._answer
         # A parent whose function is over ends its subagents itself, and takes no more input.
         if not self._is_wanted or is_known or not parent.takes_results:
             return
         if self._spawn_turn is not None and parent.is_open(self._spawn_turn):
-            reports.keep_back(self)
+            reports.defer(self)
         else:
             self._is_sent = True
             parent.mailbox.put_result(result)
 
 
-def _words(result: TurnResult | SubAgentResult) -> tuple[str, str]:
+def _content_of(result: TurnResult | SubAgentResult) -> tuple[str, str]:
     """Return what a subagent has said, for people and for programs; unlike 1, True is True here."""
     return result.text, repr(result.value)
 

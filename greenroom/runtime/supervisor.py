@@ -1,30 +1,41 @@
 """Supervisors: what you hold of a group of agents that are started again when they crash."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVarTuple, Unpack, get_args
 
 import trio
 
-from greenroom.core import ConfigurationError, SelfWaitError, SupervisionError
+from greenroom.core import (
+    AgentState,
+    ConfigurationError,
+    Restarted,
+    SelfWaitError,
+    SupervisionError,
+    describe_error,
+    log_error,
+)
 from greenroom.resilience import Backoff, Budget
+from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.calls import current_actor
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import check_grace
-from greenroom.runtime.limits import RestartWindow
-from greenroom.runtime.outcome import SupervisorOutcome
-from greenroom.runtime.spawning import AgentT, spawn_child, spawn_root
-from greenroom.runtime.supervision import (
-    Host,
+from greenroom.runtime.restarts import (
+    AgentHost,
     Member,
     Restart,
+    RestartWindow,
     Strategy,
-    SupervisedAgent,
     Supervision,
 )
-from greenroom.runtime.tasks import require_loop
+from greenroom.runtime.results import SupervisorOutcome
+from greenroom.runtime.spawning import AgentT, spawn_child, spawn_root
+from greenroom.runtime.tasks import error_chunk, require_loop
 from greenroom.session import AgentSession
+
+logger = logging.getLogger("greenroom.runtime")
 
 Ts = TypeVarTuple("Ts")
 
@@ -97,8 +108,6 @@ class Supervisor:
     def strategy(self) -> Strategy:
         """Who is started again when a child crashes."""
         return self._supervision.strategy
-
-    # -- children ---------------------------------------------------------------------------------
 
     def spawn(
         self,
@@ -203,7 +212,7 @@ class Supervisor:
     @property
     def children(self) -> tuple[SupervisedChild, ...]:
         """The children that have not ended for good, in the order in which they were started."""
-        return tuple(map(_look_at, self._supervision.members))
+        return tuple(map(_describe_child, self._supervision.members))
 
     def statistics(self) -> SupervisorStatistics:
         """Return figures about its children and their restarts."""
@@ -211,11 +220,9 @@ class Supervisor:
         return SupervisorStatistics(
             children=len(supervision.members),
             restarting=sum(child.state == "restarting" for child in self.children),
-            restarts=supervision.restarted,
+            restarts=supervision.restart_count,
             recent=supervision.window.count(trio.current_time()),
         )
-
-    # -- the end ----------------------------------------------------------------------------------
 
     async def wait(self) -> SupervisorOutcome:
         """Wait until it has ended and all of its agents with it, and return how.
@@ -262,7 +269,7 @@ class Supervisor:
 
 
 def make_supervisor(
-    host: Host,
+    host: AgentHost,
     strategy: Strategy,
     *,
     intensity: int,
@@ -295,7 +302,95 @@ def make_supervisor(
     return Supervisor(supervision)
 
 
-def _look_at(member: Member) -> SupervisedChild:
+class SupervisedAgent(Member):
+    """Parks an agent's task between two of its lives."""
+
+    def __init__(self, actor: Actor, parent: Supervision, restart: Restart) -> None:
+        """Begin with the agent's first life."""
+        super().__init__(actor.name, restart, parent)
+        self.actor = actor
+        self._supervision = parent
+        self._go = trio.Event()
+
+    @property
+    def path(self) -> str:
+        """The names of the supervisors above it, the outermost first."""
+        return "/".join(each.name for each in reversed(self.supervisors))
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return self.actor.restarts
+
+    @property
+    def crash(self) -> BaseException | None:
+        """What crashed its life that is over, or None."""
+        return self.actor.life.crash
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its function has returned."""
+        return self.actor.life.has_returned and self.actor.life.crash is None
+
+    def _begin_stop(self) -> None:
+        self.actor.life.scope.cancel()
+
+    def announce(self, delay: float, why: str) -> None:
+        """Publish `Restarted`, after the `Error` of a crash."""
+        actor = self.actor
+        if self.crash is None:
+            logger.warning("the agent %s starts again in %.3g s: %s", actor.path, delay, why)
+        else:
+            log_error(logger, f"the agent {actor.path} starts again in {delay:.3g} s", self.crash)
+            self._tell_crash(self.crash)
+        text = describe_error(self.crash) or why
+        actor.publish(Restarted(actor.epoch + 1, text, delay))
+        actor.set_state(AgentState.idle())
+        actor.restart_note = _note(self.crash, why)
+
+    def _tell_crash(self, crash: BaseException) -> None:
+        if not self.actor.life.is_reported:
+            self.actor.life.is_reported = True
+            self.actor.publish(error_chunk(crash))
+
+    def _live_again(self) -> None:
+        self.actor.begin_life()
+        self._go.set()
+
+    def give_up(self, why: "SupervisionError") -> None:
+        """End it for good, without waiting."""
+        self.stopped_by = why
+        self.actor.scope.cancel()
+
+    async def end(self, grace: float) -> None:
+        """Shut it down for good."""
+        await self.actor.shut_down(grace)
+
+    def try_park(self) -> bool:
+        """Say that a life is over, and ask whether another one may follow."""
+        self._go = trio.Event()
+        if not self._supervision.on_life_end(self):
+            return False
+        self.park()
+        return True
+
+    async def wait_start(self) -> None:
+        """Wait to be started again; the end of the agent cancels this."""
+        await self._go.wait()
+
+    def mark_gone(self) -> None:
+        """The agent has ended."""
+        self.park()
+        self._supervision.forget(self)
+
+
+def _note(crash: BaseException | None, why: str) -> str:
+    if crash is not None:
+        return f"[The agent crashed: {describe_error(crash)}; it was started again]"
+    return f"[The agent was started again{f': {why}' if why else ''}]"
+
+
+def _describe_child(member: Member) -> SupervisedChild:
     state: Literal["running", "restarting"] = (
         "restarting" if member.is_parked or member.stopped_by else "running"
     )

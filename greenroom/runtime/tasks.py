@@ -15,7 +15,7 @@ begins.
 
 trio's tree does not tell which tasks are alive either. Where code enters a nursery and never leaves
 it, trio closes another one in its place, or drops it together with the task that opened it; its
-tasks live on, and nothing waits for them. So `LivingTasks` counts tasks as trio starts and ends
+tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
 them, and the end of a life waits for the last one of its `TaskGroup`.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
@@ -137,7 +137,7 @@ def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
         )
 
 
-class LivingTasks(trio.abc.Instrument):
+class LiveTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""
 
     def __init__(self) -> None:
@@ -182,9 +182,9 @@ class LivingTasks(trio.abc.Instrument):
 class TaskGroup:
     """The tasks of one life: the one that runs the agent's function, and all below it."""
 
-    def __init__(self, living: LivingTasks) -> None:
+    def __init__(self, live_tasks: LiveTasks) -> None:
         """Start with none."""
-        self._living = living
+        self._live_tasks = live_tasks
         self._first: trio.lowlevel.Task | None = None
         self.count = 0
         """How many are alive."""
@@ -194,7 +194,7 @@ class TaskGroup:
     def begin(self) -> None:
         """The current task is the first one."""
         self._first = trio.lowlevel.current_task()
-        self._living.add(self._first, self)
+        self._live_tasks.add(self._first, self)
 
     def holds(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task hangs below the first one.
@@ -212,7 +212,7 @@ class TaskGroup:
         with trio.CancelScope(shield=True):
             while self.count:  # one that is being cancelled may start others
                 self.changed = trio.Event()
-                self._living.cancel(self)
+                self._live_tasks.cancel(self)
                 await self.changed.wait()
 
 

@@ -54,11 +54,11 @@ from greenroom.core import (
     serde,
     type_name,
 )
+from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption, InterruptMode
-from greenroom.runtime.limits import BudgetScope
 from greenroom.runtime.mailbox import Mailbox, as_message
-from greenroom.runtime.outcome import TurnResult
-from greenroom.runtime.output import Output
+from greenroom.runtime.output_ring import Output
+from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import (
     error_chunk,
     is_cancelled,
@@ -89,7 +89,7 @@ class _Agent(Protocol):
     def notify(self, hook: Hook, *details: object) -> None: ...
     def set_state(self, state: AgentState) -> None: ...
     def expect_questions(self) -> None: ...
-    def running(self, turn: "Turn") -> tuple[str, ...]: ...
+    def list_running(self, turn: "Turn") -> tuple[str, ...]: ...
     def clip_cleanups(self, deadline: float, turn: "Turn") -> None: ...
     async def end_subagents(self, turn: "Turn") -> None: ...
     async def flush(self) -> None: ...
@@ -102,7 +102,7 @@ class Turn:
 
     _timer: BudgetScope | None = None
     _is_used = False
-    _is_left = False  # by `leave_suspended`
+    _is_cut_off = False  # by `suspend_now`
 
     def __init__(self, turns: "Turns", message: ConversationInput) -> None:
         """Made by the runtime when the agent takes the message."""
@@ -138,7 +138,7 @@ class Turn:
         """Tokens of the turn's model calls."""
         self.interruption = Interruption(
             self._scope,
-            running=lambda: agent.running(self),
+            list_running=lambda: agent.list_running(self),
             clip_cleanups=lambda deadline: agent.clip_cleanups(deadline, self),
         )
 
@@ -191,11 +191,11 @@ class Turn:
             return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
         self._is_open = False
         left = leave_scope(self._scope, error)
-        was_ended = self._is_left or self.interruption.took_effect
+        was_ended = self._is_cut_off or self.interruption.took_effect
         if left is None and self._scope.cancelled_caught and not was_ended and self._timer:
-            left = self._timer.exceeded("seconds")
+            left = self._timer.make_error("seconds")
         status = self._status(left)
-        self.interruption.body_is_over(is_completed=status is TurnStatus.COMPLETED)
+        self.interruption.end_body(is_completed=status is TurnStatus.COMPLETED)
         failure, further = split_failure(left)
         if failure is not None:
             self._failures.append(failure)
@@ -216,7 +216,7 @@ class Turn:
                 hint="open it with `async with agent.turn(message):`",
             )
         )
-        self.interruption.body_is_over(is_completed=False)
+        self.interruption.end_body(is_completed=False)
         await self._end(TurnStatus.FAILED, None)
 
     def suspend(self) -> None:
@@ -237,10 +237,10 @@ class Turn:
             raise TurnError("a subagent's turn can't be suspended", hint=hint)
         self.is_suspended = True
 
-    def leave_suspended(self) -> None:
+    def suspend_now(self) -> None:
         """Suspend it, and end its body at once; raises what `suspend` raises."""
         self.suspend()
-        self._is_left = True
+        self._is_cut_off = True
         self._scope.cancel()
 
     def _check_open(self, method: str) -> None:
@@ -303,7 +303,7 @@ class Turn:
             return TurnStatus.INTERRUPTED
         if left is not None:
             return TurnStatus.FAILED
-        is_waiting = self.is_suspended and (self._is_left or self._agent.session.unstarted)
+        is_waiting = self.is_suspended and (self._is_cut_off or self._agent.session.unstarted)
         return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
@@ -321,7 +321,7 @@ class Turn:
             refused = await self._settle(status)
             if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
                 status = TurnStatus.FAILED
-                self.interruption.body_is_over(is_completed=False)
+                self.interruption.end_body(is_completed=False)
                 await self._agent.end_subagents(self)
         broken = refused if refused is not None and not is_typed(refused) else None
         if refused is not None and broken is None:
@@ -406,16 +406,16 @@ class Turns:
         self.last: Turn | None = None
         """The one that ended last."""
         # The turns whose messages were taken and which are not entered yet, by the messages' ids.
-        self._taken: dict[str, Turn] = {}
+        self._unopened: dict[str, Turn] = {}
         # Those whose messages were put back: an interrupt that was meant for one still is.
-        self._put_back: dict[str, Turn] = {}
+        self._requeued: dict[str, Turn] = {}
         self._has_warned = False  # of replies that no model call has counted
         self.may_resume = True
         """Whether this life has neither taken an input nor begun a turn."""
-        self.waiting: dict[str, Callable[[TurnResult | None], None]] = {}
+        self.waiters: dict[str, Callable[[TurnResult | None], None]] = {}
         """What to call at the end of the turn that takes an input, by the input's id."""
 
-    def await_input(self) -> None:
+    def begin_wait(self) -> None:
         """The agent is about to wait for input."""
         self.agent.check_loop("receive()")
         self._drop_answered()
@@ -441,22 +441,22 @@ class Turns:
         if self.current is not None and self.current.encloses(task):
             self.current.inputs.append(message.id)
             return
-        if len(self._taken) >= self._room:
-            self._drop(next(iter(self._taken.values())))
-        again = self._put_back.pop(message.id, None)
-        turn = self._taken[message.id] = Turn(self, message) if again is None else again
+        if len(self._unopened) >= self._room:
+            self._drop(next(iter(self._unopened.values())))
+        again = self._requeued.pop(message.id, None)
+        turn = self._unopened[message.id] = Turn(self, message) if again is None else again
         turn.taker = task
 
     def make(self, message: ConversationInput, *, steer: bool, append: bool) -> Turn:
         """Return the turn of this message: the one that was taken, else a new one."""
-        taken = self._taken.get(message.id)
+        taken = self._unopened.get(message.id)
         turn = Turn(self, message) if taken is None else taken
         turn.steer, turn.append = steer, append
         return turn
 
     def open(self, turn: Turn) -> None:
         """A turn is entered."""
-        self._taken.pop(turn.message.id, None)
+        self._unopened.pop(turn.message.id, None)
         self.may_resume = False
         self._drop_answered()
         self.mailbox.forget_interrupt()
@@ -472,7 +472,7 @@ class Turns:
     def end_step(self) -> None:
         """A boundary between two steps: an interrupt that waited for it takes effect."""
         if self.current is not None:
-            self.current.interruption.at_boundary()
+            self.current.interruption.reach_boundary()
 
     def begin_step(self) -> None:
         """Count a step of the open turn, and let input that waits join it."""
@@ -498,24 +498,24 @@ class Turns:
         is_alone = task is self.agent.main_task and not any(
             nursery.child_tasks for nursery in task.child_nurseries
         )
-        for turn in tuple(self._taken.values()):
+        for turn in tuple(self._unopened.values()):
             if is_alone and turn.taker is task:
                 self._drop(turn)
             else:
                 turn.is_handed_on = True
 
     @property
-    def taken(self) -> tuple[ConversationInput, ...]:
+    def unopened(self) -> tuple[ConversationInput, ...]:
         """The messages that were taken, and have no turn yet."""
-        return tuple(turn.message for turn in self._taken.values())
+        return tuple(turn.message for turn in self._unopened.values())
 
     @property
     def in_flight(self) -> Turn | None:
         """The turn that an interrupt is meant for: the open one, or the one about to begin."""
-        about_to_begin = (turn for turn in self._taken.values() if not turn.is_handed_on)
+        about_to_begin = (turn for turn in self._unopened.values() if not turn.is_handed_on)
         return self.current or next(about_to_begin, None)
 
-    def waits(self, input_id: str) -> bool:
+    def is_queued(self, input_id: str) -> bool:
         """Whether an input is on its way into the mailbox, or waits there."""
         return input_id in self.mailbox
 
@@ -523,7 +523,7 @@ class Turns:
         """Return the turn that has taken an input, if it is open or yet to begin."""
         if self.current is not None and input_id in self.current.inputs:
             return self.current
-        return self._taken.get(input_id)
+        return self._unopened.get(input_id)
 
     def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
         """Interrupt the turn in flight and return it; None where there is none to wait for.
@@ -536,7 +536,7 @@ class Turns:
             turn.interruption.order(mode, grace)
             return turn
         self.mailbox.interrupt()
-        for handed_on in tuple(self._taken.values())[:1]:
+        for handed_on in tuple(self._unopened.values())[:1]:
             handed_on.interruption.order(mode, grace)
         return None
 
@@ -549,9 +549,9 @@ class Turns:
         if self.current is not None:
             await self.current.abandon()
 
-    def drop_taken(self) -> None:
+    def drop_unopened(self) -> None:
         """Forget what was taken and answered without a turn."""
-        for turn in tuple(self._taken.values()):
+        for turn in tuple(self._unopened.values()):
             self._drop(turn)
 
     def put_back(self) -> None:
@@ -559,23 +559,23 @@ class Turns:
 
         They are not in the history yet, and would be lost.
         """
-        for turn in reversed(self._taken.values()):
+        for turn in reversed(self._unopened.values()):
             # An interrupt that waits for a boundary finds none in what is over.
-            turn.interruption.at_boundary()
+            turn.interruption.reach_boundary()
             turn.is_handed_on = False
             self.mailbox.put_back(turn.message)
-        self._put_back, self._taken = self._taken, {}
+        self._requeued, self._unopened = self._unopened, {}
 
     def end(self) -> None:
         """No turn follows: wake what still waits for one."""
-        for turn in self._put_back.values():
+        for turn in self._requeued.values():
             turn.interruption.finish()
-        for wake in tuple(self.waiting.values()):
+        for wake in tuple(self.waiters.values()):
             wake(None)
-        self.waiting.clear()
+        self.waiters.clear()
 
     def _drop(self, turn: Turn) -> None:
-        del self._taken[turn.message.id]
+        del self._unopened[turn.message.id]
         turn.interruption.drop()
         self._wake(turn.inputs, None)
 
@@ -593,6 +593,6 @@ class Turns:
 
     def _wake(self, input_ids: Sequence[str], result: TurnResult | None) -> None:
         for input_id in input_ids:
-            wake = self.waiting.pop(input_id, None)
+            wake = self.waiters.pop(input_id, None)
             if wake is not None:
                 wake(result)

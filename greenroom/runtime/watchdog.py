@@ -26,8 +26,6 @@ import trio
 from greenroom.core import notice, visible
 from greenroom.runtime.tasks import owner_of
 
-# -- what the event loop runs at a moment, seen from another thread by its frames -----------------
-
 _FRAMES = 30  # of a stack, its innermost ones
 
 # Where code lies that is not the user's: the standard library, installed packages, this one.
@@ -123,25 +121,25 @@ class Watchdog(trio.abc.Instrument):
         self._thresholds: list[float] = []
         # What the loop leaves for the thread to see.
         self._passes = 0
-        self._waits = False
+        self._is_idle = False
         # Set by the thread while it reports a block: then it wants to know of its end at once.
         self._is_reporting = False
-        self._woken = threading.Event()
+        self._wake = threading.Event()
         self._view = LoopView(threading.get_ident())
-        self._stopping = False
+        self._is_stopping = False
         # A daemon: it must never keep a process alive that ends without leaving its runtimes.
         self._thread = threading.Thread(  # noqa: TID251 (the one thread that must not be trio's)
             target=self._run, name="greenroom watchdog", daemon=True
         )
         # What the thread saw last: when, in which pass, which call, and since when it runs.
-        self._looked = self._cpu = self._since = 0.0
+        self._last_look = self._cpu = self._since = 0.0
         self._pass = -1
         self._call = 0
 
     def join(self, threshold: float) -> None:
         """Watch for one runtime more; the lowest threshold of all holds."""
         self._thresholds.append(threshold)
-        self._woken.set()  # it may be in a longer pause
+        self._wake.set()  # it may be in a longer pause
         if len(self._thresholds) == 1:
             self._thread.start()
             trio.lowlevel.add_instrument(self)
@@ -152,29 +150,25 @@ class Watchdog(trio.abc.Instrument):
         if self._thresholds:
             return False
         trio.lowlevel.remove_instrument(self)
-        self._stopping = True
-        self._woken.set()
+        self._is_stopping = True
+        self._wake.set()
         self._thread.join(_JOIN)
         return True
 
-    # -- in the loop: two cheap hooks for each of its passes --------------------------------------
-
     def before_io_wait(self, timeout: float) -> None:
         """The loop has nothing to run."""
-        self._waits = True
+        self._is_idle = True
         if self._is_reporting:
-            self._woken.set()
+            self._wake.set()
 
     def after_io_wait(self, timeout: float) -> None:
         """Another pass begins."""
         self._passes += 1
-        self._waits = False
-
-    # -- in the thread ----------------------------------------------------------------------------
+        self._is_idle = False
 
     def _run(self) -> None:
-        self._looked, self._cpu = time.monotonic(), time.process_time()
-        while not self._stopping:
+        self._last_look, self._cpu = time.monotonic(), time.process_time()
+        while not self._is_stopping:
             try:
                 self._pause_and_look(min(self._thresholds, default=_LONGEST_PAUSE))
             except Exception:
@@ -185,18 +179,18 @@ class Watchdog(trio.abc.Instrument):
 
     def _pause_and_look(self, threshold: float) -> None:
         pause = min(threshold / _LOOKS, _LONGEST_PAUSE)
-        self._woken.wait(pause)
-        self._woken.clear()
+        self._wake.wait(pause)
+        self._wake.clear()
         now, cpu = time.monotonic(), time.process_time()
-        late, worked = now - self._looked - pause, cpu - self._cpu
-        self._looked, self._cpu = now, cpu
+        late, worked = now - self._last_look - pause, cpu - self._cpu
+        self._last_look, self._cpu = now, cpu
         stood_still = late > pause and worked < late * _AT_WORK
         if stood_still:
             self._since += late
-        is_same = self._passes == self._pass and not self._waits
+        is_same = self._passes == self._pass and not self._is_idle
         if self._is_reporting and not is_same:
             self._report_end(now)
-        if is_same or (late > threshold and not stood_still and not self._waits):
+        if is_same or (late > threshold and not stood_still and not self._is_idle):
             self._look_closer(now, late if not stood_still else 0.0, threshold)
         else:
             self._call, self._since = 0, now

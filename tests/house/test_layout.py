@@ -189,7 +189,7 @@ def test_one_module_imports_httpx():
 
 
 def test_only_the_terminal_adapter_and_the_thread_for_asyncio_know_asyncio():
-    assert importers("asyncio") - {"runtime/crossing.py"} == {
+    assert importers("asyncio") - {"runtime/thread_calls.py"} == {
         name for name in importers("asyncio") if name.startswith("cli/")
     }
 

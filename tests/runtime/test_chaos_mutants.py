@@ -10,13 +10,13 @@ from greenroom.core import SubAgentResult, untrusted
 from greenroom.runtime import calls, lifecycle
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.approvals import Approvals
+from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.calls import ToolSlot
 from greenroom.runtime.interruption import Cleanups
-from greenroom.runtime.limits import Budgets
 from greenroom.runtime.mailbox import Mailbox
-from greenroom.runtime.output import Output, OutputRing
+from greenroom.runtime.output_ring import Output, OutputRing
+from greenroom.runtime.restarts import RestartWindow
 from greenroom.runtime.subagents import Children, Monitor, Report
-from greenroom.runtime.supervision import RestartWindow
 from greenroom.runtime.tasks import TaskGroup
 from greenroom.runtime.turn import Turns
 from greenroom.session import Conversation
@@ -41,7 +41,7 @@ async def call_in_the_same_task(actor, call):
         actor.life.value = await call()
     except BaseException as error:
         return error
-    actor.life.returned = True
+    actor.life.has_returned = True
     return None
 
 
@@ -92,9 +92,9 @@ MUTANTS = {
     "the history is not saved": (Actor, "flush", wait_for_nothing),
     # inputs and word of others
     "undelivered inputs vanish": (Mailbox, "drain", nothing),
-    "inputs of a broken life vanish": (Turns, "put_back", lambda self: self._taken.clear()),
+    "inputs of a broken life vanish": (Turns, "put_back", lambda self: self._unopened.clear()),
     "results come twice": (Mailbox, "put_result", hand_down_to_nobody),
-    "results come although they are known": (Report, "settle", nothing),
+    "results come although they are known": (Report, "withdraw", nothing),
     "monitors tell twice": (Monitor, "tell", tell_twice),
     # waits and ends
     "circles of asks are not refused": (calls, "_refuse_circle", nothing),

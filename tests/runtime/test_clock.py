@@ -30,8 +30,8 @@ def test_no_module_of_the_kernel_reads_another_clock_than_trio_s():
     # it.
     outside = {
         ("runtime_thread.py", "threading"),
-        ("crossing.py", "threading"),
-        ("crossing.py", "asyncio"),
+        ("thread_calls.py", "threading"),
+        ("thread_calls.py", "asyncio"),
     }
     assert others == {("watchdog.py", "threading"), ("watchdog.py", "time")} | outside
 

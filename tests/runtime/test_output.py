@@ -31,7 +31,7 @@ from greenroom.core import (
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
-from greenroom.runtime.output import OutputRing, PartialText
+from greenroom.runtime.output_ring import OutputRing, PartialText
 from greenroom.session import AgentSession, InMemoryStore
 
 

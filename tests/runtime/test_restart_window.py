@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ConfigurationError
-from greenroom.runtime.supervision import RestartWindow
+from greenroom.runtime.restarts import RestartWindow
 
 
 @given(

@@ -234,7 +234,7 @@ class Dog:
     def look(self, after, worked=None):
         self.clock.now += after
         self.clock.cpu += after if worked is None else worked
-        self.dog._woken.set()  # so that it does not wait in real time
+        self.dog._wake.set()  # so that it does not wait in real time
         self.dog._pause_and_look(1.0)
 
     def step(self):

@@ -198,7 +198,7 @@ class Book:
         states = [chunk.state for chunk in told if isinstance(chunk, StateChange)]
         expect(sum(state.is_final for state in states) == 1, "one state is final", states[-3:])
         expect(not actor.waits, "it waits for nobody")
-        expect(not actor.turns.waiting, "nobody waits for its turns")
+        expect(not actor.turns.waiters, "nobody waits for its turns")
         expect(not actor.approvals.open, "it asks nobody")
 
     def _audit_turns(self):

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from greenroom.core import describe_error
 from greenroom.core.message import seed_ids
-from greenroom.runtime.output import OutputRing
-from greenroom.runtime.supervision import Supervision
+from greenroom.runtime.output_ring import OutputRing
+from greenroom.runtime.restarts import Supervision
 from tests.runtime.chaos.books import expect
 
 

@@ -9,6 +9,7 @@ cut off anywhere, and if the host itself ends, it ends the jobs and the children
 
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from typing import Literal, TypeAlias, TypeVarTuple, Unpack
@@ -17,27 +18,22 @@ import trio
 
 from greenroom.core import (
     AgentNotRunningError,
-    AgentState,
+    ConfigurationError,
     EndStatus,
-    Restarted,
     SupervisionError,
     describe_error,
     log_error,
 )
 from greenroom.resilience import Backoff
 from greenroom.runtime.actor import Actor, Dependent, Kernel
-from greenroom.runtime.limits import RestartWindow
-from greenroom.runtime.outcome import SupervisorOutcome
-from greenroom.runtime.tasks import (
-    error_chunk,
-)
+from greenroom.runtime.results import SupervisorOutcome
 
-# -- where its agents live ------------------------------------------------------------------------
+logger = logging.getLogger("greenroom.runtime")
 
 Ts = TypeVarTuple("Ts")
 
 
-class Host:
+class AgentHost:
     """Under whom a supervisor's agents live: the runtime, or the agent that has made the supervisor."""
 
     def __init__(self, kernel: Kernel, owner: Actor | None) -> None:
@@ -77,9 +73,6 @@ class Host:
         return self.kernel.supervisions if self._life is None else self._life.supervisions
 
 
-# -- its jobs: what takes time, each in a task of its host's nursery ------------------------------
-
-
 class Jobs:
     """Starts jobs, and calls all of them off together."""
 
@@ -113,8 +106,6 @@ class Jobs:
         self._scopes.clear()
 
 
-# -- a child as its supervisor sees it: an agent, or another supervisor ---------------------------
-
 Restart: TypeAlias = Literal["permanent", "transient", "temporary"]
 """When a child is started again: always, only after a crash, or never."""
 
@@ -139,8 +130,6 @@ class Member(ABC):
         """Why the supervisor has stopped it or given it up, where it did."""
         self._stopped = trio.Event()
         self._begun = trio.Event()
-
-    # -- what there is to know of it --------------------------------------------------------------
 
     @property
     def supervisors(self) -> "list[Supervision]":
@@ -179,8 +168,6 @@ class Member(ABC):
             return not self.is_finished
         return self.restart == "permanent"
 
-    # -- what its supervisor does -----------------------------------------------------------------
-
     async def stop(self, why: "SupervisionError") -> None:
         """End its life, and wait until it is parked, or gone."""
         if not self.is_parked:
@@ -216,9 +203,7 @@ class Member(ABC):
     async def end(self, grace: float) -> None:
         """Shut it down for good, with so many seconds for the open turn."""
 
-    # -- what happens to it -----------------------------------------------------------------------
-
-    def begun(self) -> None:
+    def mark_begun(self) -> None:
         """A life has begun."""
         self._begun.set()
 
@@ -228,7 +213,55 @@ class Member(ABC):
         self._begun.set()
 
 
-logger = logging.getLogger("greenroom.runtime")
+class RestartWindow:
+    """A sliding window in which at most `intensity` restarts fit.
+
+    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
+    restart that lies exactly `period` seconds back still counts.
+
+    Example:
+        >>> window = RestartWindow(intensity=2, period=5.0)
+        >>> window.add("a", now=0.0), window.add("b", now=1.0), window.add("a", now=2.0)
+        (1, 1, None)
+        >>> window.add("a", now=5.5)
+        1
+    """
+
+    def __init__(self, intensity: int, period: float) -> None:
+        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
+        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
+            raise ConfigurationError("a supervisor's intensity must be 0 or more")
+        if not period > 0:
+            raise ConfigurationError("a supervisor's period must be more than 0 seconds")
+        self.intensity = intensity
+        self.period = period
+        self._restarts: deque[tuple[float, object]] = deque()
+        self._by_child: Counter[object] = Counter()
+
+    def add(self, child: object, now: float) -> int | None:
+        """Count a restart of a child, and return which one it is of this child in the window.
+
+        None, and nothing is counted, where that would be more than the intensity.
+        """
+        if self.count(now) >= self.intensity:
+            return None
+        self._restarts.append((now, child))
+        self._by_child[child] += 1
+        return self._by_child[child]
+
+    def count(self, now: float) -> int:
+        """Return how many restarts lie in the window that ends now."""
+        while self._restarts and self._restarts[0][0] < now - self.period:
+            _, child = self._restarts.popleft()
+            self._by_child[child] -= 1
+            if not self._by_child[child]:
+                del self._by_child[child]
+        return len(self._restarts)
+
+    def clear(self) -> None:
+        """Forget every restart."""
+        self._restarts.clear()
+        self._by_child.clear()
 
 
 class _State(Enum):
@@ -242,7 +275,7 @@ class Supervision(Member):
 
     def __init__(
         self,
-        host: Host,
+        host: AgentHost,
         parent: "Supervision | None",
         *,
         name: str,
@@ -257,7 +290,7 @@ class Supervision(Member):
         self.strategy: Strategy = strategy
         self.window = window
         self.members: dict[Member, None] = {}
-        self.restarted = 0
+        self.restart_count = 0
         """How many restarts it has ordered."""
         self.ended = trio.Event()
         self.outcome: SupervisorOutcome | None = None
@@ -270,9 +303,7 @@ class Supervision(Member):
         # Children whose crash concerns a group, and the job that sees to one after the other.
         self._failed: set[Member] = set()
         self._is_grouping = False
-        self.begun()
-
-    # -- as the child of another one --------------------------------------------------------------
+        self.mark_begun()
 
     @property
     def restarts(self) -> int:
@@ -316,8 +347,6 @@ class Supervision(Member):
         self.close(grace)
         await self.ended.wait()
 
-    # -- what its children tell it ----------------------------------------------------------------
-
     @property
     def is_running(self) -> bool:
         """Whether it takes children."""
@@ -333,15 +362,13 @@ class Supervision(Member):
         self._failed.discard(member)
         self._finish_if_empty()
 
-    def takes(self, member: Member) -> bool:
+    def on_life_end(self, member: Member) -> bool:
         """A child's life is over: whether it may have another one, and so shall park."""
         if self._state is _State.ENDING or not member.may_live_again:
             return False
         if self._state is _State.RUNNING and member.stopped_by is None:
             self._order_restart(member)
         return True
-
-    # -- restarts ---------------------------------------------------------------------------------
 
     def _order_restart(self, member: Member) -> None:
         if self.strategy == "one_for_one":
@@ -362,7 +389,7 @@ class Supervision(Member):
         if count is None:
             self._fail(culprit)
         else:
-            self.restarted += 1
+            self.restart_count += 1
         return count
 
     async def _start_after(self, member: Member, delay: float) -> None:
@@ -384,7 +411,7 @@ class Supervision(Member):
 
     async def _start_all(self) -> None:
         await self._start(list(self.members))
-        self.begun()
+        self.mark_begun()
         await self._restart_groups()
 
     async def _restart_groups(self) -> None:
@@ -416,8 +443,6 @@ class Supervision(Member):
         first = members.index(culprit) if self.strategy == "rest_for_one" else 0
         return members[first:]
 
-    # -- giving up --------------------------------------------------------------------------------
-
     def _fail(self, culprit: Member) -> None:
         """A restart too many: stop everything, and let the supervisor above decide."""
         window = self.window
@@ -441,12 +466,10 @@ class Supervision(Member):
         why = self._crash or self.stopped_by
         assert why is not None  # whatever halts it says why
         await self._stop(list(self.members), why)
-        if self.parent is not None and self.parent.takes(self):
+        if self.parent is not None and self.parent.on_life_end(self):
             self.park()
         else:
             self._end_now(why)
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def close(self, grace: float) -> None:
         """Begin to end, on request; a second call joins the first."""
@@ -458,12 +481,12 @@ class Supervision(Member):
             self._jobs.launch(self._end_members, grace)
         self._finish_if_empty()
 
-    def host_ended(self) -> None:
+    def on_host_end(self) -> None:
         """The runtime or the agent that it belongs to has ended, and all of its agents with it."""
         self._begin_end()
         for member in tuple(self.members):
             if isinstance(member, Supervision):
-                member.host_ended()
+                member.on_host_end()
         self._finish_if_empty()
 
     async def _end_members(self, grace: float) -> None:
@@ -494,105 +517,10 @@ class Supervision(Member):
         if self._crash is not None:
             status = EndStatus.CRASHED
         error = self._crash or self.stopped_by
-        self.outcome = SupervisorOutcome(status, error, self.restarted)
+        self.outcome = SupervisorOutcome(status, error, self.restart_count)
         self.park()
         self.ended.set()
         if self.parent is not None:
             self.parent.forget(self)
         else:
             self.host.forget(self, self._crash)
-
-
-# -- an agent as its supervisor sees it -----------------------------------------------------------
-
-
-class SupervisedAgent(Member):
-    """Parks an agent's task between two of its lives."""
-
-    def __init__(self, actor: Actor, parent: Supervision, restart: Restart) -> None:
-        """Begin with the agent's first life."""
-        super().__init__(actor.name, restart, parent)
-        self.actor = actor
-        self._supervision = parent
-        self._go = trio.Event()
-
-    @property
-    def path(self) -> str:
-        """The names of the supervisors above it, the outermost first."""
-        return "/".join(each.name for each in reversed(self.supervisors))
-
-    @property
-    def restarts(self) -> int:
-        """How often it was started again."""
-        return self.actor.restarts
-
-    @property
-    def crash(self) -> BaseException | None:
-        """What crashed its life that is over, or None."""
-        return self.actor.life.crash
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether its function has returned."""
-        return self.actor.life.returned and self.actor.life.crash is None
-
-    # -- what its supervisor does -----------------------------------------------------------------
-
-    def _begin_stop(self) -> None:
-        self.actor.life.scope.cancel()
-
-    def announce(self, delay: float, why: str) -> None:
-        """Publish `Restarted`, after the `Error` of a crash."""
-        actor = self.actor
-        if self.crash is None:
-            logger.warning("the agent %s starts again in %.3g s: %s", actor.path, delay, why)
-        else:
-            log_error(logger, f"the agent {actor.path} starts again in {delay:.3g} s", self.crash)
-            self._tell_crash(self.crash)
-        text = describe_error(self.crash) or why
-        actor.publish(Restarted(actor.epoch + 1, text, delay))
-        actor.set_state(AgentState.idle())
-        actor.note = _note(self.crash, why)
-
-    def _tell_crash(self, crash: BaseException) -> None:
-        if not self.actor.life.is_reported:
-            self.actor.life.is_reported = True
-            self.actor.publish(error_chunk(crash))
-
-    def _live_again(self) -> None:
-        self.actor.begin_life()
-        self._go.set()
-
-    def give_up(self, why: "SupervisionError") -> None:
-        """End it for good, without waiting."""
-        self.stopped_by = why
-        self.actor.scope.cancel()
-
-    async def end(self, grace: float) -> None:
-        """Shut it down for good."""
-        await self.actor.shut_down(grace)
-
-    # -- what the agent's task does ---------------------------------------------------------------
-
-    def parks(self) -> bool:
-        """Say that a life is over, and ask whether another one may follow."""
-        self._go = trio.Event()
-        if not self._supervision.takes(self):
-            return False
-        self.park()
-        return True
-
-    async def wait_start(self) -> None:
-        """Wait to be started again; the end of the agent cancels this."""
-        await self._go.wait()
-
-    def gone(self) -> None:
-        """The agent has ended."""
-        self.park()
-        self._supervision.forget(self)
-
-
-def _note(crash: BaseException | None, why: str) -> str:
-    if crash is not None:
-        return f"[The agent crashed: {describe_error(crash)}; it was started again]"
-    return f"[The agent was started again{f': {why}' if why else ''}]"

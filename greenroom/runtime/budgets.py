@@ -1,6 +1,5 @@
-"""What an agent may use (the limits of its runtime, and budgets), and how often it may be restarted."""
+"""What an agent may use: the limits of its runtime, and budgets."""
 
-from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -70,9 +69,6 @@ class RuntimeLimits:
             )
 
 
-# -- a budget, and whose it is --------------------------------------------------------------------
-
-
 class BudgetScope:
     """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.
 
@@ -91,7 +87,7 @@ class BudgetScope:
         """The names of the agents from the root down to the one that has set it."""
         return self.budgets.owner
 
-    def exceeded(self, *limits: Limit) -> BudgetExceededError:
+    def make_error(self, *limits: Limit) -> BudgetExceededError:
         """Say which limit is reached, and whose it is."""
         return BudgetExceededError(
             f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
@@ -113,11 +109,9 @@ class BudgetScope:
         self.budgets.close(self)
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if self._scope.cancelled_caught:
-            raise self.exceeded("seconds") from None
+            raise self.make_error("seconds") from None
         return absorbed
 
-
-# -- all that count for one agent: those it was spawned under, its own, those of open blocks ------
 
 _TOKENS: tuple[Limit, ...] = ("tokens", "input_tokens", "output_tokens")
 _MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_TOKENS, "cost")
@@ -126,7 +120,7 @@ _TOOL_CALL: tuple[Limit, ...] = ("seconds", "tool_calls")
 last one."""
 
 
-class OpenCall(Protocol):
+class SlotHolder(Protocol):
     """A tool call that runs, and may hold a place of a budget."""
 
     def close(self) -> None:
@@ -147,8 +141,8 @@ class Budgets:
             own.start()
             self.open(BudgetScope(self, own))
         # How many of them count in all lives of the agent.
-        self._lasting = len(self._scopes)
-        self.open_calls: set[OpenCall] = set()
+        self._lifelong = len(self._scopes)
+        self.open_calls: set[SlotHolder] = set()
         """The tool calls that run."""
 
     def __iter__(self) -> Iterator[BudgetScope]:
@@ -179,12 +173,10 @@ class Budgets:
 
     def end_life(self) -> None:
         """The agent's function has ended: give up what it entered by hand and never left."""
-        del self._scopes[self._lasting :]
+        del self._scopes[self._lifelong :]
         for call in self.open_calls:
             call.close()
         self.open_calls.clear()
-
-    # -- at the boundaries ------------------------------------------------------------------------
 
     def begin_model_call(self) -> None:
         """Count a model call, or raise `BudgetExceededError`; nothing can come in between."""
@@ -254,58 +246,4 @@ class Budgets:
     def _check(self, *limits: Limit) -> None:
         for scope in self._scopes:
             if scope.budget.spent(*limits):
-                raise scope.exceeded(*limits)
-
-
-# -- the restarts of the last seconds: whether there may be one more, and which it is -------------
-
-
-class RestartWindow:
-    """A sliding window in which at most `intensity` restarts fit.
-
-    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
-    restart that lies exactly `period` seconds back still counts.
-
-    Example:
-        >>> window = RestartWindow(intensity=2, period=5.0)
-        >>> window.add("a", now=0.0), window.add("b", now=1.0), window.add("a", now=2.0)
-        (1, 1, None)
-        >>> window.add("a", now=5.5)
-        1
-    """
-
-    def __init__(self, intensity: int, period: float) -> None:
-        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
-        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
-            raise ConfigurationError("a supervisor's intensity must be 0 or more")
-        if not period > 0:
-            raise ConfigurationError("a supervisor's period must be more than 0 seconds")
-        self.intensity = intensity
-        self.period = period
-        self._restarts: deque[tuple[float, object]] = deque()
-        self._by_child: Counter[object] = Counter()
-
-    def add(self, child: object, now: float) -> int | None:
-        """Count a restart of a child, and return which one it is of this child in the window.
-
-        None, and nothing is counted, where that would be more than the intensity.
-        """
-        if self.count(now) >= self.intensity:
-            return None
-        self._restarts.append((now, child))
-        self._by_child[child] += 1
-        return self._by_child[child]
-
-    def count(self, now: float) -> int:
-        """Return how many restarts lie in the window that ends now."""
-        while self._restarts and self._restarts[0][0] < now - self.period:
-            _, child = self._restarts.popleft()
-            self._by_child[child] -= 1
-            if not self._by_child[child]:
-                del self._by_child[child]
-        return len(self._restarts)
-
-    def clear(self) -> None:
-        """Forget every restart."""
-        self._restarts.clear()
-        self._by_child.clear()
+                raise scope.make_error(*limits)

@@ -52,9 +52,7 @@ from greenroom.core import (
     UsageReport,
     serde,
 )
-from greenroom.runtime.outcome import Receipt
-
-# -- the text so far of an open reply, for a reader that comes late -------------------------------
+from greenroom.runtime.results import Receipt
 
 
 class PartialText:
@@ -82,8 +80,6 @@ class PartialText:
     def __str__(self) -> str:
         return "".join(self._parts)[-self._limit :]
 
-
-# -- the ring -------------------------------------------------------------------------------------
 
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
 
@@ -280,8 +276,6 @@ class Output:
         return UsageReport(report.usage, self.usage, report.model)
 
 
-# -- its readers: a subscription, and the stream of one turn --------------------------------------
-
 Position: TypeAlias = tuple[int, int]
 """A place in an agent's output: the epoch, which a restart raises, and the sequence number, which
 goes on over restarts."""
@@ -296,15 +290,15 @@ _YIELD_EVERY = 64
 class Attendance(Protocol):
     """Counts the readers that answer permission requests."""
 
-    def answerer_came(self) -> None:
+    def add_answerer(self) -> None:
         """Register one."""
 
-    def answerer_left(self) -> None:
+    def remove_answerer(self) -> None:
         """Take one back."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReaderHooks:
     """How a reader may wait for an agent's output.
 
     Attributes:
@@ -350,12 +344,12 @@ class Subscription:
         self,
         output: Output,
         replay: Replay,
-        reading: Reading,
+        hooks: ReaderHooks,
         attendance: Attendance | None = None,
     ) -> None:
         """Made by `AgentHandle.subscribe`; the cursor stands from this moment."""
         self._output = output
-        self._reading = reading
+        self._hooks = hooks
         self._ring = output.ring
         self._cursor = self._start(replay)
         self._attendance = attendance
@@ -392,10 +386,10 @@ class Subscription:
         return SubscriptionStatistics(self.position, self.lag, self._missed)
 
     async def __aenter__(self) -> Self:
-        self._reading.check_loop("subscribe()")
+        self._hooks.check_loop("subscribe()")
         self._output.readers.add(self)
         if self._attendance is not None:
-            self._attendance.answerer_came()
+            self._attendance.add_answerer()
         return self
 
     async def __aexit__(
@@ -406,7 +400,7 @@ class Subscription:
     ) -> None:
         self._output.readers.discard(self)
         if self._attendance is not None:
-            self._attendance.answerer_left()
+            self._attendance.remove_answerer()
 
     def __aiter__(self) -> Self:
         return self
@@ -442,8 +436,8 @@ class Subscription:
     async def _wait_more(self) -> bool:
         ring = self._ring
         if not ring.closed:  # else there is nothing to wait for, in whichever loop
-            self._reading.check_loop("subscribe()")
-        pause = self._reading.pause()
+            self._hooks.check_loop("subscribe()")
+        pause = self._hooks.pause()
         if pause is None:
             return await ring.more(self._cursor)
         async with pause:
@@ -475,14 +469,14 @@ class _Turns(Protocol):
     @property
     def last(self) -> _Turn | None: ...
     def find(self, input_id: str) -> _Turn | None: ...
-    def waits(self, input_id: str) -> bool: ...
+    def is_queued(self, input_id: str) -> bool: ...
 
 
 class TurnStream:
     """An iterator over the chunks of one turn, from its `TurnStart` to its `Done` or `Exited`."""
 
     def __init__(
-        self, output: Output, turns: _Turns, receipt: Receipt | None, reading: Reading
+        self, output: Output, turns: _Turns, receipt: Receipt | None, hooks: ReaderHooks
     ) -> None:
         """Made by `AgentHandle.stream`; the cursor stands from this moment."""
         self._wanted = receipt.input_id if receipt else None
@@ -495,7 +489,7 @@ class TurnStream:
             self._turn is None and receipt is not None and not _is_known(output, turns, receipt)
         )
         replay: Replay = "turn" if self._begun else "all" if receipt else "none"
-        self._chunks = Subscription(output, replay, reading)
+        self._chunks = Subscription(output, replay, hooks)
 
     def __aiter__(self) -> Self:
         return self
@@ -529,14 +523,14 @@ def _find(turns: _Turns, receipt: Receipt | None) -> _Turn | None:
     for turn in (turns.current, turns.last):
         if turn is not None and receipt.input_id in turn.inputs:
             return turn
-    joins = receipt.status == "steered" and turns.waits(receipt.input_id)
+    joins = receipt.status == "steered" and turns.is_queued(receipt.input_id)
     return turns.current if joins else None
 
 
 def _is_known(output: Output, turns: _Turns, receipt: Receipt) -> bool:
     """Whether the turn of this input is yet to come, or its end can still be read."""
     input_id = receipt.input_id
-    if turns.find(input_id) is not None or turns.waits(input_id):
+    if turns.find(input_id) is not None or turns.is_queued(input_id):
         return True
     ends = (chunk for chunk in output.ring if isinstance(chunk, Done))
     return any(end.input_id == input_id for end in ends)

@@ -17,7 +17,7 @@ from greenroom.runtime.tasks import (
 T = TypeVar("T")
 
 
-class Crossing(Generic[T]):
+class ThreadCall(Generic[T]):
     """Runs a function in trio's thread, and keeps what it gives or raises for its caller.
 
     What is begun is always ended, and `wake` called then: by the work itself, by its cancel, or by
@@ -88,9 +88,6 @@ def _closed_error() -> RuntimeClosedError:
         "the runtime was closed before this had ended",
         hint="use it inside of the block of its RuntimeThread",
     )
-
-
-# -- waiting for trio's thread: in an asyncio event loop, or in a plain thread --------------------
 
 
 class LoopWaiter:
