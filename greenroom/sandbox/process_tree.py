@@ -54,11 +54,21 @@ def become_subreaper() -> bool:
 
 
 def start(command: list[str], tell: int, note: int, linux: bool) -> int:
-    """Start the command in a session of its own; return its process id, and report it first."""
+    """Start the command in a session of its own, below this process; report its id first.
+
+    This process gives up the lifeline and the report before the command runs, since the command can
+    find it and open its descriptors. Return the command's process id.
+    """
+    may_run, hold = os.pipe()
     child = os.fork()
     if child:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 2)
+        os.close(hold)
         return child
     try:
+        os.close(hold)
         os.setsid()
         line = b"%d\n" % os.getpid()
         os.write(tell, line)
@@ -72,6 +82,7 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(1, 2)
         os.dup2(note, NOTE_FD)
+        os.read(may_run, 1)  # waits until the parent has closed the other end
         os.execvpe(command[0], command, clean(os.environb))  # noqa: S606  (that is its purpose)
     except OSError as error:
         os.write(1, f"{command[0]}: {error.strerror}\n".encode())
@@ -94,10 +105,6 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
         if linux:
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
         child = start(command, tell, note, linux)
-        # A process that the command can find gets neither the lifeline nor the report.
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.dup2(nothing, 2)
         os.set_blocking(tell, False)
         status = os.waitpid(child, 0)[1]
         os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(status))

@@ -12,11 +12,27 @@ from greenroom.sandbox import process_tree as launcher
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
 
-async def launch(*command: str, stop: bool = False) -> tuple[bytes, list[bytes]]:
+PROGRAM = (launcher.__file__,)
+# The launcher, whose middle process is slow to let go of what it inherited: it waits for the end of
+# the command, half a second at most.
+SLOW_PARENT = f"""
+import os, runpy, signal
+def open_late(path, flags, real=os.open):
+    if flags == os.O_RDWR:
+        signal.sigtimedwait({{signal.SIGCHLD}}, 0.5)
+    return real(path, flags)
+os.open = open_late
+runpy.run_path({launcher.__file__!r}, run_name="__main__")
+"""
+
+
+async def launch(
+    *command: str, stop: bool = False, program: tuple[str, ...] = PROGRAM
+) -> tuple[bytes, list[bytes]]:
     """Run the launcher by itself; its output, and the lines of its report."""
     with trio.fail_after(60):
         process = await trio.lowlevel.open_process(
-            [sys.executable, launcher.__file__, *command],
+            [sys.executable, *program, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -140,8 +156,10 @@ async def test_a_parent_that_is_killed_ends_the_command() -> None:
 
 
 @LINUX
-async def test_the_report_is_out_of_the_parents_reach() -> None:
-    _, report = await launch("bash", "-c", "printf 'abc\\n' > /proc/$PPID/fd/2; exit 3")
+@pytest.mark.parametrize("program", [PROGRAM, ("-c", SLOW_PARENT)], ids=["launcher", "slow"])
+async def test_the_report_is_out_of_the_parents_reach(program: tuple[str, ...]) -> None:
+    write = "printf 'abc\\n' > /proc/$PPID/fd/2; exit 3"
+    _, report = await launch("bash", "-c", write, program=program)
     assert report[1:] == [b"3", b"gone", b""]
 
 
