@@ -27,9 +27,25 @@ from greenroom.agents.agent_run import (
     RunOptions as RunOptions,
     open_run as open_run,
 )
+from greenroom.agents.bound_agent import find_model as find_model, to_json_value as to_json_value
+from greenroom.agents.chunk_streams import (
+    StreamEvent as StreamEvent,
+    StreamEventType as StreamEventType,
+    mapped as mapped,
+    merged as merged,
+    only as only,
+    stream_events as stream_events,
+    texts as texts,
+)
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
+from greenroom.agents.file_restore import (
+    FileRestore as FileRestore,
+    RestorePlan as RestorePlan,
+    RestoreReport as RestoreReport,
+    plan_restore as plan_restore,
+)
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
 from greenroom.agents.project import (
@@ -41,31 +57,15 @@ from greenroom.agents.project import (
 from greenroom.agents.questions import AskPerson as AskPerson, as_answer as as_answer
 from greenroom.agents.reply import stream_reply as stream_reply
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
-from greenroom.agents.restore import (
-    FileRestore as FileRestore,
-    RestorePlan as RestorePlan,
-    RestoreReport as RestoreReport,
-    plan_restore as plan_restore,
-)
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable
 from greenroom.agents.skills import Skill as Skill, Skills as Skills
-from greenroom.agents.speaker import find_model as find_model, plain as plain
-from greenroom.agents.streams import (
-    StreamEvent as StreamEvent,
-    StreamEventType as StreamEventType,
-    mapped as mapped,
-    merged as merged,
-    only as only,
-    stream_events as stream_events,
-    texts as texts,
-)
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import (
-    caller_of as caller_of,
     check_depth as check_depth,
-    find_circle as find_circle,
-    note_turn as note_turn,
+    find_caller as find_caller,
+    find_cycle as find_cycle,
     pass_permissions as pass_permissions,
     run_tools as run_tools,
+    track_turn as track_turn,
 )

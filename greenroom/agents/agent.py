@@ -9,12 +9,12 @@ from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.agent_run import AgentRun, RunOptions, open_run
+from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.configuration import Toolbox, Tools, check_tools, tool_name
 from greenroom.agents.guards import Guard
 from greenroom.agents.handoff import Team, check_handoffs
 from greenroom.agents.run_context import RunContext, check_deps, takes_run_context
 from greenroom.agents.runnable import Runnable
-from greenroom.agents.speaker import plain
 from greenroom.agents.steps import Steps
 from greenroom.core import ConfigurationError, Message, TurnError, TurnStatus
 from greenroom.llm import LLMProvider, OutputType
@@ -113,16 +113,16 @@ class Agent(Runnable[DepsT, OutputT_co]):
     _original: "Agent[DepsT, OutputT_co] | None" = field(default=None, init=False, repr=False)
 
     @property
-    def speaker(self) -> object:
-        """Who waits for what it calls: itself, or the agent of which it is a copy with other tools."""
+    def identity(self) -> object:
+        """The agent itself, or the one of which `replace_tools` made this copy."""
         return self._original or self
 
     def replace_tools(
         self, tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]
     ) -> "Agent[DepsT, OutputT_co]":
-        """Return a copy with these tools, which is the same agent where agents wait for each other."""
+        """Return a copy with these tools; a chain of waiting agents takes both for the same agent."""
         copy = replace(self, tools=tools)
-        object.__setattr__(copy, "_original", self.speaker)
+        object.__setattr__(copy, "_original", self.identity)
         return copy
 
     async def __call__(
@@ -144,13 +144,13 @@ class Agent(Runnable[DepsT, OutputT_co]):
         self._check_deps(deps)
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
-            speaker = steps.find_speaker()
-            async with internals.turn(message, append=not speaker.looks_at_input) as turn:
+            current = steps.find_current()
+            async with internals.turn(message, append=not current.looks_at_input) as turn:
                 with steps.turn(turn):
                     await steps.begin(message)
                     while (calls := await steps.reply()) is not None:
                         await steps.run_tools(calls)
-                    turn.set_result(plain(steps.value))
+                    turn.set_result(to_json_value(steps.value))
 
     def __post_init__(self) -> None:
         _check_arguments(self)

@@ -11,8 +11,8 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
+from greenroom.agents.chunk_streams import texts
 from greenroom.agents.questions import Decide, as_answer, attend, respond
-from greenroom.agents.streams import texts
 from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
     RUNTIME,
@@ -246,7 +246,7 @@ class AgentRun(Generic[OutputT]):
         self._before = session.history
         self._report = report
         self._chunks = handle.stream()
-        self._asked: dict[str, PermissionRequest] = {}
+        self._requests: dict[str, PermissionRequest] = {}
         self._error: Error | None = None
         self._end: Done | Exited | None = None
         self._usage = Usage()
@@ -303,9 +303,9 @@ class AgentRun(Generic[OutputT]):
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:
             case PermissionRequest():
-                self._asked[chunk.request_id] = chunk
+                self._requests[chunk.request_id] = chunk
             case PermissionResponse(cancelled=False):
-                self._asked.pop(chunk.request_id, None)
+                self._requests.pop(chunk.request_id, None)
             case Error():
                 self._error = chunk
             case Done() | Exited():
@@ -339,7 +339,7 @@ class AgentRun(Generic[OutputT]):
             steps=report.steps,
             is_truncated=report.is_truncated,
             denials=tuple(report.denials),
-            pending=tuple(self._asked.values()) if status is TurnStatus.WAITING else (),
+            pending=tuple(self._requests.values()) if status is TurnStatus.WAITING else (),
             warnings=tuple(report.warnings),
             error=self._failure() if status is TurnStatus.FAILED else None,
             session=self._session,

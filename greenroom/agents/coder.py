@@ -1,4 +1,4 @@
-"""The ready-made coding agent, written with nothing that is not public: copy it, and change it."""
+"""The ready-made coding agent. It uses public names only, so you can copy and change it."""
 
 from functools import partial
 

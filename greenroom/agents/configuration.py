@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 from greenroom.agents.guards import Guard
-from greenroom.agents.resilient_tool import find_original
+from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
 from greenroom.agents.tool_calls import under_caller
 from greenroom.core import AgentContext
@@ -58,7 +58,7 @@ class Toolbox:
         tools = [as_tool(thing) for thing in things]
         registry = ToolRegistry(tools)
         consents = frozenset(
-            tool.name for tool in tools if isinstance(find_original(tool), FunctionTool)
+            tool.name for tool in tools if isinstance(unwrap_tool(tool), FunctionTool)
         )
         foreign = {tool.name for tool in tools if not _is_builtin(tool)}
         reading = [name for name in _READING if name not in foreign]
@@ -80,7 +80,7 @@ class Toolbox:
 
 
 def _is_builtin(tool: Tool) -> bool:
-    return type(find_original(tool)).__module__.startswith(_BUILTIN)
+    return type(unwrap_tool(tool)).__module__.startswith(_BUILTIN)
 
 
 def tool_name(thing: object) -> str:
@@ -95,7 +95,7 @@ def check_tools(tools: Iterable[object], deps_type: object) -> None:
     Raises:
         TypeError: it does; the message says what it wants.
     """
-    for tool in map(find_original, tools):
+    for tool in map(unwrap_tool, tools):
         if callable(tool):
             check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
 

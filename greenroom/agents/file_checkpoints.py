@@ -57,9 +57,9 @@ class FileCheckpoints:
     def __init__(self, agent: AgentInternals, *, required: bool = False) -> None:
         """Begin with nothing kept; nothing is read yet."""
         self._agent = agent
-        self._required = required
+        self._is_required = required
         self._recorder: WorkspaceRecorder | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @asynccontextmanager
     async def around(self, calls: Iterable[WatchedCall]) -> AsyncIterator[None]:
@@ -109,7 +109,7 @@ class FileCheckpoints:
 
     def _refuse(self, ids: tuple[str, ...]) -> None:
         gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
-        if self._required:
+        if self._is_required:
             raise self._error(gap)
         self._agent.session.conversation.add_checkpoint(
             Checkpoint(new_id("c"), "", ids, gaps=(gap,))
@@ -122,10 +122,10 @@ class FileCheckpoints:
     async def _tell(self, failure: str) -> None:
         """Say once what can't be kept."""
         error = self._error(failure)
-        if self._required:
+        if self._is_required:
             raise error
-        if failure not in self._told:
-            self._told.add(failure)
+        if failure not in self._reported:
+            self._reported.add(failure)
             await self._agent.send(Error(error.message, type(error).__name__))
 
     async def _get_recorder(self, folder: str) -> WorkspaceRecorder:

@@ -57,7 +57,7 @@ class Reject:
     reason: str
 
 
-Verdict: TypeAlias = Rewrite | Reject | None
+GuardResult: TypeAlias = Rewrite | Reject | None
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Guard(Generic[DepsT_contra]):
         ('failed', '', 'no_keys has rejected the text: it holds a key')
     """
 
-    check: Callable[[RunContext[DepsT_contra], str], Verdict | Awaitable[Verdict]]
+    check: Callable[[RunContext[DepsT_contra], str], GuardResult | Awaitable[GuardResult]]
     on: Literal["input", "text", "output"] = "output"
     window: int = 200
 
@@ -186,10 +186,10 @@ class Guards(Generic[DepsT]):
         try:
             return replace(message, content=await self.judge_input(message))
         except GuardError as error:
-            return replace(message, content=rejected(error), sender=RUNTIME)
+            return replace(message, content=describe_rejection(error), sender=RUNTIME)
 
 
-def rejected(error: GuardError) -> tuple[TextBlock]:
+def describe_rejection(error: GuardError) -> tuple[TextBlock]:
     """Return what replaces a rejected input."""
     return (TextBlock(f"[{error.message}]"),)
 
@@ -210,40 +210,40 @@ def _unseen(session: "AgentSession") -> list[str]:
 # once, with the window before it, and so costs as much as the stream is long.
 
 
-class _Stage(Generic[DepsT]):
+class _GuardStage(Generic[DepsT]):
     """One guard on one text: what it has passed, and what it holds back."""
 
     def __init__(self, guard: Guard[DepsT], context: Callable[[], RunContext[DepsT]]) -> None:
         self._guard = guard
         self._context = context
-        self._held = ""
+        self._buffer = ""
 
     async def feed(self, text: str) -> str:
         """Take a piece; return what may be seen now: all but the window."""
-        seen = await self._guard.judge(self._context(), self._held + text)
+        seen = await self._guard.judge(self._context(), self._buffer + text)
         cut = max(len(seen) - self._guard.window, 0)
-        self._held = seen[cut:]
+        self._buffer = seen[cut:]
         return seen[:cut]
 
     def end(self) -> str:
         """Return what was held back, all of which has passed."""
-        held, self._held = self._held, ""
+        held, self._buffer = self._buffer, ""
         return held
 
 
-class _Pipeline:
+class _GuardPipeline:
     """A text on its way through several guards."""
 
-    def __init__(self, stages: "list[_Stage[DepsT]]") -> None:
-        self._stages: list[_Stage[DepsT]] = stages
-        self._passed: list[str] = []
+    def __init__(self, stages: "list[_GuardStage[DepsT]]") -> None:
+        self._stages: list[_GuardStage[DepsT]] = stages
+        self._released: list[str] = []
 
     async def feed(self, text: str) -> str:
         for stage in self._stages:
             if not text:
                 break
             text = await stage.feed(text)
-        self._passed.append(text)
+        self._released.append(text)
         return text
 
     async def end(self) -> str:
@@ -254,13 +254,13 @@ class _Pipeline:
             for later in self._stages[index + 1 :]:
                 text = await later.feed(text) if text else ""
             rest.append(text)
-        self._passed += rest
+        self._released += rest
         return "".join(rest)
 
     @property
     def text(self) -> str:
         """What has passed."""
-        return "".join(self._passed)
+        return "".join(self._released)
 
 
 class GuardedStream(ModelStream):
@@ -276,16 +276,20 @@ class GuardedStream(ModelStream):
         self._guards = guards
         self._is_last = is_last
         self._holds_back = bool(guards.of("output"))
-        self._start_anew()
+        self._start_over()
 
-    def _new_pipeline(self) -> _Pipeline:
-        return _Pipeline([_Stage(each, self._guards.context) for each in self._guards.of("text")])
+    def _new_pipeline(self) -> _GuardPipeline:
+        return _GuardPipeline(
+            [_GuardStage(each, self._guards.context) for each in self._guards.of("text")]
+        )
 
-    def _start_anew(self) -> None:
+    def _start_over(self) -> None:
         self._pipeline = self._new_pipeline()
-        self._run: dict[int, TextBlock | None] = {}  # blocks of one text; None where one goes on
-        self._fed: list[str] = []  # the pieces of that text, as they came
-        self._ended: dict[int, TextBlock] = {}
+        self._open_blocks: dict[
+            int, TextBlock | None
+        ] = {}  # blocks of one text; None where one goes on
+        self._pieces: list[str] = []  # the pieces of that text, as they came
+        self._blocks: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
     async def receive(self) -> Iterable[StreamEvent]:
@@ -297,11 +301,11 @@ class GuardedStream(ModelStream):
             raise
         match event:
             case BlockDelta(index, "text", text):
-                self._run.setdefault(index, None)
-                self._fed.append(text)
+                self._open_blocks.setdefault(index, None)
+                self._pieces.append(text)
                 return self._release(await self._pipeline.feed(text))
             case BlockEnd(index, TextBlock() as block):
-                self._run[index] = block
+                self._open_blocks[index] = block
                 return ()
             case BlockEnd(block=ToolUseBlock(name=name)) if name == ANSWER_TOOL:
                 self._answers.append(event)
@@ -312,7 +316,7 @@ class GuardedStream(ModelStream):
             case StreamEnd():
                 return (*await self._end_text(), *await self._end(self._stream.message))
             case StreamRestart():
-                self._start_anew()
+                self._start_over()
                 return (replace(event, partial=self.partial()),)
             case BlockDelta() | BlockEnd():
                 return (*await self._end_text(), event)
@@ -320,17 +324,17 @@ class GuardedStream(ModelStream):
                 return (event,)
 
     def _release(self, text: str) -> Iterable[StreamEvent]:
-        index = next(iter(self._run))
+        index = next(iter(self._open_blocks))
         return (BlockDelta(index, "text", text),) if text and not self._holds_back else ()
 
     async def _end_text(self) -> Iterable[StreamEvent]:
         """Let out what was held back of a text, once all of its blocks have ended."""
-        order = sorted(self._run)
-        blocks = [block for index in order if (block := self._run[index]) is not None]
+        order = sorted(self._open_blocks)
+        blocks = [block for index in order if (block := self._open_blocks[index]) is not None]
         if not order or len(blocks) < len(order):
             return ()
         pipeline = self._pipeline
-        whole, fed = "".join(block.text for block in blocks), "".join(self._fed)
+        whole, fed = "".join(block.text for block in blocks), "".join(self._pieces)
         is_mixed = not whole.startswith(fed)
         if is_mixed:  # what counts are the blocks, whatever their pieces were
             pipeline, fed = self._new_pipeline(), ""
@@ -339,14 +343,14 @@ class GuardedStream(ModelStream):
         if pipeline.text != whole:  # and what it said of places in it goes with that
             blocks = [TextBlock(pipeline.text), *[TextBlock("")] * (len(blocks) - 1)]
         ended = dict(zip(order, blocks, strict=True))
-        self._ended |= ended
-        self._run, self._fed, self._pipeline = {}, [], self._new_pipeline()
+        self._blocks |= ended
+        self._open_blocks, self._pieces, self._pipeline = {}, [], self._new_pipeline()
         ends = (BlockEnd(index, block) for index, block in ended.items() if block.text)
         return () if self._holds_back else (*rest, *ends)
 
     async def _end(self, message: Message) -> Iterable[StreamEvent]:
         """Put what has passed in the place of what was written."""
-        passed = [self._ended[index] for index in sorted(self._ended)]
+        passed = [self._blocks[index] for index in sorted(self._blocks)]
         count = sum(isinstance(block, TextBlock) for block in message.content)
         if count != len(passed):
             raise GuardError("the model's reply is not what its stream has said")
@@ -365,7 +369,7 @@ class GuardedStream(ModelStream):
         said = [block for block in message.content if isinstance(block, TextBlock)]
         events: list[StreamEvent] = []
         # In places of their own: one that another block has would be lost if this is cut off.
-        places = (*sorted(self._ended), len(message.content))
+        places = (*sorted(self._blocks), len(message.content))
         for index, block in zip(places, said, strict=False):
             events += [BlockDelta(index, "text", block.text), BlockEnd(index, block)]
         return (*events, StreamEnd(message))

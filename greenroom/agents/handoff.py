@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from greenroom.agents.configuration import AgentConfiguration
-from greenroom.agents.run_context import fits, name_of
+from greenroom.agents.run_context import fits, type_name
 from greenroom.core import AgentContext, ConfigurationError, HandoffLimitError, ToolInfo, ToolResult
 from greenroom.session import AgentSession
 
@@ -192,7 +192,7 @@ def _gather(
             )
         found[agent.name] = agent
         if not fits(agents[0].deps_type, agent.deps_type):
-            wanted, given = name_of(agent.deps_type), name_of(agents[0].deps_type)
+            wanted, given = type_name(agent.deps_type), type_name(agents[0].deps_type)
             raise TypeError(
                 f"{agent.name} gets the conversation and the deps of {agents[0].name}, and wants"
                 f" {wanted} instead of {given}: give both the same deps_type"

@@ -60,19 +60,19 @@ class ProjectText:
     def describe(self, title: str, most: int = MAX_TEXT) -> str:
         """Return it as the model is given it: a headline, and at most so many of its characters."""
         text = self.text.strip()[:most]
-        lines = [f"# {title} ({name_of(self.name)})"]
+        lines = [f"# {title} ({one_line(self.name)})"]
         lines += [text] if self.is_trusted else [UNTRUSTED, mark_lines(text)]
         left_out = len(self.text.strip()) - len(text)
         if left_out:
-            lines.append(f"[The last {left_out} characters of {name_of(self.name)} are left out.]")
+            lines.append(f"[The last {left_out} characters of {one_line(self.name)} are left out.]")
         return "\n\n".join(lines)
 
 
-def name_of(path: str | Path) -> str:
+def one_line(path: str | Path) -> str:
     r"""Write a path in one line, in which nothing can hide; a project may give its folders any names.
 
     Example:
-        >>> print(name_of("docs/a\n# b.md"))
+        >>> print(one_line("docs/a\n# b.md"))
         docs/a\n# b.md
     """
     return visible(str(path)).replace("\n", "\\n")

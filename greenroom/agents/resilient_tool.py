@@ -88,7 +88,7 @@ def resilient_tool(
     return _ResilientTool(given, retry, breaker, limits)
 
 
-def find_original(thing: object) -> object:
+def unwrap_tool(thing: object) -> object:
     """Return the tool that is under the policies; anything else is returned as it is."""
     while isinstance(thing, _ResilientTool):
         thing = thing.original

@@ -106,10 +106,10 @@ def check_deps(what: str, function: Callable[P, object], deps_type: object) -> N
     for name, hint in _hints(function).items():
         for wanted in _find_wanted(hint):
             if name != "return" and not fits(deps_type, wanted):
-                given = "has no deps_type" if deps_type is None else f"gives {name_of(deps_type)}"
+                given = "has no deps_type" if deps_type is None else f"gives {type_name(deps_type)}"
                 raise TypeError(
-                    f"{what} wants RunContext[{name_of(wanted)}], and the agent {given}: "
-                    f"write Agent(…, deps_type={name_of(wanted)})"
+                    f"{what} wants RunContext[{type_name(wanted)}], and the agent {given}: "
+                    f"write Agent(…, deps_type={type_name(wanted)})"
                 )
 
 
@@ -163,6 +163,6 @@ def is_instance(value: object, kind: object) -> bool:
     return isinstance(value, kind)
 
 
-def name_of(kind: object) -> str:
+def type_name(kind: object) -> str:
     """Return what a type is called, for an error."""
     return kind.__name__ if isinstance(kind, type) else str(kind)

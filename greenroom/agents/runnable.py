@@ -12,9 +12,9 @@ from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
+from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.run_context import RunState, is_instance
-from greenroom.agents.speaker import plain
-from greenroom.agents.tool_calls import find_circle
+from greenroom.agents.tool_calls import find_cycle
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
@@ -89,13 +89,13 @@ class AgentTool(Generic[DepsT, OutputT]):
             ToolError: the agent is one of those that have called this, itself or over others; or
                 its turn did not complete.
         """
-        if way := find_circle(self._agent):
+        if way := find_cycle(self._agent):
             raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
         result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
         if result.status is not TurnStatus.COMPLETED:
             why = f": {result.error}" if result.error else ""
             raise ToolError(f"{self.name} has not answered: its turn {result.status}{why}")
-        output = plain(result.output)
+        output = to_json_value(result.output)
         text = output if isinstance(output, str) else serde.dumps(output).decode()
         return ToolResult.ok(text, session_id=result.session.session_id)
 
@@ -183,8 +183,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     """The type of the `deps` that it is given; None where it wants none."""
 
     @property
-    def speaker(self) -> object:
-        """Who waits for what it calls: what stands for it in a chain of agents that wait for each other."""
+    def identity(self) -> object:
+        """What it is compared by, to find out whether it would wait for itself; a copy shares it."""
         return self
 
     @abstractmethod

@@ -15,7 +15,7 @@ from greenroom.agents.project import (
     MAX_TEXT,
     UNTRUSTED,
     ProjectText,
-    name_of,
+    one_line,
     read_project_text,
     read_user_text,
 )
@@ -372,8 +372,8 @@ def _read_out(skill: Skill) -> str:
     files = list(islice(_files(folder), _FILES + 1))
     if files:
         more = " and more" if len(files) > _FILES else ""
-        names = ", ".join(map(name_of, files[:_FILES]))
-        parts.append(f"[Files that belong to the skill, in {name_of(folder)}: {names}{more}]")
+        names = ", ".join(map(one_line, files[:_FILES]))
+        parts.append(f"[Files that belong to the skill, in {one_line(folder)}: {names}{more}]")
     text = "\n\n".join(parts)  # names of files are the project's word, too
     return text if now.text.is_trusted else f"{UNTRUSTED}\n\n{mark_lines(text)}"
 

@@ -15,10 +15,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
+from greenroom.agents.bound_agent import BoundAgent
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.run_context import RunContext, RunState
-from greenroom.agents.speaker import Speaker
-from greenroom.agents.tool_calls import caller_of, check_depth, report_to, run_tools
+from greenroom.agents.tool_calls import check_depth, find_caller, report_to, run_tools
 from greenroom.core import (
     BudgetExceededError,
     ContentBlock,
@@ -49,7 +49,7 @@ _FAILURES = 3
 """So many calls in a row that could not run."""
 
 
-class Progress:
+class StallDetector:
     """Looks at the results of one turn's calls, in the order in which they come."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Steps(Generic[DepsT]):
             ConfigurationError: a model can't be opened; or too many agents run inside of each
                 other.
         """
-        caller = caller_of(internals.context)
+        caller = find_caller(internals.context)
         self._above = caller.agents
         check_depth(team.first, self._above)
         self._team = team
@@ -138,41 +138,41 @@ class Steps(Generic[DepsT]):
         internals.context.resources.insert(self._state)
         self._report = report
         self._report.above = caller.report
-        self._speakers = {
-            name: Speaker(agent, team.handoffs(agent), internals, self._context)
+        self._members = {
+            name: BoundAgent(agent, team.handoffs(agent), internals, self._context)
             for name, agent in team.members.items()
         }
-        self._progress = Progress()
+        self._stalls = StallDetector()
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
         self.value: object = UNSET
         """The output of the turn."""
 
-    def find_speaker(self) -> "Speaker[DepsT, object]":
+    def find_current(self) -> "BoundAgent[DepsT, object]":
         """Return the agent that has the conversation, as the session says; called before each turn."""
         session, first = self._internals.session, self._agent.name
         holder = find_holder(session) or first
-        self._lost = "" if holder in self._speakers else holder
-        self._let_speak(first if self._lost else holder)
+        self._missing_holder = "" if holder in self._members else holder
+        self._switch_to(first if self._missing_holder else holder)
         busy = {name for name, agent in self._team.members.items() if agent in self._above}
-        self._switches = Switches(session, self._speaker.name, self._team.max_switches, busy)
-        return self._speaker
+        self._switches = Switches(session, self._current.name, self._team.max_switches, busy)
+        return self._current
 
-    def _let_speak(self, name: str) -> None:
-        self._speaker = self._speakers[name]
-        self._speaker.begin()
-        self._report.agent = self._speaker.agent
+    def _switch_to(self, name: str) -> None:
+        self._current = self._members[name]
+        self._current.begin()
+        self._report.agent = self._current.agent
 
     @contextmanager
     def turn(self, turn: Turn) -> Iterator[None]:
         """Begin with the first step of a turn, and write down what ends it."""
         self._state.step = 0
-        self._progress = Progress()
+        self._stalls = StallDetector()
         report, budget = self._report, self._agent.budget
-        if self._lost:
-            text = f"{self._lost} had the conversation and is not here: {self._agent.name} goes on"
+        if self._missing_holder:
+            text = f"{self._missing_holder} had the conversation and is not here: {self._agent.name} goes on"
             report.warnings.append(text)
-            self._tell_of_handoff(self._lost, self._agent.name, text)
+            self._tell_of_handoff(self._missing_holder, self._agent.name, text)
         try:
             limits = budget.statistics().limits if budget else {}
             own = self._internals.budget(**limits) if limits else nullcontext()  # type: ignore[arg-type]
@@ -191,13 +191,13 @@ class Steps(Generic[DepsT]):
     async def begin(self, message: ConversationInput) -> None:
         """Let the guards look at the input; or go on with the calls that an earlier life has left open."""
         if isinstance(message, Resume):
-            await self._speaker.refresh_tools()
+            await self._current.refresh_tools()
             await self.run_tools(message.calls)
             return
         said: Sequence[ContentBlock] = message.content
-        if self._speaker.looks_at_input:
-            said = await self._speaker.take(message)
-        await self._speaker.remind(said)
+        if self._current.looks_at_input:
+            said = await self._current.take(message)
+        await self._current.remind(said)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls that it wants to be run, or None where it has answered.
@@ -208,27 +208,27 @@ class Steps(Generic[DepsT]):
             ModelOutputError: what it answers does not fit the `output_type`.
         """
         self._state.step += 1
-        speaker, is_last = self._speaker, self._state.step >= self._agent.max_steps
-        await speaker.refresh_tools()
-        system = await speaker.instructions()
+        current, is_last = self._current, self._state.step >= self._agent.max_steps
+        await current.refresh_tools()
+        system = await current.instructions()
         self._check_tokens(system)
-        reply = await speaker.reply(system, is_last=is_last)
+        reply = await current.reply(system, is_last=is_last)
         is_pause = reply.stop_reason is StopReason.PAUSE
-        cut_short = is_last and (speaker.has_tools or is_pause)
+        cut_short = is_last and (current.has_tools or is_pause)
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS
-        if not is_last and (is_pause or not speaker.answer.is_in(reply)):
+        if not is_last and (is_pause or not current.answer.is_in(reply)):
             return reply.tool_uses
         return self._read(reply, is_last=is_last)
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:
         """Take the answer of a reply; where it does not fit, there is nothing to run but to ask again."""
-        self.value, told = self._speaker.answer.read(reply, is_last=is_last)
+        self.value, told = self._current.answer.read(reply, is_last=is_last)
         if told is not None:
             self._internals.session.add_message(told)
         self._internals.session.conversation.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
-        if self.value == "" and not self._speaker.looks_at_output:  # they have not seen that one
+        if self.value == "" and not self._current.looks_at_output:  # they have not seen that one
             self.value = self._last_text()
         self._report.output = self.value
         return None
@@ -242,7 +242,7 @@ class Steps(Generic[DepsT]):
         Raises:
             BudgetExceededError: it would.
         """
-        limits = self._budget.left if self._budget else {}
+        limits = self._budget.remaining if self._budget else {}
         left = min(limits.get("tokens", inf), limits.get("input_tokens", inf))
         if left == inf:
             return
@@ -266,33 +266,33 @@ class Steps(Generic[DepsT]):
         """
         if not calls:
             return
-        speaker, switches = self._speaker, self._switches
+        current, switches = self._current, self._switches
         try:
             await run_tools(
                 self._internals,
                 calls,
-                speaker.toolbox.registry,
-                speaker.permissions,
-                on_result=partial(self._note, speaker),
+                current.toolbox.registry,
+                current.permissions,
+                on_result=partial(self._note, current),
             )
         finally:  # what the session says counts, even if the turn ends here
-            if switches.last != speaker.name:
-                self._let_speak(switches.last)
-                text = f"{speaker.name} passes the conversation to {switches.last}"
-                self._tell_of_handoff(speaker.name, switches.last, text)
-        if warning := self._progress.warning:
+            if switches.last != current.name:
+                self._switch_to(switches.last)
+                text = f"{current.name} passes the conversation to {switches.last}"
+                self._tell_of_handoff(current.name, switches.last, text)
+        if warning := self._stalls.warning:
             self._report.warnings.append(warning)
         switches.check()
-        self._progress.check()
+        self._stalls.check()
 
     def _note(
-        self, asker: "Speaker[DepsT, object]", call: ToolUseBlock, result: ToolResult
+        self, asker: "BoundAgent[DepsT, object]", call: ToolUseBlock, result: ToolResult
     ) -> ToolResult:
         handoff = asker.handoffs.get(call.name)
         if handoff is not None and not result.is_error:
             result = self._switches.note(asker.name, handoff.target, result)
         self._report.note(call, result, self._internals.lineage)
-        return self._progress.note(call, result)
+        return self._stalls.note(call, result)
 
     def _last_text(self) -> str:
         """Return what the model has said last in this turn, where its last reply has no text."""

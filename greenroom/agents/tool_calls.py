@@ -87,7 +87,7 @@ async def run_tools(
         gate = _Gate(agent, tools, permissions, on_result)
         for call in tool_uses:
             await gate.judge(calls.enter_context(agent.tool_call(call)))
-        async with gate.watched(checkpoints):
+        async with gate.watch_files(checkpoints):
             await gate.announce()
             try:
                 await gate.run(limit)
@@ -139,7 +139,7 @@ class _Gate:
         if self._calls:
             agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
 
-    def watched(self, checkpoints: FileCheckpoints | None) -> AbstractAsyncContextManager[None]:
+    def watch_files(self, checkpoints: FileCheckpoints | None) -> AbstractAsyncContextManager[None]:
         """Watch over the files that the calls may change, while the block runs."""
         if checkpoints is None:
             return nullcontext()
@@ -192,11 +192,11 @@ class _Gate:
         name, arguments, context = verdict.call.name, verdict.input, self._context(verdict)
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
-        refusal = refusal or await verdict.changed(
+        refusal = refusal or await verdict.recheck(
             self._agent, self._tools, self._permissions, context
         )
         result = refusal or await self._tools.execute(name, arguments, context)
-        if verdict.edited:
+        if verdict.is_edited:
             result = _after_change(result, "The user changed the arguments", arguments)
         elif scope.is_rewritten:
             result = _after_change(result, "The arguments were changed", arguments)
@@ -276,12 +276,12 @@ def _pass_down(caller: Caller) -> Iterator[None]:
 def current_caller() -> Caller:
     """Return what the agent around the code passes down.
 
-    A task of the application's may inherit it without being part of that agent: see `caller_of`.
+    A task of the application's may inherit it without being part of that agent: see `find_caller`.
     """
     return _caller.get()
 
 
-def caller_of(context: AgentContext) -> Caller:
+def find_caller(context: AgentContext) -> Caller:
     """Return what is passed down to an agent; nothing if it is not a subagent."""
     return _NO_CALLER if context.parent_session_id is None else current_caller()
 
@@ -296,17 +296,17 @@ def under_caller(
         context: the agent's.
         consents: names of the functions that the program has passed, and so agreed to.
     """
-    caller = caller_of(context)
+    caller = find_caller(context)
     if caller.permissions is None or caller.context is None:
         return own
     return own.beneath(caller.permissions, context=caller.context, consents=consents)
 
 
 @contextmanager
-def note_turn(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
+def track_turn(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
     """Let the block be a turn of an agent: write down who waits, what is denied to whom, and what ends it."""
     # A root that another agent's tool has started is held to none of its rules.
-    caller = caller_of(context)
+    caller = find_caller(context)
     report.above, report.agent = caller.report, agent
     try:
         with _pass_down(dataclasses.replace(caller, report=report)):
@@ -316,11 +316,11 @@ def note_turn(report: RunReport, agent: object, context: AgentContext) -> Iterat
         raise
 
 
-def find_circle(agent: object) -> str:
+def find_cycle(agent: object) -> str:
     """Return the chain of agents that wait for each other, if it would lead to one of them; else nothing."""
     waiting = current_caller().agents
-    speakers = [getattr(each, "speaker", each) for each in waiting]
-    if getattr(agent, "speaker", agent) not in speakers:
+    identities = [getattr(each, "identity", each) for each in waiting]
+    if getattr(agent, "identity", agent) not in identities:
         return ""
     return " → ".join(str(getattr(each, "name", each)) for each in (*waiting, agent))
 

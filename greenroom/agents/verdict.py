@@ -1,4 +1,9 @@
-"""The verdict on one call: what the rules say, what the person says, what was approved and is recorded."""
+"""The verdict on one tool call: what the rules and the person decide, and the record of it.
+
+`judge` asks the rules, then a person where the rules say so, then for missing credentials. Just
+before the call runs, `Verdict.recheck` judges it again. Each decision becomes a `PermissionRecord`
+in the session, complete enough to explain it later, and bounded in size.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -42,22 +47,20 @@ from greenroom.permissions import (
 from greenroom.runtime import AgentInternals
 from greenroom.tools import RegisteredTool, ToolRegistry
 
-# ---- What a session keeps of a decision about a tool call: whole enough to tell why, and bounded.
-
-_PARTS = 32  # of a call
+_PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
-_REASON = 1_000
+_REASON = 1_000  # characters
 
 
-def decided(
+def record_rules(
     call: ToolUseBlock,
     permissions: PermissionManager,
     found: Judgement | Explanation,
     sandbox: SandboxReport | None = None,
 ) -> PermissionRecord:
-    """Say what the rules have decided; what they ask about is not decided, and so denied."""
+    """Record what the rules decided; a call that they ask about counts as denied until then."""
     allowed = found.decision is RuleDecision.ALLOW
-    parts = _weightiest(found.parts)
+    parts = _pick_parts(found.parts)
     return PermissionRecord(
         tool_use_id=call.id,
         tool_name=call.name,
@@ -67,21 +70,21 @@ def decided(
         reason=clip(found.reason, _REASON),
         rule_id=clip(found.rule.id, _TEXT) if found.rule else "",
         digest=found.digest,
-        parts=tuple(_clipped(part) for part in parts),
+        parts=tuple(_clip_part(part) for part in parts),
         left_out=len(found.parts) - len(parts),
         mode=permissions.mode,
         sandbox=str(sandbox or ""),
     )
 
 
-def answered(
+def record_answer(
     record: PermissionRecord,
     answer: Answer,
     rules: tuple[PermissionRule, ...] = (),
     *,
     edited: bool = False,
 ) -> PermissionRecord:
-    """Say what the answer to a question has decided."""
+    """Add to a record what the answer to the question decided."""
     return structs.replace(
         record,
         decision=answer.decision,
@@ -94,18 +97,8 @@ def answered(
     )
 
 
-def overruled(record: PermissionRecord) -> PermissionRecord:
-    """Say that a rule denies what a person has approved in other words."""
-    return structs.replace(record, decision=RuleDecision.DENY, by="rules")
-
-
-def rechecked(record: PermissionRecord) -> PermissionRecord:
-    """Say that a call was refused, since it was no longer what had been approved."""
-    return structs.replace(record, decision=RuleDecision.DENY, by="recheck")
-
-
-def _weightiest(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
-    """Leave out parts of a long call, those first that are allowed; the others keep their order."""
+def _pick_parts(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
+    """Shorten the list of a long call's parts: allowed ones are dropped first, the order is kept."""
     if len(parts) <= _PARTS:
         return parts
     by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)
@@ -113,7 +106,7 @@ def _weightiest(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]
     return tuple(part for part in parts if id(part) in kept)
 
 
-def _clipped(part: PermissionPart) -> PermissionPart:
+def _clip_part(part: PermissionPart) -> PermissionPart:
     return PermissionPart(
         text=clip(part.text, _TEXT),
         decision=part.decision,
@@ -121,9 +114,6 @@ def _clipped(part: PermissionPart) -> PermissionPart:
         rule_id=clip(part.rule_id, _TEXT),
         source=clip(part.source, _TEXT),
     )
-
-
-# ---- Credentials of a call: the person is asked for those that are missing, before it runs.
 
 
 async def ask_credentials(
@@ -156,7 +146,7 @@ async def _ask_for_credential(
         details=credential.hint,
         reason=f"{tool.name} needs it, and it is kept from the model and from every file",
         credential=credential.name,
-        # Other than that of the call, so that a yes to one of the questions is none to the other.
+        # Not the digest of the call: a yes to one of the questions must not answer the other.
         digest=f"{digest} {credential.name}",
         tool_use_id=call.id,
     )
@@ -170,7 +160,7 @@ async def _ask_for_credential(
 
 _T = TypeVar("_T")
 _LONG = 8_000
-"""Characters and values; an input of this size is judged within a few tens of milliseconds."""
+"""Characters and values; judging an input of this size takes a few tens of milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,13 +170,13 @@ class Verdict:
     Attributes:
         call: the call as the model asked for it.
         input: the input that was approved.
-        tool: the tool that was judged, or None where none has the name.
+        tool: the tool that was judged, or None if no tool has the name.
         digest: binds the approval to what would run.
         paths: real paths outside the workspace that this call, and no other, may touch.
-        edited: whether a person changed the input.
-        asked: whether a person has allowed it, and no rule.
-        sandbox: what was found to hold it, or None.
-        refusal: the result in place of running it, or None where it may run.
+        is_edited: whether a person changed the input.
+        is_by_person: whether a person allowed it, not a rule.
+        sandbox: the sandbox that would hold it, or None.
+        refusal: the result in place of running it, or None if it may run.
     """
 
     call: ToolUseBlock
@@ -194,34 +184,36 @@ class Verdict:
     tool: RegisteredTool | None = None
     digest: str = ""
     paths: tuple[str, ...] = ()
-    edited: bool = False
-    asked: bool = False
+    is_edited: bool = False
+    is_by_person: bool = False
     sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
 
-    async def changed(
+    async def recheck(
         self,
         agent: AgentInternals,
         tools: ToolRegistry,
         permissions: PermissionManager,
         context: AgentContext,
     ) -> ToolResult | None:
-        """Judge again what is about to run; a result where it is not what was approved."""
+        """Judge the call again before it runs; return a refusal if it is not what was approved."""
         if self.tool is None:
             return None
         now = await _judge_call(permissions, self.tool, self.input, context, self.sandbox)
         may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
-        if self.asked:  # what a person has seen covers the files of commands
+        if self.is_by_person:  # a person also approved the files that its commands run
             may_run = now.decision is not RuleDecision.DENY
             digest = (await _explain(now, self.input)).digest
         if may_run and digest == self.digest and tools.get(self.call.name) is self.tool:
             return None
-        agent.session.conversation.add_decision(rechecked(decided(self.call, permissions, now)))
-        return _denied(f"{self.call.name} was not run: what was approved has changed meanwhile.")
+        record = record_rules(self.call, permissions, now)
+        record = structs.replace(record, decision=RuleDecision.DENY, by="recheck")
+        agent.session.conversation.add_decision(record)
+        return _deny(f"{self.call.name} was not run: what was approved has changed meanwhile.")
 
 
 async def restore_answers(agent: AgentInternals, permissions: PermissionManager) -> None:
-    """Let the answers hold that the agent's session remembers; tell of those that can't."""
+    """Apply the answers that the session remembers; report those that no longer can be."""
     for note in permissions.bind_session(agent.session, agent.context.workspace.root):
         await agent.send(Error(note, RuleFileError.__name__))
 
@@ -232,7 +224,7 @@ async def judge(
     tools: ToolRegistry,
     permissions: PermissionManager,
 ) -> Verdict:
-    """Decide about one call; asks a person where the rules say so, and for what the call needs."""
+    """Decide about one call; ask a person if the rules say so, and for missing credentials."""
     verdict = await _judge(agent, call, tools, permissions)
     if verdict.refusal is not None or verdict.tool is None:
         return verdict
@@ -258,25 +250,25 @@ async def _judge(
         sandbox = await tool.examine_sandbox(agent.context.workspace)
     except ToolError as error:
         fault = fault or str(error)
-    if fault is not None:  # nobody is asked about a call that can't run
+    if fault is not None:  # no one is asked about a call that can't run
         refusal = ToolResult.error(fault, could_run=False)
         return Verdict(call, call.input, tool, refusal=refusal)
     context = agent.context.with_tool_use_id(call.id)
     found = await _judge_call(permissions, tool, call.input, context, sandbox)
     if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
-        record = decided(call, permissions, found)
+        record = record_rules(call, permissions, found)
         with _withdrawn_on_error(agent, record):
             answer = await tool.tool.ask(agent, call.input, call.id, found.digest)
-        agent.session.conversation.add_decision(answered(record, answer))
+        agent.session.conversation.add_decision(record_answer(record, answer))
         return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
     if found.decision is RuleDecision.ASK:
         explanation = await _explain(found, call.input)
         return await _ask(agent, call, tool, permissions, explanation, sandbox)
-    agent.session.conversation.add_decision(decided(call, permissions, found, sandbox))
+    agent.session.conversation.add_decision(record_rules(call, permissions, found, sandbox))
     if found.decision is RuleDecision.DENY:
-        return _refused(call, call.input, tool, found)
+        return _refuse(call, call.input, tool, found)
     by_path = found.rule is not None and bool(found.rule.matcher.paths)
-    paths = _paths(tool, call.input, context) if by_path else ()
+    paths = _find_paths(tool, call.input, context) if by_path else ()
     return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
 
 
@@ -291,7 +283,7 @@ async def _judge_call(
 
 
 async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanation:  # noqa: A002
-    """Explain a judgement to a person, with the files of the call's commands in its digest.
+    """Explain a judgement to a person; its digest includes the files that the commands run.
 
     Files are read in a thread, which an interrupt does not wait for.
     """
@@ -302,14 +294,14 @@ async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanatio
 
 
 async def _in_time(judge: Callable[[], _T], input: object) -> _T:  # noqa: A002
-    """Judge a call; one with a long input in a thread, which an interrupt does not wait for."""
+    """Judge a call; a long input takes a thread, which an interrupt does not wait for."""
     if _is_long(input):
         return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
     return judge()
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
-    """Tell whether an input is longer than is judged at once, all that is nested in it together."""
+    """Tell whether an input, with all that is nested in it, is too long to be judged at once."""
     waiting, length = [input], 0
     while waiting and length <= _LONG:
         value = waiting.pop()
@@ -331,38 +323,41 @@ async def _ask(
 ) -> Verdict:
     context = agent.context.with_tool_use_id(call.id)
     approved, edited = call.input, False
-    with _withdrawn_on_error(agent, decided(call, permissions, found, sandbox)):
+    with _withdrawn_on_error(agent, record_rules(call, permissions, found, sandbox)):
         answer = await _answer(agent, call, tool, found, sandbox)
         if answer.input is not None and answer.input != call.input:
-            # What the person wrote is approved by the person, unless a rule forbids it.
+            # The person has approved what they wrote themselves, unless a rule forbids it.
             approved, edited = answer.input, True
             edit = await _judge_call(permissions, tool, approved, context, sandbox)
             found = await _explain(edit, approved)
     rules: tuple[PermissionRule, ...] = ()
-    # What was shown to be remembered is about the call as it was asked for.
+    # The rules that were offered are about the call as the model asked for it.
     if answer.remember is not None and not edited:
         rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
-    record = answered(decided(call, permissions, found, sandbox), answer, rules, edited=edited)
+    record = record_answer(
+        record_rules(call, permissions, found, sandbox), answer, rules, edited=edited
+    )
     if edited and answer.allowed and found.decision is RuleDecision.DENY:
-        agent.session.conversation.add_decision(overruled(record))
-        return _refused(call, approved, tool, found)
+        record = structs.replace(record, decision=RuleDecision.DENY, by="rules")
+        agent.session.conversation.add_decision(record)
+        return _refuse(call, approved, tool, found)
     agent.session.conversation.add_decision(record)
     await _keep(agent, rules, answer.remember)
     if not answer.allowed:
-        return Verdict(call, call.input, tool, refusal=_denied(_why_not(answer)))
-    paths = _paths(tool, approved, context)
-    return Verdict(call, approved, tool, found.digest, paths, edited, asked=True, sandbox=sandbox)
+        return Verdict(call, call.input, tool, refusal=_deny(_explain_denial(answer)))
+    paths = _find_paths(tool, approved, context)
+    return Verdict(call, approved, tool, found.digest, paths, edited, True, sandbox)
 
 
 @contextmanager
 def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iterator[None]:
-    """Record that a question was withdrawn, where the block can't be ended and it stays open."""
+    """Record that a question was withdrawn if the block fails, unless it stays open for later."""
     try:
         yield
     except BaseException:
         if not agent.is_suspended:
             agent.session.conversation.add_decision(
-                answered(record, Answer(RuleDecision.DENY, by="withdrawn"))
+                record_answer(record, Answer(RuleDecision.DENY, by="withdrawn"))
             )
         raise
 
@@ -374,7 +369,7 @@ async def _answer(
     found: Explanation,
     sandbox: SandboxReport | None,
 ) -> Answer:
-    """Ask a person, and wait."""
+    """Ask a person and wait for the answer."""
     info = tool.info(call.input)
     return await agent.request_permission(
         call.name,
@@ -398,7 +393,7 @@ async def _answer(
 async def _keep(
     agent: AgentInternals, rules: tuple[PermissionRule, ...], lifetime: Remember | None
 ) -> None:
-    """Store the rules of an answer; where they can't be they still hold in this process."""
+    """Store the rules of an answer; if that fails, they still hold in this process."""
     if lifetime is None or lifetime == "session" or not rules:
         return
     try:
@@ -407,37 +402,37 @@ async def _keep(
         await agent.send(Error(error.message, type(error).__name__, error.hint))
 
 
-def _why_not(answer: Answer) -> str:
-    if answer.by != "user":  # the runtime's reason stands in the message
+def _explain_denial(answer: Answer) -> str:
+    if answer.by != "user":  # the message holds the runtime's reason
         return f"This call was denied: {answer.message or answer.by}."
     return "The user did not allow this call." + (f" {answer.message}" if answer.message else "")
 
 
-def _paths(
+def _find_paths(
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
 ) -> tuple[str, ...]:
-    """Return the real paths that a rule or a person has allowed this call to touch."""
+    """Return the real paths that a rule or a person allowed this call to touch."""
     found = []
     for effect in tool.effects(input, context):
         if isinstance(effect, (ReadPath, WritePath)):
             try:
                 found.append(os.path.realpath(context.workspace.absolute(effect.path)))
             except (OSError, ValueError, RuntimeError):
-                continue  # no path at all, such as one with a NUL: the tool says so
+                continue  # not a path, such as one with a NUL: the tool says so
     return tuple(found)
 
 
-def _refused(
+def _refuse(
     call: ToolUseBlock,
     input: dict[str, object],  # noqa: A002
     tool: RegisteredTool,
     found: Judgement | Explanation,
 ) -> Verdict:
-    refusal = _denied(found.message or f"Denied: {found.reason}.")
+    refusal = _deny(found.message or f"Denied: {found.reason}.")
     return Verdict(call, input, tool, refusal=refusal)
 
 
-def _denied(text: str) -> ToolResult:
+def _deny(text: str) -> ToolResult:
     return ToolResult.error(text, ToolStatus.DENIED, could_run=False)

@@ -16,7 +16,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from greenroom.agents import caller_of, run_tools
+from greenroom.agents import find_caller, run_tools
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     JSON,
@@ -243,7 +243,7 @@ class SubtaskCall:
 
     async def __call__(self, agent: AgentInternals) -> None:
         """Make the call; its result is the result of the turn."""
-        report = caller_of(agent.context).report
+        report = find_caller(agent.context).report
 
         def note(call: ToolUseBlock, result: ToolResult) -> ToolResult:
             """Report the call to the agents above, and keep the class of its error."""

@@ -49,7 +49,7 @@ class BudgetStatistics:
     Attributes:
         limits: the limits that are set.
         used: what was used of everything that is counted, limited or not.
-        left: what is left of everything that is limited and counted.
+        remaining: what is left of everything that is both limited and counted.
         deadline: when its time is over, on trio's clock; infinite without a limit, or before it has
             started.
         running: calls that hold a slot; 0 where concurrency is not limited.
@@ -58,7 +58,7 @@ class BudgetStatistics:
 
     limits: dict[Limit, float]
     used: dict[Limit, float]
-    left: dict[Limit, float]
+    remaining: dict[Limit, float]
     deadline: float
     running: int
     waiting: int
@@ -88,7 +88,7 @@ class Budget:
     Example:
         >>> budget = Budget(model_calls=2)
         >>> budget.count(model_calls=2, tokens=150)
-        >>> budget.used["tokens"], budget.left
+        >>> budget.used["tokens"], budget.remaining
         (150, {'model_calls': 0})
         >>> budget.check()
         Traceback (most recent call last):
@@ -223,7 +223,7 @@ class Budget:
         return dict(self._used)
 
     @property
-    def left(self) -> dict[Limit, float]:
+    def remaining(self) -> dict[Limit, float]:
         """What is left of each of these that is limited, never below 0."""
         return {
             what: max(limit - self._used[what], 0)
@@ -237,7 +237,7 @@ class Budget:
         return BudgetStatistics(
             limits=dict(self._limits),
             used=self.used,
-            left=self.left,
+            remaining=self.remaining,
             deadline=self._deadline,
             running=slots.running if slots else 0,
             waiting=slots.waiting if slots else 0,
@@ -261,7 +261,7 @@ class TokenBudget(Budget):
     Example:
         >>> TokenBudget.default()
         TokenBudget(tokens=110000, input_tokens=100000, output_tokens=10000)
-        >>> TokenBudget(max_output_tokens=2_000).left["output_tokens"]
+        >>> TokenBudget(max_output_tokens=2_000).remaining["output_tokens"]
         2000
     """
 

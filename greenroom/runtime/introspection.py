@@ -265,7 +265,7 @@ def describe_budgets(actor: Actor) -> "tuple[Mapping[str, float], ...]":
 
 
 def _describe_budget(budget: Budget) -> "dict[str, float]":
-    left: dict[str, float] = dict(budget.left.items())
+    left: dict[str, float] = dict(budget.remaining.items())
     if budget.deadline != math.inf:
         left["seconds"] = max(budget.deadline - trio.current_time(), 0.0)
     return left

@@ -24,7 +24,7 @@ class HandoffTeam(Runnable[DepsT, object]):
         self._team = team
 
     @property
-    def speaker(self) -> object:
+    def identity(self) -> object:
         """The first agent, which answers for the team."""
         return self._start
 

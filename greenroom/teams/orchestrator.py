@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from greenroom.agents import (
     Runnable,
     RunReport,
-    caller_of,
     check_depth,
+    find_caller,
     find_model,
-    note_turn,
     stream_reply,
+    track_turn,
 )
 from greenroom.core import (
     AgentState,
@@ -152,14 +152,14 @@ class Orchestrator(Runnable[object, object]):
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, team)`."""
-        check_depth(self, caller_of(internals.context).agents)
+        check_depth(self, find_caller(internals.context).agents)
         report = report or RunReport()
         async for message in internals.inputs():
             was_answered = is_answered(internals.session)
             limits = internals.budget(seconds=self.deadline)
             async with internals.turn(message) as turn:
                 run = find_open_run(internals.session, message.text, was_answered=was_answered)
-                with note_turn(report, self, internals.context), limits:
+                with track_turn(report, self, internals.context), limits:
                     result = await self._answer(internals, message.text, run, deps)
                     report.output = serde.loads(serde.encode(result))
                     turn.set_result(report.output)

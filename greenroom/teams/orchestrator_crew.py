@@ -15,7 +15,7 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, Runnable, find_circle
+from greenroom.agents import Agent, RunContext, Runnable, find_cycle
 from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus
 from greenroom.planning import (
     ErrorClass,
@@ -97,7 +97,7 @@ class Crew:
         if not able:
             await self._refuse(agent, f"no agent can do {subtask.capability!r}")
             return
-        able = [each for each in able if not (way := find_circle(each.run))]
+        able = [each for each in able if not (way := find_cycle(each.run))]
         if not able:
             await self._refuse(
                 agent,
@@ -121,7 +121,7 @@ class Crew:
         chain = " → ".join(each.name for each in seat.chain)
         able = list[Worker]()
         for each in self._find_able(capability):
-            if way := find_circle(each.run):
+            if way := find_cycle(each.run):
                 chain = way
             elif each not in seat.chain:
                 able.append(each)

@@ -12,11 +12,11 @@ from msgspec import UNSET
 from greenroom.agents import (
     Runnable,
     RunReport,
-    caller_of,
     check_depth,
-    find_circle,
-    note_turn,
-    plain,
+    find_caller,
+    find_cycle,
+    to_json_value,
+    track_turn,
 )
 from greenroom.core import (
     ConfigurationError,
@@ -64,7 +64,7 @@ class TeamTurn:
         Raises:
             TeamError: the member waits for the result of this turn itself.
         """
-        if way := find_circle(member):
+        if way := find_cycle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({way})")
         function = partial(member, deps=self.deps) if isinstance(member, Runnable) else member
         async with start_member(self.agent, function, name=name) as handle:
@@ -196,12 +196,14 @@ class Pattern(Runnable[object, object]):
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, pattern)`."""
-        check_depth(self, caller_of(internals.context).agents)
+        check_depth(self, find_caller(internals.context).agents)
         report = report or RunReport()
         async for message in internals.inputs():
             async with internals.turn(message) as turn:
-                with note_turn(report, self, internals.context):
-                    output = plain(await self._work(TeamTurn(internals, message, deps, report)))
+                with track_turn(report, self, internals.context):
+                    output = to_json_value(
+                        await self._work(TeamTurn(internals, message, deps, report))
+                    )
                     text = as_text(output)
                     internals.session.add_message(Message.assistant(text))
                     await internals.send(TextComplete(text))

@@ -16,7 +16,7 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import find_circle
+from greenroom.agents import find_cycle
 from greenroom.core import (
     DECIDED_BY_ITSELF,
     Answer,
@@ -251,7 +251,7 @@ class Execution(Generic[StateT]):
     async def _ask_agent(
         self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
     ) -> object:
-        if way := find_circle(node.run):
+        if way := find_cycle(node.run):
             raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({way})")
 
         async def member(internals: AgentInternals) -> None:

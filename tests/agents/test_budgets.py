@@ -96,7 +96,7 @@ async def test_calls_that_do_not_fit_are_answered_with_the_reason_and_end_the_tu
     texts = [block.content[0].text for block in (await handle.history())[-1].tool_results]
     assert texts[:2] == ["b is done", "c is done"]
     assert texts[2:] == ["work was not run: the budget of worker is spent: 3 tool calls."] * 2
-    assert (budget.used["tool_calls"], budget.left) == (3, {"tool_calls": 0})
+    assert (budget.used["tool_calls"], budget.remaining) == (3, {"tool_calls": 0})
 
 
 async def test_a_model_whose_tool_calls_are_all_used_may_still_answer(runtime, autojump_clock):

@@ -271,7 +271,7 @@ async def test_a_budget_of_calls_ends_the_turn_with_its_reason():
             async with agent.turn(message):
                 with agent.budget(model_calls=2) as budget:
                     for left in (2, 1, 0):
-                        assert budget.left == {"model_calls": left}
+                        assert budget.remaining == {"model_calls": left}
                         await stream_reply(agent, llm)
 
     llm = ScriptedProvider("a", "b", "never")

@@ -78,7 +78,7 @@ def test_a_file_that_can_t_be_restored_as_planned_is_a_failure(run, project, cha
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("greenroom.agents.restore.put_back", refuse)
+    monkeypatch.setattr("greenroom.agents.file_restore.put_back", refuse)
     done = run("sessions", "rewind", changed, "--to", "0", "--files", "--yes")
     assert done.code == 1
     assert "not restored: a.txt: [Errno 13] Permission denied" in done.out

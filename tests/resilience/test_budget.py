@@ -14,7 +14,7 @@ def test_without_limits_nothing_is_ever_spent():
     budget = Budget()
     budget.count(model_calls=10**9, tokens=10**9)
     budget.check()
-    assert (budget.left, budget.spent()) == ({}, "")
+    assert (budget.remaining, budget.spent()) == ({}, "")
     assert budget.used == {
         "tokens": 10**9,
         "input_tokens": 0,
@@ -28,7 +28,7 @@ def test_without_limits_nothing_is_ever_spent():
 def test_it_goes_on_from_what_is_used_already_and_counts_that_once():
     used = Used(Usage(60, 10, 20, 10, cost=1.5), model_calls=3, tool_calls=4)
     budget = Budget(tokens=150, cost=2, model_calls=4, tool_calls=4, used=used)
-    assert budget.left == {"tokens": 50, "cost": 0.5, "model_calls": 1, "tool_calls": 0}
+    assert budget.remaining == {"tokens": 50, "cost": 0.5, "model_calls": 1, "tool_calls": 0}
     assert budget.spent() == "4 tool calls"
     budget.count(tokens=50)
     assert budget.used == {
@@ -39,7 +39,7 @@ def test_it_goes_on_from_what_is_used_already_and_counts_that_once():
         "model_calls": 3,
         "tool_calls": 4,
     }
-    assert Budget(cost=1, used=Used(Usage(90, 10))).left == {"cost": 1}
+    assert Budget(cost=1, used=Used(Usage(90, 10))).remaining == {"cost": 1}
 
 
 def test_it_names_what_is_spent():
@@ -47,7 +47,7 @@ def test_it_names_what_is_spent():
     budget.count(tokens=11)
     with pytest.raises(BudgetExceededError, match="10 tokens"):
         budget.check()
-    assert budget.left == {"model_calls": 5, "tokens": 0}
+    assert budget.remaining == {"model_calls": 5, "tokens": 0}
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a_budget_of_tokens_limits_both_kinds_and_their_sum(used, spent):
 def test_each_limit_of_a_budget_of_tokens_can_be_another():
     budget = TokenBudget(max_output_tokens=5, used=Used(Usage(10, 3)))
     assert (budget.max_input_tokens, budget.max_output_tokens) == (100_000, 5)
-    assert budget.left == {"tokens": 109_987, "input_tokens": 99_990, "output_tokens": 2}
-    assert TokenBudget.default().left == {
+    assert budget.remaining == {"tokens": 109_987, "input_tokens": 99_990, "output_tokens": 2}
+    assert TokenBudget.default().remaining == {
         "tokens": 110_000,
         "input_tokens": 100_000,
         "output_tokens": 10_000,
@@ -185,7 +185,7 @@ def test_it_can_be_looked_at():
     assert repr(budget) == "Budget(seconds=2, tokens=10)"
     statistics = budget.statistics()
     assert statistics.limits == {"tokens": 10, "seconds": 2}
-    assert statistics.left == {"tokens": 10}
+    assert statistics.remaining == {"tokens": 10}
     with pytest.raises(AttributeError):
         statistics.running = 1
 
@@ -195,7 +195,7 @@ def test_it_is_spent_exactly_when_the_sum_reaches_the_limit(limit, counts):
     budget = Budget(tokens=limit)
     for count in counts:
         budget.count(tokens=count)
-    assert budget.left == {"tokens": max(limit - sum(counts), 0)}
+    assert budget.remaining == {"tokens": max(limit - sum(counts), 0)}
     if sum(counts) >= limit:
         with pytest.raises(BudgetExceededError):
             budget.check()

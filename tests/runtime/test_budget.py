@@ -41,10 +41,10 @@ async def test_a_spent_budget_ends_its_turn_with_the_reason_and_the_next_one_wor
 
     async def body(agent):
         with agent.budget(model_calls=3) as budget:
-            assert budget.left == {"model_calls": 3}
+            assert budget.remaining == {"model_calls": 3}
             while True:
                 await agent.step()
-                steps.append(budget.left["model_calls"])
+                steps.append(budget.remaining["model_calls"])
 
     handle = runtime.spawn(new(), turning(body))
     for _ in range(2):
@@ -58,7 +58,7 @@ async def test_the_tightest_of_nested_budgets_ends_first_and_only_its_own_block(
         with agent.budget(model_calls=5) as outer:
             with pytest.raises(BudgetExceededError, match="2 model"), agent.budget(model_calls=2):
                 await steps_without_end(agent)
-            assert outer.left == {"model_calls": 3}
+            assert outer.remaining == {"model_calls": 3}
             await agent.step()
 
     handle = runtime.spawn(new(), turning(body))
@@ -70,7 +70,7 @@ async def test_tokens_count_as_they_are_reported(runtime):
         with agent.budget(tokens=100) as budget:
             await agent.step()
             await agent.send(UsageReport(Usage(90, 20), Usage()))
-            assert budget.left == {"tokens": 0}
+            assert budget.remaining == {"tokens": 0}
             await agent.step()
 
     handle = runtime.spawn(new(), turning(body))
@@ -142,7 +142,7 @@ async def test_a_subagent_is_under_the_budgets_it_was_spawned_in(runtime):
     async def body(agent):
         with agent.budget(model_calls=1) as budget:
             await agent.spawn(new(), child).wait(check=True)
-            assert budget.left == {"model_calls": 0}
+            assert budget.remaining == {"model_calls": 0}
 
     handle = runtime.spawn(new(), turning(body))
     assert (await handle.ask("go")).status is TurnStatus.COMPLETED
@@ -169,7 +169,7 @@ async def test_a_subagent_that_outlives_the_block_stays_under_its_budget_and_no_
             agent.spawn(new(), timed)
         with agent.budget(model_calls=1) as later:
             await trio.sleep(11)
-            assert later.left == {"model_calls": 1}
+            assert later.remaining == {"model_calls": 1}
 
     handle = runtime.spawn(new(), turning(body))
     assert (await handle.ask("go")).status is TurnStatus.COMPLETED
@@ -199,7 +199,7 @@ async def test_an_agent_s_budget_ends_the_turn_in_hand_and_every_later_one(runti
         assert result.status is TurnStatus.FAILED
         assert result.error == "the budget of worker is spent: 100 tokens"
     assert steps == [60, 120]
-    assert (budget.used["tokens"], budget.left) == (120, {"tokens": 0})
+    assert (budget.used["tokens"], budget.remaining) == (120, {"tokens": 0})
 
 
 async def test_an_agent_s_time_is_over_in_a_turn_and_does_nothing_while_idle(runtime):
@@ -426,4 +426,4 @@ async def _spend_tree(tree):
         await runtime.spawn(new(), node, tree, [own], budget=own).wait(check=True)
     for budget, (tokens, calls) in sums.items():
         assert (budget.used["tokens"], budget.used["model_calls"]) == (tokens, calls)
-        assert all(left >= 0 for left in budget.left.values())
+        assert all(left >= 0 for left in budget.remaining.values())

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from msgspec import UNSET, to_builtins
 
 from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
-from greenroom.agents.guards import GuardedStream, Guards, note_unseen, rejected
+from greenroom.agents.guards import GuardedStream, Guards, describe_rejection, note_unseen
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
@@ -91,7 +91,7 @@ def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
 _NOT_RUN = "This call was not run: the answer was given."
 
 
-def plain(value: object) -> object:
+def to_json_value(value: object) -> object:
     """Return a value as what JSON can express, as pydantic or msgspec writes it, else as its text."""
     from pydantic_core import to_json
 
@@ -195,7 +195,7 @@ DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 
 
-class Speaker(Generic[DepsT, OutputT]):
+class BoundAgent(Generic[DepsT, OutputT]):
     """An `Agent` in a run: its model, its guards, its tools with what they may do, and its answer."""
 
     def __init__(
@@ -218,7 +218,7 @@ class Speaker(Generic[DepsT, OutputT]):
         self._llm = find_model(agent.llm, internals.context.resources)
         self._compactor = Compactor(self._llm, memory=agent.memory)
         self._guards = Guards(agent.guards, context)
-        self._given: tuple[object, ...] | None = None
+        self._last_tools: tuple[object, ...] | None = None
         own = () if callable(agent.tools) else agent.tools
         self._use(Toolbox.of((*own, *handoffs)) if handoffs else agent.toolbox)
         self.begin()
@@ -252,7 +252,7 @@ class Speaker(Generic[DepsT, OutputT]):
                 await self._guards.judge_unseen(session)
                 said, is_seen = await self._guards.judge_input(message), True
         except GuardError as error:
-            said, sender, is_seen = rejected(error), RUNTIME, True
+            said, sender, is_seen = describe_rejection(error), RUNTIME, True
             raise
         finally:  # an interrupt takes no message away
             session.add_message(Message.user(said, id=message.id, sender=sender))
@@ -272,10 +272,10 @@ class Speaker(Generic[DepsT, OutputT]):
         if not callable(tools):
             return
         given: tuple[object, ...] = tuple(await self._value(tools))
-        if given != self._given:
+        if given != self._last_tools:
             toolbox = Toolbox.of((*given, *self.handoffs.values()))
             check_tools(given, self.agent.deps_type)
-            self._given = given
+            self._last_tools = given
             self._use(toolbox)
 
     async def instructions(self) -> str:

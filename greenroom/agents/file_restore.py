@@ -42,7 +42,7 @@ class FileRestore:
     action: Literal["write", "delete", "leave", "lost"]
     reason: str = ""
     present: FileState = field(default=FileState("absent"), repr=False)
-    wanted: FileState = field(default=FileState("absent"), repr=False)
+    original: FileState = field(default=FileState("absent"), repr=False)
 
     @property
     def label(self) -> str:
@@ -53,7 +53,7 @@ class FileRestore:
         return f"{self.action} {self.label}" + (f": {self.reason}" if self.reason else "")
 
 
-def gaps_of(checkpoints: Iterable[Checkpoint], root: Path) -> tuple[str, ...]:
+def find_gaps(checkpoints: Iterable[Checkpoint], root: Path) -> tuple[str, ...]:
     """Return what is not known of the changes below a root, each sentence once."""
     gaps: dict[str, None] = {}
     for each in checkpoints:
@@ -71,38 +71,38 @@ def judge_files(
     Raises:
         OSError: what is kept of a session's files can't be read.
     """
-    chains = _chains(each for each in checkpoints if each.root == str(root))
-    files = (_judge(root, path, chain, packs) for path, chain in sorted(chains.items()))
+    changes = _collect_changes(each for each in checkpoints if each.root == str(root))
+    files = (_judge(root, path, chain, packs) for path, chain in sorted(changes.items()))
     return tuple(each for each in files if each is not None)
 
 
-def _chains(checkpoints: Iterable[Checkpoint]) -> dict[str, list[FileChange]]:
+def _collect_changes(checkpoints: Iterable[Checkpoint]) -> dict[str, list[FileChange]]:
     """Return what became of each path, in order; paths that lead out of the root are left out."""
-    chains: dict[str, list[FileChange]] = {}
+    changes: dict[str, list[FileChange]] = {}
     for checkpoint in checkpoints:
         for change in checkpoint.changes:
             parts = change.path.split("/")
             if "\0" not in change.path and not {"", ".", ".."}.intersection(parts):
-                chains.setdefault(change.path, []).append(change)
-    return chains
+                changes.setdefault(change.path, []).append(change)
+    return changes
 
 
 def _judge(root: Path, path: str, chain: list[FileChange], packs: Packs) -> FileRestore | None:
     """Decide about one file; None where it is as it was."""
-    wanted, present = chain[0].before, look_at(root / path).state
-    if present.same(wanted):
+    original, present = chain[0].before, look_at(root / path).state
+    if present.same(original):
         return None
-    left = _why_left(chain, present)
-    if left:
-        return FileRestore(path, "leave", left)
-    lost = _why_lost(wanted, packs)
-    if lost:
-        return FileRestore(path, "lost", lost)
-    action: Literal["write", "delete"] = "delete" if wanted.kind == "absent" else "write"
-    return FileRestore(path, action, "", present, wanted)
+    conflict = _find_conflict(chain, present)
+    if conflict:
+        return FileRestore(path, "leave", conflict)
+    loss = _find_loss(original, packs)
+    if loss:
+        return FileRestore(path, "lost", loss)
+    action: Literal["write", "delete"] = "delete" if original.kind == "absent" else "write"
+    return FileRestore(path, action, "", present, original)
 
 
-def _why_left(chain: list[FileChange], present: FileState) -> str:
+def _find_conflict(chain: list[FileChange], present: FileState) -> str:
     if any(change.after is None for change in chain):
         return "a call that changed it was cut off, and what it left is not known"
     after = chain[-1].after
@@ -117,10 +117,10 @@ def _why_left(chain: list[FileChange], present: FileState) -> str:
     return ""
 
 
-def _why_lost(wanted: FileState, packs: Packs) -> str:
-    if wanted.kind == "other" or wanted.problem:
-        return wanted.problem
-    if wanted.kind == "file" and wanted.digest not in packs:
+def _find_loss(original: FileState, packs: Packs) -> str:
+    if original.kind == "other" or original.problem:
+        return original.problem
+    if original.kind == "file" and original.digest not in packs:
         return "its former content is not kept, or no longer"
     return ""
 
@@ -188,9 +188,9 @@ class RestorePlan:
         was_open = self._session.statistics().is_open
         if not was_open:
             await self._session.open()
-        execution = _Execution(self.root, Packs(packs_folder(self._session)), self.steps)
+        restorer = _Restorer(self.root, Packs(packs_folder(self._session)), self.steps)
         try:
-            await trio.to_thread.run_sync(execution.run)
+            await trio.to_thread.run_sync(restorer.run)
         except OSError as error:
             raise SessionStorageError(
                 f"what would be overwritten can't be kept: {error.strerror or error}",
@@ -199,13 +199,13 @@ class RestorePlan:
             ) from error
         finally:
             with trio.CancelScope(shield=True):
-                await self._record(execution, keeps_open=was_open)
-        return RestoreReport(tuple(each.path for each in execution.done), execution.failed)
+                await self._record(restorer, keeps_open=was_open)
+        return RestoreReport(tuple(each.path for each in restorer.done), restorer.failed)
 
-    async def _record(self, execution: "_Execution", *, keeps_open: bool) -> None:
+    async def _record(self, restorer: "_Restorer", *, keeps_open: bool) -> None:
         try:
-            if execution.done:
-                changes = (FileChange(e.path, e.present, e.wanted) for e in execution.done)
+            if restorer.done:
+                changes = (FileChange(e.path, e.present, e.original) for e in restorer.done)
                 made = Checkpoint(new_id("c"), str(self.root), (), tuple(changes))
                 self._session.conversation.add_checkpoint(made)
                 await self._session.save()
@@ -244,7 +244,7 @@ async def plan_restore(
 
     def make() -> RestorePlan:
         root = Path(os.path.realpath(workspace))
-        return RestorePlan(session, root, judge_files(found, root, packs), gaps_of(found, root))
+        return RestorePlan(session, root, judge_files(found, root, packs), find_gaps(found, root))
 
     try:
         return await trio.to_thread.run_sync(make)
@@ -254,7 +254,7 @@ async def plan_restore(
         ) from error
 
 
-class _Execution:
+class _Restorer:
     """The steps of a plan, one after the other, in a thread."""
 
     def __init__(self, root: Path, packs: Packs, steps: tuple[FileRestore, ...]) -> None:
@@ -301,7 +301,7 @@ class _Execution:
         return pack.add(look.state.digest, look.content)
 
     def _do(self, step: FileRestore) -> None:
-        content = self._packs.read(step.wanted.digest) if step.wanted.digest else b""
+        content = self._packs.read(step.original.digest) if step.original.digest else b""
         if content is None:
             raise ToolError("its former content is damaged, or no longer kept")
-        put_back(self._root / step.path, step.present, step.wanted, content)
+        put_back(self._root / step.path, step.present, step.original, content)
