@@ -39,9 +39,9 @@ from greenroom.llm import (
     OutputSchema,
     OutputType,
     ToolChoice,
-    ask_again,
+    make_correction,
     open_model,
-    output_ways,
+    output_modes,
 )
 from greenroom.memory import Compactor, remind
 from greenroom.runtime import AgentInternals
@@ -136,7 +136,7 @@ class TypedAnswer(Generic[T]):
     def __init__(self, output: OutputType[T], llm: LLMProvider, retries: int) -> None:
         """Choose the way that this provider can be asked in."""
         self._output = output
-        self._by_schema = output_ways(llm, ModelRequest(messages=()), output)[0] == "schema"
+        self._by_schema = output_modes(llm, ModelRequest(messages=()), output)[0] == "schema"
         self._retries = retries
         self._is_asked_again = False
 
@@ -180,7 +180,7 @@ class TypedAnswer(Generic[T]):
                 raise
             self._retries -= 1
             self._is_asked_again = True
-            return UNSET, ask_again(reply, error.errors)
+            return UNSET, make_correction(reply, error.errors)
         blocks = [ToolResultBlock(call.id, (TextBlock("Taken."),)) for call in answer]
         blocks += [
             ToolResultBlock(call.id, (TextBlock(_NOT_RUN),), is_error=True) for call in others

@@ -8,9 +8,10 @@
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key,
   `http_stream` sends a request and streams the reply, `sse` decodes its bytes, `failure` and
   `retry_after` read its errors.
-- Requests: `conversation` (the messages that a provider accepts), `calls` (tool calls with ids and
-  names that a vendor accepts), `transcript` (requests as bytes, encoded once), `tokens` (how many a
-  request takes), `restore` (recorded requests read back), `json_fields` (reading JSON from others).
+- Requests: `merged_messages` (the messages that a provider accepts), `portable_calls` (tool calls
+  with ids and names that a vendor accepts), `request_encoder` (requests as bytes, each message
+  encoded once), `tokens` (how many a request takes), `recorded_request` (recorded requests read
+  back), `json_fields` (reading JSON from others).
 
 The HTTP client is imported with the first provider that needs it.
 """
@@ -25,7 +26,6 @@ from greenroom.llm.anthropic import (
     AnthropicProvider as AnthropicProvider,
     read_anthropic_request as read_anthropic_request,
 )
-from greenroom.llm.calls import tool_use as tool_use
 from greenroom.llm.catalog import (
     MODELS as MODELS,
     ModelProfile as ModelProfile,
@@ -33,7 +33,6 @@ from greenroom.llm.catalog import (
     similar_models as similar_models,
     without_date as without_date,
 )
-from greenroom.llm.conversation import MediaLimits as MediaLimits, Turn as Turn, turns as turns
 from greenroom.llm.endpoint import (
     FORBID_VARIABLE as FORBID_VARIABLE,
     Endpoint as Endpoint,
@@ -44,7 +43,12 @@ from greenroom.llm.endpoint import (
 from greenroom.llm.failure import error_in_band as error_in_band
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
 from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder
-from greenroom.llm.json_fields import event_of as event_of
+from greenroom.llm.json_fields import decode_event as decode_event
+from greenroom.llm.merged_messages import (
+    MediaLimits as MediaLimits,
+    MergedMessage as MergedMessage,
+    merge_messages as merge_messages,
+)
 from greenroom.llm.model_names import (
     DEFAULT_MODELS as DEFAULT_MODELS,
     MODEL_VARIABLE as MODEL_VARIABLE,
@@ -67,18 +71,19 @@ from greenroom.llm.openai import (
 )
 from greenroom.llm.output_type import (
     ANSWER_TOOL as ANSWER_TOOL,
+    OutputMode as OutputMode,
     OutputType as OutputType,
-    OutputWay as OutputWay,
-    ask_again as ask_again,
-    ask_for as ask_for,
-    asks_again as asks_again,
     generate_structured as generate_structured,
-    output_ways as output_ways,
+    is_correction as is_correction,
+    make_correction as make_correction,
+    output_modes as output_modes,
+    with_output as with_output,
 )
+from greenroom.llm.portable_calls import tool_use as tool_use
 from greenroom.llm.provider import (
-    KnowsSchemas as KnowsSchemas,
     LLMProvider as LLMProvider,
     ProviderWrapper as ProviderWrapper,
+    SupportsSchemas as SupportsSchemas,
 )
 from greenroom.llm.recorded import (
     RecordedProvider as RecordedProvider,
@@ -86,8 +91,8 @@ from greenroom.llm.recorded import (
     events_of as events_of,
     replay as replay,
 )
+from greenroom.llm.recorded_request import same_request as same_request
 from greenroom.llm.resilient import resilient as resilient
-from greenroom.llm.restore import same_request as same_request
 from greenroom.llm.sse import SSEDecoder as SSEDecoder, SSEEvent as SSEEvent
 from greenroom.llm.stream import (
     Announcement as Announcement,

@@ -27,7 +27,7 @@ from greenroom.core import (
     serde,
     visible,
 )
-from greenroom.llm.json_fields import integer, items, mapping, text
+from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
 from greenroom.llm.retry_after import duration, retry_after, should_retry
 
 _Kind = type[ModelError]
@@ -286,23 +286,30 @@ def _read(body: bytes) -> _Complaint:
 
 
 def _complaint(value: object) -> _Complaint:
-    outer = mapping(next(iter(items(value)), value))  # Google puts it into a list
-    several = items(outer.get("errors"))[:1]
-    inner = next(filter(None, map(mapping, (outer.get("error"), *several))), outer)
+    outer = as_dict(next(iter(as_list(value)), value))  # Google puts it into a list
+    several = as_list(outer.get("errors"))[:1]
+    inner = next(filter(None, map(as_dict, (outer.get("error"), *several))), outer)
     said = (outer.get("error"), inner.get("message"), inner.get("detail"), outer.get("message"))
-    raw = text(mapping(inner.get("metadata")).get("raw"))  # the error that OpenRouter received
+    raw = as_text(as_dict(inner.get("metadata")).get("raw"))  # the error that OpenRouter received
     message = ": ".join(filter(None, (next(filter(None, map(_words, said)), ""), raw)))
-    details = [mapping(item) for item in items(inner.get("details"))]
-    code = _name(inner.get("code")) or _name(outer.get("code")) or text(outer.get("error_code"))
-    inmost = mapping(inner.get("innererror") or inner.get("inner_error"))
-    names = (text(inner.get("type")), code, text(inner.get("status")), text(inmost.get("code")))
-    waits = (duration(text(detail.get("retryDelay"))) for detail in details)
+    details = [as_dict(item) for item in as_list(inner.get("details"))]
+    code = _name(inner.get("code")) or _name(outer.get("code")) or as_text(outer.get("error_code"))
+    inmost = as_dict(inner.get("innererror") or inner.get("inner_error"))
+    names = (
+        as_text(inner.get("type")),
+        code,
+        as_text(inner.get("status")),
+        as_text(inmost.get("code")),
+    )
+    waits = (duration(as_text(detail.get("retryDelay"))) for detail in details)
     return _Complaint(
         _line(message),
         names[0],
         code,
-        tuple(name.lower() for name in (*names, *(text(d.get("reason")) for d in details)) if name),
-        text(outer.get("request_id")),
+        tuple(
+            name.lower() for name in (*names, *(as_text(d.get("reason")) for d in details)) if name
+        ),
+        as_text(outer.get("request_id")),
         next(filter(None, waits), None),
     )
 
@@ -310,13 +317,13 @@ def _complaint(value: object) -> _Complaint:
 def _words(said: object) -> str:
     """Find the text in what should be one; FastAPI sends a list of objects with `msg`."""
     if isinstance(said, list):
-        return "; ".join(text(mapping(item).get("msg")) for item in items(said))
-    return text(said)
+        return "; ".join(as_text(as_dict(item).get("msg")) for item in as_list(said))
+    return as_text(said)
 
 
 def _name(code: object) -> str:
-    number = integer(code)
-    return text(code) if number is None else str(number)
+    number = as_int(code)
+    return as_text(code) if number is None else str(number)
 
 
 def _line(said: str) -> str:

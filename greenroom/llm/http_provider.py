@@ -13,12 +13,12 @@ from greenroom.core import (
     ModelRequest,
     Price,
 )
-from greenroom.llm.calls import dotted_names
-from greenroom.llm.conversation import DropNotices
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import ReplyDecoder, open_stream
+from greenroom.llm.merged_messages import DropNotices
+from greenroom.llm.portable_calls import dotted_names
+from greenroom.llm.request_encoder import assemble
 from greenroom.llm.stream import ModelStream, collect
-from greenroom.llm.transcript import assemble
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport

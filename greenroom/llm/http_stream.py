@@ -29,10 +29,10 @@ from greenroom.core import (
     Price,
     serde,
 )
-from greenroom.llm.calls import restore_names
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
 from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
-from greenroom.llm.json_fields import event_of, items, mapping
+from greenroom.llm.json_fields import as_dict, as_list, decode_event
+from greenroom.llm.portable_calls import restore_names
 from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream, StreamEvent
 
@@ -78,7 +78,7 @@ def not_a_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> Mo
         value = serde.loads(endpoint.conceal(body))
     except InvalidJSONError:
         value = None
-    if any(map(_is_error, map(mapping, [value, *items(value)]))):
+    if any(map(_is_error, map(as_dict, [value, *as_list(value)]))):
         return error_in_band(endpoint.provider, value)
     return ModelBadRequestError(
         f"{endpoint.provider} answered with {content_type or 'something unknown'}, "
@@ -111,7 +111,7 @@ async def _read_error(response: "HttpResponse") -> bytes:
 
 
 def _decode(body: bytes, endpoint: Endpoint) -> dict[str, object]:
-    return event_of(body.decode(errors="replace"), endpoint.provider)
+    return decode_event(body.decode(errors="replace"), endpoint.provider)
 
 
 def _is_error(reply: Mapping[str, object]) -> bool:
@@ -281,7 +281,7 @@ class _HttpStream(ModelStream):
     async def drain(self) -> None:
         """Read a complete reply to the end of its body, so that the connection can be used again."""
         with trio.move_on_after(_DRAIN_SECONDS), suppress(ModelError):
-            while self._draft.ended and self._chunks is not None:
+            while self._draft.is_complete and self._chunks is not None:
                 await self._next_piece()
 
     async def _begin(self) -> Iterable[StreamEvent]:

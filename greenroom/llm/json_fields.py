@@ -8,7 +8,7 @@ from msgspec import UNSET
 from greenroom.core import InvalidJSONError, ModelStreamError, serde
 
 DEPTH = 200
-"""The most levels of nesting in a piece of a reply; our JSON encoder takes 254 for a whole request."""
+"""The most levels of nesting in a reply; our JSON encoder takes 254 for a whole request."""
 
 _ESCAPED_SURROGATE = r"\ud"
 _PAIR = re.compile(
@@ -21,7 +21,7 @@ def _replace_half(found: re.Match[str]) -> str:
     return found["valid"] or r"\ufffd"
 
 
-def event_of(data: str, provider: str) -> dict[str, object]:
+def decode_event(data: str, provider: str) -> dict[str, object]:
     r"""Decode the JSON object of one event; return an empty one if it is something else.
 
     Half of a surrogate pair, which UTF-8 can't express, becomes U+FFFD.
@@ -31,7 +31,7 @@ def event_of(data: str, provider: str) -> dict[str, object]:
             back.
 
     Example:
-        >>> event_of(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")
+        >>> decode_event(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")
         {'text': '😀 � \\ud83d'}
     """
     try:
@@ -46,7 +46,7 @@ def event_of(data: str, provider: str) -> dict[str, object]:
         ) from error
     if data.count("{") + data.count("[") > DEPTH:
         _check_depth(value, provider)
-    return mapping(value)
+    return as_dict(value)
 
 
 def _check_depth(value: object, provider: str) -> None:
@@ -58,29 +58,34 @@ def _check_depth(value: object, provider: str) -> None:
         ) from error
 
 
-def mapping(value: object) -> dict[str, object]:
+def as_dict(value: object) -> dict[str, object]:
     """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def items(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def text(value: object) -> str:
+def as_text(value: object) -> str:
     """Return the value if it is text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def integer(value: object) -> int | None:
+def as_int(value: object) -> int | None:
     """Return the value if it is a whole number, else None.
 
     Example:
-        >>> integer(7), integer(True), integer("7")
+        >>> as_int(7), as_int(True), as_int("7")
         (7, None, None)
     """
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_number(value: object) -> float | None:
+    """Return the value if it is a number, else None."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def latest(older: Mapping[str, object], newer: Mapping[str, object]) -> dict[str, object]:

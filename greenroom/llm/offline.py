@@ -16,7 +16,7 @@ from greenroom.core import (
     ToolUseBlock,
     clip,
 )
-from greenroom.llm.json_fields import mapping
+from greenroom.llm.json_fields import as_dict
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect
@@ -252,7 +252,7 @@ def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:
     said = f"{_WHO} I will {order.words}." if is_first else f"I will {order.words}."
     count = sum(len(message.tool_uses) for message in request.messages)
     arguments = order.arguments
-    if order.tool == "Grep" and "output_mode" in mapping(
+    if order.tool == "Grep" and "output_mode" in as_dict(
         tools["Grep"].parameters.get("properties")
     ):
         arguments = arguments | {"output_mode": "content"}

@@ -29,8 +29,8 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
-from greenroom.llm.json_fields import mapping
-from greenroom.llm.provider import KnowsSchemas, LLMProvider
+from greenroom.llm.json_fields import as_dict
+from greenroom.llm.provider import LLMProvider, SupportsSchemas
 from greenroom.llm.strict_schema import drop_nulls, references
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _has_struct(hint: object) -> bool:
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
         schema = msgspec.json.schema(kind, schema_hook=_anything)
-        for part in (schema, *mapping(schema.get("$defs")).values()):
+        for part in (schema, *as_dict(schema.get("$defs")).values()):
             _shorten_description(part)
         decoder = msgspec.json.Decoder(cast("type[T]", kind))
     except (TypeError, NameError) as error:
@@ -322,11 +322,11 @@ def _unfit_error(kind: object, error: Exception) -> ConfigurationError:
 
 def _root(schema: dict[str, object]) -> dict[str, object]:
     """Write out a schema that is a reference alone; its definition stays only if it is used inside."""
-    reference, definitions = schema.get("$ref"), mapping(schema.get("$defs"))
+    reference, definitions = schema.get("$ref"), as_dict(schema.get("$defs"))
     if not isinstance(reference, str):
         return schema
     name = reference.removeprefix("#/$defs/")
-    root = mapping(definitions.get(name))
+    root = as_dict(definitions.get(name))
     if reference not in references([root, *definitions.values()]):
         definitions = {other: part for other, part in definitions.items() if other != name}
     return {**root, "$defs": definitions} if definitions else root
@@ -339,10 +339,10 @@ def _wrap(schema: Mapping[str, object]) -> dict[str, object]:
     return whole | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
 
 
-OutputWay: TypeAlias = Literal["schema", "forced tool", "offered tool"]
+OutputMode: TypeAlias = Literal["schema", "forced tool", "offered tool"]
 """How a request asks for its type: by the provider's own JSON mode, or by a tool that takes it."""
 
-_REFUSALS: dict[OutputWay, tuple[str, ...]] = {
+_REFUSALS: dict[OutputMode, tuple[str, ...]] = {
     "schema": ("response_format", "output_config", "output format", "structured output", "schema"),
     "forced tool": ("tool_choice", "tool choice", "forces tool", "thinking"),
     "offered tool": (),
@@ -402,7 +402,7 @@ async def generate_structured(
     if retries < 0:
         raise ConfigurationError(f"retries is {retries}", hint="0 asks once")
     output = type_ if isinstance(type_, OutputType) else OutputType(type_)
-    ways = deque(output_ways(llm, request, output))
+    ways = deque(output_modes(llm, request, output))
     while True:
         reply = await _ask(llm, request, output, ways)
         try:
@@ -413,17 +413,17 @@ async def generate_structured(
             retries -= 1
             said = [*request.messages, reply]
             if reply.stop_reason is not StopReason.PAUSE:  # a pause goes back as it came
-                said.append(ask_again(reply, error.errors))
+                said.append(make_correction(reply, error.errors))
             request = replace(request, messages=said)
 
 
 async def _ask(
-    llm: LLMProvider, request: ModelRequest, output: OutputType[T], ways: deque[OutputWay]
+    llm: LLMProvider, request: ModelRequest, output: OutputType[T], ways: deque[OutputMode]
 ) -> Message:
     """Ask in the first of the ways that the server takes; drop those that it refuses."""
     while True:
         try:
-            return await llm.generate(ask_for(request, output, ways[0]))
+            return await llm.generate(with_output(request, output, ways[0]))
         except ModelBadRequestError as error:
             said = error.message.lower()
             is_about_it = any(word in said for word in _REFUSALS[ways[0]])
@@ -432,22 +432,22 @@ async def _ask(
             ways.popleft()
 
 
-def output_ways(
+def output_modes(
     llm: LLMProvider, request: ModelRequest, output: OutputType[T]
-) -> Sequence[OutputWay]:
+) -> Sequence[OutputMode]:
     """Return how this provider can be asked for the type, the best way first.
 
     A model that thinks can't be forced to call a tool, so the tool is only offered.
     """
-    ways: list[OutputWay] = (
+    ways: list[OutputMode] = (
         ["offered tool"] if request.thinking else ["forced tool", "offered tool"]
     )
-    if isinstance(llm, KnowsSchemas) and llm.accepts_output(output.schema):
+    if isinstance(llm, SupportsSchemas) and llm.accepts_output(output.schema):
         return ["schema", *ways]
     return ways
 
 
-def ask_for(request: ModelRequest, output: OutputType[T], way: OutputWay) -> ModelRequest:
+def with_output(request: ModelRequest, output: OutputType[T], way: OutputMode) -> ModelRequest:
     """Return the request that asks for the type in this way.
 
     Raises:
@@ -468,13 +468,13 @@ def ask_for(request: ModelRequest, output: OutputType[T], way: OutputWay) -> Mod
 _UNUSABLE = "This answer can't be used:"
 
 
-def asks_again(message: Message) -> bool:
-    """Whether a message was made by `ask_again`."""
+def is_correction(message: Message) -> bool:
+    """Whether a message was made by `make_correction`."""
     texts = (message.text, *(result.text for result in message.tool_results))
     return any(text.startswith(_UNUSABLE) for text in texts)
 
 
-def ask_again(reply: Message, errors: Sequence[str]) -> Message:
+def make_correction(reply: Message, errors: Sequence[str]) -> Message:
     """Return the message that tells the model what is wrong with its reply."""
     faults = "\n".join(f"- {error}" for error in errors)
     if not reply.tool_uses:

@@ -49,7 +49,7 @@ class LLMProvider(Protocol):
 
 
 @runtime_checkable
-class KnowsSchemas(Protocol):
+class SupportsSchemas(Protocol):
     """A provider whose API can hold replies to a JSON Schema."""
 
     def accepts_output(self, output: OutputSchema) -> bool:
@@ -95,7 +95,7 @@ class ProviderWrapper(ABC):
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the model can hold its replies to this schema."""
-        return isinstance(self.llm, KnowsSchemas) and self.llm.accepts_output(output)
+        return isinstance(self.llm, SupportsSchemas) and self.llm.accepts_output(output)
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:

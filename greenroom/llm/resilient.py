@@ -27,9 +27,9 @@ from greenroom.core import (
     visible,
 )
 from greenroom.llm.provider import (
-    KnowsSchemas,
     LLMProvider,
     ProviderWrapper,
+    SupportsSchemas,
     check_provider,
     price_of,
 )
@@ -271,7 +271,7 @@ class _ResilientProvider(ProviderWrapper):
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether all models can hold their replies to this schema."""
         return all(
-            isinstance(llm, KnowsSchemas) and llm.accepts_output(output) for llm in self._llms
+            isinstance(llm, SupportsSchemas) and llm.accepts_output(output) for llm in self._llms
         )
 
     def stream(self, request: ModelRequest) -> ModelStream:

@@ -24,7 +24,7 @@ from greenroom.core import (
     Wire,
 )
 from greenroom.llm.failure import too_large
-from greenroom.llm.json_fields import text
+from greenroom.llm.json_fields import as_text
 
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
@@ -215,7 +215,7 @@ class Draft:
         return msgspec.structs.replace(message, usage=self._price.charge(message.usage))
 
     @property
-    def ended(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the reply is complete."""
         return self._message is not None
 
@@ -252,7 +252,7 @@ class Draft:
     def so_far(self) -> Message | None:
         """Return the same as `partial`, or None before the first event."""
         has_begun = self._texts or self._blocks or self._usage or self._start != StreamStart()
-        return self.partial() if has_begun or self.ended else None
+        return self.partial() if has_begun or self.is_complete else None
 
     def _blocks_so_far(self) -> dict[int, ContentBlock]:
         unfinished: dict[int, ContentBlock] = {}
@@ -268,13 +268,13 @@ class Draft:
 def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
     """Leave out calls of tools that the provider runs itself and whose result has not come."""
     results = (block.raw for block in blocks if isinstance(block, UnknownBlock))
-    answered = {text(raw.get("tool_use_id")) for raw in results} - {""}
+    answered = {as_text(raw.get("tool_use_id")) for raw in results} - {""}
     return tuple(
         block
         for block in blocks
         if not isinstance(block, UnknownBlock)
         or not str(block.raw.get("type", "")).endswith("_tool_use")
-        or text(block.raw.get("id")) in answered
+        or as_text(block.raw.get("id")) in answered
     )
 
 
@@ -328,7 +328,7 @@ class ModelStream(ABC):
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             while not self._ready:
-                if self._draft.ended:
+                if self._draft.is_complete:
                     raise StopAsyncIteration
                 self._ready.extend(await self.receive())
             event = self._ready.popleft()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from greenroom.core import serde
-from greenroom.llm.json_fields import items, mapping, text
+from greenroom.llm.json_fields import as_dict, as_list, as_text
 
 _DROPPED = frozenset(
     {"title", "discriminator", "examples", "deprecated", "readOnly", "writeOnly", "$schema", "$id"}
@@ -95,7 +95,7 @@ def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, o
         {'type': 'object', 'properties': {'a': {'anyOf': [{'type': 'integer'}, {'type': 'null'}]}}, \
 'required': ['a'], 'additionalProperties': False}
     """
-    definitions = mapping(schema.get("$defs"))
+    definitions = as_dict(schema.get("$defs"))
     if schema.get("type") != "object" or (not mode.recursion and _is_recursive(schema)):
         return None
     adaptation = _Adaptation(mode, definitions)
@@ -124,7 +124,7 @@ class _Adaptation:
     inlining: list[str] = field(default_factory=list)
 
     def of(self, part: object) -> dict[str, object]:
-        schema = mapping(part)
+        schema = as_dict(part)
         if not schema.keys() <= _WALKED | _DROPPED | _DESCRIBED:
             raise _UnfitError
         if "$ref" in schema:
@@ -151,10 +151,10 @@ class _Adaptation:
 
     def _reference(self, schema: dict[str, object]) -> dict[str, object]:
         """Keep a reference; what is beside it is not allowed there, so that one is written out."""
-        name = text(schema["$ref"])
+        name = as_text(schema["$ref"])
         rest = {key: value for key, value in schema.items() if key not in _DROPPED | {"$ref"}}
         rest = {key: value for key, value in rest.items() if (key, value) != ("default", None)}
-        target = mapping(self.definitions.get(name.removeprefix("#/$defs/")))
+        target = as_dict(self.definitions.get(name.removeprefix("#/$defs/")))
         if not target or name in self.inlining:
             raise _UnfitError
         if not rest:
@@ -166,18 +166,18 @@ class _Adaptation:
             self.inlining.pop()
 
     def _merge(self, schema: dict[str, object]) -> dict[str, object]:
-        branches = items(schema["allOf"])
+        branches = as_list(schema["allOf"])
         if len(branches) != 1:
             raise _UnfitError
         rest = {key: value for key, value in schema.items() if key != "allOf"}
-        return self.of(mapping(branches[0]) | rest)
+        return self.of(as_dict(branches[0]) | rest)
 
     def _type(self, schema: dict[str, object]) -> dict[str, object]:
-        branches = items(schema.get("anyOf")) or items(schema.get("oneOf"))
+        branches = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
         if branches:
             self.unions += 1
             return {"anyOf": [self.of(branch) for branch in branches]}
-        values = [schema["const"]] if "const" in schema else items(schema.get("enum"))
+        values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
         listed: dict[str, object] = {key: schema[key] for key in ("const", "enum") if key in schema}
         types = _types_of(values)
         kind = schema.get("type") or types
@@ -192,10 +192,10 @@ class _Adaptation:
         return {"type": kind} | listed
 
     def _object(self, schema: dict[str, object]) -> dict[str, object]:
-        properties = mapping(schema.get("properties"))
+        properties = as_dict(schema.get("properties"))
         if "properties" not in schema or schema.get("additionalProperties", False) is not False:
             raise _UnfitError  # free keys
-        required = [text(name) for name in items(schema.get("required"))]
+        required = [as_text(name) for name in as_list(schema.get("required"))]
         adapted = {name: self.of(part) for name, part in properties.items()}
         left_out = [name for name in properties if name not in required]
         if self.mode.optional:
@@ -209,8 +209,8 @@ class _Adaptation:
 
     def _array(self, schema: dict[str, object]) -> dict[str, object]:
         """Adapt the items; those of a tuple may be any of its types, and the description has their order."""
-        places = items(schema.get("prefixItems"))
-        kinds = [*places, *([schema["items"]] if mapping(schema.get("items")) else [])]
+        places = as_list(schema.get("prefixItems"))
+        kinds = [*places, *([schema["items"]] if as_dict(schema.get("items")) else [])]
         adapted = [self.of(kind) for kind in kinds]
         different = [kind for at, kind in enumerate(adapted) if kind not in adapted[:at]]
         if not different:
@@ -228,11 +228,11 @@ class _Adaptation:
             value = schema[key]
             if key == "format" and value in self.mode.formats:
                 enforced[key] = value
-            elif key in self.mode.keywords and "(?" not in text(value):
+            elif key in self.mode.keywords and "(?" not in as_text(value):
                 enforced[key] = value  # but no pattern that looks around
             elif value is not None:
                 notes.append(f"{key}: {serde.dumps(value).decode()}")
-        description = text(schema.get("description"))
+        description = as_text(schema.get("description"))
         if notes:
             description = f"{description} ({', '.join(sorted(notes))})".strip()
         return dict(sorted(enforced.items())) | (
@@ -253,18 +253,20 @@ def _types_of(values: list[object]) -> object:
 
 
 def _resolve(part: object, definitions: Mapping[str, object]) -> dict[str, object]:
-    schema = mapping(part)
+    schema = as_dict(part)
     for _ in definitions:
         if "$ref" not in schema:
             break
-        schema = mapping(definitions.get(text(schema["$ref"]).removeprefix("#/$defs/")))
+        schema = as_dict(definitions.get(as_text(schema["$ref"]).removeprefix("#/$defs/")))
     return schema
 
 
 def _branches(part: object, definitions: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """Give each of the schemas that a value at this place may fit."""
     schema = _resolve(part, definitions)
-    union = items(schema.get("anyOf")) or items(schema.get("oneOf")) or items(schema.get("allOf"))
+    union = (
+        as_list(schema.get("anyOf")) or as_list(schema.get("oneOf")) or as_list(schema.get("allOf"))
+    )
     if not union:
         yield schema
     for branch in union:
@@ -273,7 +275,7 @@ def _branches(part: object, definitions: Mapping[str, object]) -> Iterator[dict[
 
 def _accepts_null(part: object, definitions: Mapping[str, object]) -> bool:
     for branch in _branches(part, definitions):
-        kind, values = branch.get("type"), items(branch.get("enum"))
+        kind, values = branch.get("type"), as_list(branch.get("enum"))
         if kind == "null" or None in values or (isinstance(kind, list) and "null" in kind):
             return True
         if not branch.keys() & {"type", "enum", "const"}:
@@ -283,8 +285,8 @@ def _accepts_null(part: object, definitions: Mapping[str, object]) -> bool:
 
 def references(part: object) -> Iterator[str]:
     """Give the `$ref`s of a schema, each as often as it occurs."""
-    inner: Iterable[object] = part if isinstance(part, list) else mapping(part).values()
-    reference = text(mapping(part).get("$ref"))
+    inner: Iterable[object] = part if isinstance(part, list) else as_dict(part).values()
+    reference = as_text(as_dict(part).get("$ref"))
     if reference:
         yield reference
     for each in inner:
@@ -292,7 +294,7 @@ def references(part: object) -> Iterator[str]:
 
 
 def _is_recursive(schema: Mapping[str, object]) -> bool:
-    definitions = mapping(schema.get("$defs"))
+    definitions = as_dict(schema.get("$defs"))
     edges = {f"#/$defs/{name}": set(references(part)) for name, part in definitions.items()}
     rest = {key: part for key, part in schema.items() if key != "$defs"}
     if "#" in set(references(schema)):
@@ -320,7 +322,7 @@ def drop_nulls(schema: Mapping[str, object], value: object) -> object:
         >>> drop_nulls({"properties": {"a": {"type": "integer"}}}, {"a": None})
         {}
     """
-    return _drop(schema, value, mapping(schema.get("$defs")))
+    return _drop(schema, value, as_dict(schema.get("$defs")))
 
 
 def _drop(part: object, value: object, definitions: Mapping[str, object]) -> object:
@@ -331,7 +333,7 @@ def _drop(part: object, value: object, definitions: Mapping[str, object]) -> obj
     if not isinstance(value, dict):
         return value
     fitting = next((branch for branch in branches if _may_fit(branch, value)), {})
-    properties, required = mapping(fitting.get("properties")), items(fitting.get("required"))
+    properties, required = as_dict(fitting.get("properties")), as_list(fitting.get("required"))
     free = next(
         (each["additionalProperties"] for each in branches if "additionalProperties" in each), {}
     )
@@ -346,19 +348,19 @@ def _drop(part: object, value: object, definitions: Mapping[str, object]) -> obj
 
 
 def _item(schema: dict[str, object], at: int) -> object:
-    places = items(schema.get("prefixItems"))
+    places = as_list(schema.get("prefixItems"))
     return places[at] if at < len(places) else schema.get("items")
 
 
 def _may_fit(schema: dict[str, object], value: dict[str, object]) -> bool:
     """Whether an object has the properties of this schema, and the values that mark it."""
-    properties = mapping(schema.get("properties"))
-    if not value.keys() <= properties.keys() or not set(items(schema.get("required"))) <= set(
+    properties = as_dict(schema.get("properties"))
+    if not value.keys() <= properties.keys() or not set(as_list(schema.get("required"))) <= set(
         value
     ):
         return False
-    marks = ((mapping(properties[name]), item) for name, item in value.items())
+    marks = ((as_dict(properties[name]), item) for name, item in value.items())
     return all(
-        mark.get("const", item) == item and item in (items(mark.get("enum")) or [item])
+        mark.get("const", item) == item and item in (as_list(mark.get("enum")) or [item])
         for mark, item in marks
     )

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, Usage, serde
-from greenroom.llm.json_fields import mapping
+from greenroom.llm.json_fields import as_dict
 
 
 @runtime_checkable
@@ -133,9 +133,9 @@ def _schema(part: object) -> float:
     if isinstance(part, list):
         return sum(map(_schema, part))
     total = 0.0
-    for key, value in mapping(part).items():
+    for key, value in as_dict(part).items():
         if key in {"properties", "$defs"}:
-            named = mapping(value).items()
+            named = as_dict(value).items()
             total += sum(_PROPERTY + estimate_text(name) + _schema(inner) for name, inner in named)
         elif key in {"description", "enum", "const", "default", "pattern", "format"}:
             total += _json(value)

@@ -34,7 +34,7 @@ from greenroom.llm import (
     ProviderWrapper,
     StreamEnd,
     StreamEvent,
-    asks_again,
+    is_correction,
 )
 from greenroom.planning.error_context import (
     Component,
@@ -186,7 +186,7 @@ def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
     last = next(_recent_calls(request.messages), None)
     if last is None:
         asked = request.messages[-1] if request.messages else None
-        return (ErrorClass.FORMAT, 1, asked.text) if asked and asks_again(asked) else None
+        return (ErrorClass.FORMAT, 1, asked.text) if asked and is_correction(asked) else None
     name = last[0].name
     if fault := _find_call_fault(*last, tools):
         count = _count_recent(request, lambda each: _find_call_fault(*each, tools) is fault)

@@ -15,7 +15,7 @@ from greenroom.llm.endpoint import is_local
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "providers" / "compatible.md"
 BEGIN, END = "<!-- servers -->\n", "<!-- /servers -->\n"
 
-USUAL_RETURNS = HOSTS["openrouter"].returns
+USUAL_ECHOED_FIELDS = HOSTS["openrouter"].echoed_fields
 
 
 def rows(host):
@@ -34,9 +34,10 @@ def rows(host):
         yield "another address", " or ".join(f"`{each}`" for each in host.base_variables)
     schema = {True: "takes a JSON Schema", False: "takes no JSON Schema", None: "not known"}
     yield "structured output", schema[host.json_schema]
-    if host.returns != USUAL_RETURNS:
+    if host.echoed_fields != USUAL_ECHOED_FIELDS:
         sent = (
-            ", ".join(f"`{each}`" for each in sorted(host.returns)) or "nothing but text and calls"
+            ", ".join(f"`{each}`" for each in sorted(host.echoed_fields))
+            or "nothing but text and calls"
         )
         yield "sent back of its replies", sent
     if host.call_id_length or host.longest_call_id:

@@ -1,9 +1,9 @@
-"""Requests as both providers write them, of which nothing is known yet."""
+"""Requests as both providers encode them from scratch."""
 
 from greenroom.core import serde
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.openai.encode import ChatDialect
-from greenroom.llm.transcript import encode_request
+from greenroom.llm.request_encoder import encode_request
 
 
 def encode_anthropic(request, *, model="m", max_tokens=100):

@@ -2,7 +2,7 @@
 
 from greenroom.core import ImageBlock, Message, TextBlock, ThinkingBlock, UnknownBlock
 from greenroom.llm import Announcement, AnthropicProvider, ModelRequest
-from greenroom.llm.conversation import DropNotices
+from greenroom.llm.merged_messages import DropNotices
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
 

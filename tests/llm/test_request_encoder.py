@@ -15,11 +15,11 @@ from greenroom.core import (
     ToolUseBlock,
     serde,
 )
-from greenroom.llm import ModelRequest, transcript as request_encoder
+from greenroom.llm import ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.openai.encode import ChatDialect
-from greenroom.llm.transcript import RequestEncoder, encode_request
-from tests.llm.test_conversation import MESSAGES
+from greenroom.llm.request_encoder import RequestEncoder, encode_request
+from tests.llm.test_merged_messages import MESSAGES
 
 DIALECTS = [MessagesDialect("m", 9), ChatDialect("m")]
 
@@ -101,15 +101,15 @@ def test_what_goes_on_from_what_was_said_equals_what_is_said_anew(sent):
 
 
 class Counting(MessagesDialect):
-    """Counts the turns that are written, and knows in which threads that was."""
+    """Counts the messages that are written, and knows in which threads that was."""
 
     def __init__(self):
         super().__init__("m", 9)
         object.__setattr__(self, "written", [])
 
-    def write(self, turn):
+    def write(self, message):
         self.written.append(threading.current_thread())
-        return super().write(turn)
+        return super().write(message)
 
 
 def step(number):
@@ -122,8 +122,8 @@ def conversation(steps, said="Go."):
     return (Message.user(said), *(message for n in range(steps) for message in step(n)))
 
 
-async def written(encoder, dialect, messages):
-    """How many turns it took to encode this, which equals a fresh encoding."""
+async def count_written(encoder, dialect, messages):
+    """Encode, compare with a fresh encoding, and return how many messages were written."""
     del dialect.written[:]
     content = await encoder.encode(ModelRequest(messages=messages))
     count = len(dialect.written)
@@ -131,39 +131,40 @@ async def written(encoder, dialect, messages):
     return count
 
 
-async def test_each_turn_is_written_once():
+async def test_each_message_is_written_once():
     dialect, messages = Counting(), conversation(40)
     encoder = RequestEncoder(dialect)
     counts = [
-        await written(encoder, dialect, messages[:length]) for length in range(1, len(messages))
+        await count_written(encoder, dialect, messages[:length])
+        for length in range(1, len(messages))
     ]
     assert counts == [1] * len(counts)
-    assert await written(encoder, dialect, messages[:-1]) == 0
+    assert await count_written(encoder, dialect, messages[:-1]) == 0
 
 
-async def test_a_reminder_at_the_end_of_each_request_costs_the_last_turn_alone():
+async def test_a_reminder_at_the_end_of_each_request_costs_the_last_message_alone():
     dialect, messages = Counting(), conversation(40)
     encoder = RequestEncoder(dialect)
     counts = [
-        await written(encoder, dialect, (*messages[:length], Message.user("mind the time")))
+        await count_written(encoder, dialect, (*messages[:length], Message.user("mind the time")))
         for length in range(1, len(messages), 2)
     ]
-    assert max(counts) == 3  # the turn with the reminder, now without it, and the two after it
+    assert max(counts) == 3  # the message with the reminder, now without it, and the two after it
 
 
 async def test_a_long_beginning_is_encoded_in_a_thread_and_what_follows_is_not():
     dialect, messages = Counting(), conversation(200)
     encoder = RequestEncoder(dialect)
-    assert await written(encoder, dialect, messages) == len(messages)
+    assert await count_written(encoder, dialect, messages) == len(messages)
     assert threading.current_thread() not in dialect.written
-    assert await written(encoder, dialect, (*messages, *step(200))) == 2
+    assert await count_written(encoder, dialect, (*messages, *step(200))) == 2
     assert set(dialect.written) == {threading.current_thread()}
 
 
 async def test_a_large_message_is_encoded_in_a_thread():
     dialect = Counting()
     large = Message.user([ToolResultBlock("t", (TextBlock("x" * 2_000_000),))])
-    assert await written(RequestEncoder(dialect), dialect, (large,)) == 1
+    assert await count_written(RequestEncoder(dialect), dialect, (large,)) == 1
     assert threading.current_thread() not in dialect.written
 
 
@@ -179,13 +180,13 @@ async def test_requests_at_the_same_time_do_not_disturb_each_other():
 
 
 async def test_what_was_not_used_for_longest_goes_first(monkeypatch):
-    monkeypatch.setattr(request_encoder, "_MAX_TRANSCRIPTS", 2)
+    monkeypatch.setattr(request_encoder, "_MAX_ENCODERS", 2)
     dialect = Counting()
     encoder = RequestEncoder(dialect)
     first, second, third = (conversation(5, said) for said in "abc")
-    assert [await written(encoder, dialect, each) for each in (first, second)] == [11, 11]
-    assert [await written(encoder, dialect, each) for each in (first, third)] == [0, 11]
-    assert [await written(encoder, dialect, each) for each in (first, second)] == [0, 11]
+    assert [await count_written(encoder, dialect, each) for each in (first, second)] == [11, 11]
+    assert [await count_written(encoder, dialect, each) for each in (first, third)] == [0, 11]
+    assert [await count_written(encoder, dialect, each) for each in (first, second)] == [0, 11]
 
 
 async def test_what_is_too_large_is_not_kept(monkeypatch):
@@ -193,8 +194,8 @@ async def test_what_is_too_large_is_not_kept(monkeypatch):
     dialect = Counting()
     encoder = RequestEncoder(dialect)
     small, large = conversation(1), conversation(10, "x")
-    assert [await written(encoder, dialect, each) for each in (large, large)] == [21, 21]
-    assert [await written(encoder, dialect, each) for each in (small, small)] == [3, 0]
+    assert [await count_written(encoder, dialect, each) for each in (large, large)] == [21, 21]
+    assert [await count_written(encoder, dialect, each) for each in (small, small)] == [3, 0]
 
 
 async def test_a_request_that_can_not_be_written_spoils_no_other():

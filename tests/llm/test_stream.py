@@ -143,7 +143,7 @@ def test_a_partial_knows_the_usage_so_far_and_ignores_notices():
 def test_the_partial_of_a_complete_reply_is_the_reply():
     draft = Draft("acme")
     draft.add(StreamEnd(REPLY))
-    assert draft.ended
+    assert draft.is_complete
     assert draft.partial() is draft.message
     assert draft.message == REPLY
 

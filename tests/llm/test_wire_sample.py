@@ -158,7 +158,7 @@ if SAMPLE:
 
     @pytest.mark.parametrize("item", items(streaming=True))
     def test_every_split_of_a_recorded_stream_gives_the_same_events(item, monkeypatch):
-        monkeypatch.setattr("greenroom.llm.calls.new_id", lambda prefix: prefix)
+        monkeypatch.setattr("greenroom.llm.portable_calls.new_id", lambda prefix: prefix)
         whole = decode(item, lambda: 1 << 30)
         chance = random.Random(7)
         for most in (64, 3):

@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom.core import InvalidJSONError, Message, ToolUseBlock, serde
-from greenroom.llm.calls import tool_use
+from greenroom.llm.portable_calls import tool_use
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.session.entries import decode_entries
 

@@ -17,17 +17,17 @@ from greenroom.core import (
     Usage,
     serde,
 )
-from greenroom.llm.calls import CallIds, cut_off, tool_use
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
-    event_of,
-    integer,
-    items,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    decode_event,
     latest,
-    mapping,
-    text,
     without,
 )
+from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -56,17 +56,17 @@ class OpenBlock:
     def __init__(self, index: int, start: dict[str, object]) -> None:
         """Begin with the `content_block` of `content_block_start`."""
         self.index = index
-        self.kind = text(start.get("type"))
+        self.kind = as_text(start.get("type"))
         self._raw = dict(start)
         self._texts = defaultdict[str, GrowingText](GrowingText)
-        self._citations = items(start.get("citations"))
+        self._citations = as_list(start.get("citations"))
 
     def add(self, delta: dict[str, object]) -> BlockDelta | Notice:
         """Take a piece; one of an unknown kind is merged field by field, and noticed."""
-        name = text(delta.get("type"))
+        name = as_text(delta.get("type"))
         if name in _TEXTS:
             field, kind = _TEXTS[name]
-            piece = text(delta.get(field))
+            piece = as_text(delta.get(field))
             self._texts[field].write(piece)
             return BlockDelta(self.index, kind, piece)
         if name == "citations_delta":
@@ -80,7 +80,7 @@ class OpenBlock:
         return [
             BlockDelta(self.index, kind, said)
             for field, kind in _TEXTS.values()
-            if kind == self.kind and (said := text(self._raw.get(field)))
+            if kind == self.kind and (said := as_text(self._raw.get(field)))
         ]
 
     @property
@@ -91,13 +91,13 @@ class OpenBlock:
     def arguments(self) -> str:
         """Return the argument text of a call: what came in pieces, else what came with the start."""
         return (
-            self._text_of("partial_json") or serde.dumps(mapping(self._raw.get("input"))).decode()
+            self._text_of("partial_json") or serde.dumps(as_dict(self._raw.get("input"))).decode()
         )
 
     def whole(self) -> dict[str, object]:
         """Return the block as it would stand in a reply that is not streamed."""
         texts: dict[str, object] = {
-            field: text(self._raw.get(field)) + self._text_of(field)
+            field: as_text(self._raw.get(field)) + self._text_of(field)
             for field in ("text", "thinking")
             if field in self._texts
         }
@@ -151,17 +151,17 @@ class AnthropicDecoder:
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
-        data = event_of(event.data, self._provider)
-        kind = text(data.get("type"))
+        data = decode_event(event.data, self._provider)
+        kind = as_text(data.get("type"))
         match kind:
             case "message_start":
-                return self._start(mapping(data.get("message")))
+                return self._start(as_dict(data.get("message")))
             case "content_block_start":
                 return self._block_start(data)
             case "content_block_delta":
-                return [self._block(data).add(mapping(data.get("delta")))]
+                return [self._block(data).add(as_dict(data.get("delta")))]
             case "content_block_stop":
-                return [self._block_end(integer(data.get("index")) or 0)]
+                return [self._block_end(as_int(data.get("index")) or 0)]
             case "message_delta":
                 return self._delta(data)
             case "message_stop":
@@ -177,14 +177,14 @@ class AnthropicDecoder:
         Raises:
             ModelError: the provider reports an error, or the value is not a reply.
         """
-        data = mapping(value)
+        data = as_dict(value)
         if data.get("error"):
             raise error_in_band(self._provider, data)
         if not isinstance(data.get("content"), list):
             raise not_a_reply(self._provider)
         self._start(data)
-        for index, block in enumerate(items(data["content"])):
-            self._open[index] = OpenBlock(index, mapping(block))
+        for index, block in enumerate(as_list(data["content"])):
+            self._open[index] = OpenBlock(index, as_dict(block))
             self._block_end(index)
         return events_of(self._message())
 
@@ -198,13 +198,13 @@ class AnthropicDecoder:
 
     def _start(self, message: dict[str, object]) -> list[StreamEvent]:
         self._reply = message
-        start = StreamStart(text(message.get("model")), text(message.get("id")))
+        start = StreamStart(as_text(message.get("model")), as_text(message.get("id")))
         return [start, *self._read_usage(message.get("usage"))]
 
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
-        index = integer(data.get("index")) or 0
+        index = as_int(data.get("index")) or 0
         ends = [self._block_end(index)] if index in self._open else []
-        block = OpenBlock(self._place(index), mapping(data.get("content_block")))
+        block = OpenBlock(self._place(index), as_dict(data.get("content_block")))
         self._open[index] = block
         return [*ends, BlockStart(block.index, block.kind), *block.first_deltas()]
 
@@ -217,7 +217,7 @@ class AnthropicDecoder:
         return index
 
     def _block(self, data: dict[str, object]) -> OpenBlock:
-        index = integer(data.get("index")) or 0
+        index = as_int(data.get("index")) or 0
         try:
             return self._open[index]
         except KeyError:
@@ -241,19 +241,19 @@ class AnthropicDecoder:
         raw = block.whole()
         match block.kind:
             case "text":
-                return TextBlock(text(raw.get("text")), without(raw, "type", "text"))
+                return TextBlock(as_text(raw.get("text")), without(raw, "type", "text"))
             case "thinking":
                 return ThinkingBlock(
-                    text(raw.get("thinking")),
-                    text(raw.get("signature")),
+                    as_text(raw.get("thinking")),
+                    as_text(raw.get("signature")),
                     without(raw, "type", "thinking", "signature"),
                 )
             case "redacted_thinking":
-                return RedactedThinkingBlock(text(raw.get("data")), without(raw, "type", "data"))
+                return RedactedThinkingBlock(as_text(raw.get("data")), without(raw, "type", "data"))
             case "tool_use":
                 return tool_use(
-                    self._ids.claim(text(raw.get("id"))),
-                    text(raw.get("name")),
+                    self._ids.claim(as_text(raw.get("id"))),
+                    as_text(raw.get("name")),
                     block.arguments(),
                     without(raw, "type", "id", "name", "input"),
                 )
@@ -262,13 +262,13 @@ class AnthropicDecoder:
 
     def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
         self._reply = latest(self._reply, without(data, "type", "delta", "usage"))
-        self._reply = latest(self._reply, mapping(data.get("delta")))
+        self._reply = latest(self._reply, as_dict(data.get("delta")))
         return self._read_usage(data.get("usage"))
 
     def _read_usage(self, report: object) -> list[StreamEvent]:
-        if not mapping(report):
+        if not as_dict(report):
             return []
-        self._usage = latest(self._usage, mapping(report))
+        self._usage = latest(self._usage, as_dict(report))
         return [UsageUpdate(_usage(self._usage))]
 
     def _end(self) -> list[StreamEvent]:
@@ -276,7 +276,7 @@ class AnthropicDecoder:
         return [*ends, StreamEnd(self._message())]
 
     def _message(self) -> Message:
-        native = text(self._reply.get("stop_reason"))
+        native = as_text(self._reply.get("stop_reason"))
         reason = _STOP_REASONS.get(native, StopReason.UNKNOWN)
         extra = without(self._reply, *_TYPED)
         return Message(
@@ -286,7 +286,7 @@ class AnthropicDecoder:
             provider=self._provider,
             stop_reason=reason,
             native_stop_reason=native,
-            response_id=text(self._reply.get("id")),
+            response_id=as_text(self._reply.get("id")),
             usage=_usage(self._usage) if self._usage else None,
             extra=extra | ({"usage": self._usage} if self._usage else {}),
         )
@@ -297,8 +297,8 @@ class AnthropicDecoder:
         raws = (
             b.raw for b in blocks if isinstance(b, UnknownBlock) and b.raw.get("type") == "fallback"
         )
-        named = (text(mapping(raw.get("to")).get("model")) for raw in raws)
-        return next(filter(None, named), text(self._reply.get("model")))
+        named = (as_text(as_dict(raw.get("to")).get("model")) for raw in raws)
+        return next(filter(None, named), as_text(self._reply.get("model")))
 
     def _content(self, *, is_cut: bool) -> tuple[ContentBlock, ...]:
         """Return the blocks; of a reply that was cut, a last call without its end is invalid."""
@@ -313,9 +313,9 @@ class AnthropicDecoder:
 def _usage(report: dict[str, object]) -> Usage:
     """Read a report; Anthropic's input tokens leave out what its cache served or stored."""
     return Usage(
-        integer(report.get("input_tokens")),
-        integer(report.get("output_tokens")),
-        integer(report.get("cache_read_input_tokens")),
-        integer(report.get("cache_creation_input_tokens")),
-        integer(mapping(report.get("output_tokens_details")).get("thinking_tokens")),
+        as_int(report.get("input_tokens")),
+        as_int(report.get("output_tokens")),
+        as_int(report.get("cache_read_input_tokens")),
+        as_int(report.get("cache_creation_input_tokens")),
+        as_int(as_dict(report.get("output_tokens_details")).get("thinking_tokens")),
     )

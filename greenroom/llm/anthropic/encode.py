@@ -1,4 +1,4 @@
-"""Requests in the words of Anthropic's Messages API, version 2023-06-01, with the marks for its cache."""
+"""Requests to Anthropic's Messages API, with the marks for its cache."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,32 +25,31 @@ from greenroom.core import (
     portable_name,
     serde,
 )
-from greenroom.llm.calls import PLAIN, CallRules, merge_tools
-from greenroom.llm.conversation import MediaLimits, Turn, escape_speaker
-from greenroom.llm.json_fields import extend, items, mapping, text
+from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
+from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
+from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
+from greenroom.llm.request_encoder import MESSAGES, EncodedConversation, EncodedMessage
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
-from greenroom.llm.transcript import MESSAGES, Written, WrittenTurn
 
-# The cache serves the longest beginning that was marked before, in the order tools, system,
-# messages. So the marks stand where the next request will still say the same: behind the tools,
-# behind the system prompt, at the end of the user's last turn, and at the end of the one before,
-# where the last request ended. The API finds a beginning that is not marked again only some 20
-# blocks further on, and a reply with many calls is longer than that. Four marks are the most that
-# it takes.
+# The cache serves the longest prefix that an earlier request marked, in the order tools, system,
+# messages. So the marks go where the next request will still be the same: after the tools, after
+# the system prompt, after the user's last message, and after the user's message before that, where
+# the last request ended. Without a mark there, the API looks for a known prefix only some 20 blocks
+# back, and a reply with many calls is longer than that. The API takes at most four marks.
 #
-# A mark behind too few tokens (1,024 with most models) has no effect.
+# A mark after too few tokens (1,024 with most models) has no effect.
 
 _FIELD = "cache_control"
 _MARK = {_FIELD: {"type": "ephemeral"}}
 
-# Thinking is refused with a mark; of kinds that are not known, nobody knows.
+# Thinking with a mark is refused, and blocks of unknown kinds may be.
 _MARKABLE = frozenset({"text", "image", "document", "search_result", "tool_use", "tool_result"})
 
-_TURNS = 2
+_MARKED_MESSAGES = 2
 
 
 def has_no_marks(fields: Mapping[str, object]) -> bool:
-    """Whether these fields of a request bring no mark of their own.
+    """Whether these fields of a request have no mark of their own.
 
     Example:
         >>> has_no_marks({"system": "Be brief."})
@@ -58,20 +57,23 @@ def has_no_marks(fields: Mapping[str, object]) -> bool:
         >>> has_no_marks({"cache_control": {"type": "ephemeral"}})
         False
     """
-    blocks = [*items(fields.get("system")), *items(fields.get("tools"))]
-    return not any(_FIELD in mapping(each) for each in (fields, *blocks))
+    blocks = [*as_list(fields.get("system")), *as_list(fields.get("tools"))]
+    return not any(_FIELD in as_dict(each) for each in (fields, *blocks))
 
 
 def has_mark(part: object) -> bool:
-    """Whether a message or a block, as it is sent, brings a mark, at whatever depth.
+    """Whether a message or a block, as it is sent, has a mark at any depth.
 
     Example:
         >>> inner = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
         >>> has_mark({"role": "user", "content": [{"type": "tool_result", "content": [inner]}]})
         True
     """
-    fields = mapping(part)
-    inner = (*items(fields.get("content")), *items(mapping(fields.get("source")).get("content")))
+    fields = as_dict(part)
+    inner = (
+        *as_list(fields.get("content")),
+        *as_list(as_dict(fields.get("source")).get("content")),
+    )
     return _FIELD in fields or any(map(has_mark, inner))
 
 
@@ -82,53 +84,53 @@ def mark_fields(fields: Mapping[str, object]) -> dict[str, object]:
         >>> mark_fields({"model": "m", "system": "Be brief."})["system"]
         [{'type': 'text', 'text': 'Be brief.', 'cache_control': {'type': 'ephemeral'}}]
     """
-    tools = items(fields.get("tools"))
+    tools = as_list(fields.get("tools"))
     system = fields.get("system")
     if isinstance(system, str):
         system = [{"type": "text", "text": system}]
-    # A tool that is loaded when it is searched for is not in the beginning.
-    at_once = [place for place, tool in enumerate(tools) if not mapping(tool).get("defer_loading")]
-    marked = {"tools": _mark(tools, at_once), "system": _mark_last(items(system))}
+    # Tools that are loaded later, when a search finds them, are not part of the prefix.
+    at_once = [place for place, tool in enumerate(tools) if not as_dict(tool).get("defer_loading")]
+    marked = {"tools": _mark(tools, at_once), "system": _mark_last(as_list(system))}
     return {**fields, **{name: blocks for name, blocks in marked.items() if blocks}}
 
 
-def mark_turns(turns: Sequence[WrittenTurn]) -> list[bytes]:
-    """Return turns as bytes, with a mark at the end of the user's last two that take one."""
+def mark_messages(messages: Sequence[EncodedMessage]) -> list[bytes]:
+    """Return messages as bytes, with a mark at the end of the user's last two that take one."""
     made: list[bytes] = []
-    left = _TURNS
-    for turn in reversed(turns):
-        marked = _mark_turn(turn) if left else b""
+    left = _MARKED_MESSAGES
+    for message in reversed(messages):
+        marked = _mark_message(message) if left else b""
         left -= bool(marked)
-        made.append(marked or turn.wire)
+        made.append(marked or message.wire)
     return made[::-1]
 
 
-def _mark_turn(turn: WrittenTurn) -> bytes:
-    """Return a turn of the user with its mark; empty where it is another's, or takes none."""
-    *before, last = turn.messages
-    content = _mark_last(items(last.get("content")))
+def _mark_message(message: EncodedMessage) -> bytes:
+    """Return a user's message with its mark, or nothing if it can't have one."""
+    *before, last = message.messages
+    content = _mark_last(as_list(last.get("content")))
     if not content or last.get("role") != "user":
         return b""
     return serde.dumps([*before, {**last, "content": content}])[1:-1]
 
 
 def _mark_last(blocks: Sequence[object]) -> list[object]:
-    """Mark the last block that can be marked; return none where none can."""
+    """Mark the last block that can be marked; without one, return no blocks."""
     return _mark(blocks, [place for place, block in enumerate(blocks) if _can_mark(block)])
 
 
 def _can_mark(block: object) -> bool:
-    fields = mapping(block)
-    is_blank = fields.get("type") == "text" and not text(fields.get("text")).strip()
+    fields = as_dict(block)
+    is_blank = fields.get("type") == "text" and not as_text(fields.get("text")).strip()
     return fields.get("type") in _MARKABLE and not is_blank
 
 
 def _mark(blocks: Sequence[object], places: Sequence[int]) -> list[object]:
-    """Mark the block at the last of these places; return none where there is no place."""
+    """Mark the block at the last of these places; without a place, return no blocks."""
     if not places:
         return []
     at = places[-1]
-    return [*blocks[:at], {**mapping(blocks[at]), **_MARK}, *blocks[at + 1 :]]
+    return [*blocks[:at], {**as_dict(blocks[at]), **_MARK}, *blocks[at + 1 :]]
 
 
 _Known: TypeAlias = (
@@ -169,7 +171,7 @@ class MessagesDialect:
     version: str = "2023-06-01"
     limits: MediaLimits = _LIMITS
     calls = CallRules(forbidden=PLAIN, longest_name=128)
-    returns = frozenset[str]()
+    echoed_fields = frozenset[str]()
 
     def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
         """Leave out thinking that would be refused."""
@@ -178,30 +180,30 @@ class MessagesDialect:
             kept.pop()
         return kept
 
-    def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
-        """Write a turn as one message.
+    def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
+        """Write a message.
 
         Raises:
             ModelBadRequestError: the data of a text document is not base64.
         """
-        blocks = [write_block(block) for block in turn.blocks]
-        if turn.role == "user" and self.version >= _WITHOUT_SAMPLING:
+        blocks = [write_block(block) for block in message.blocks]
+        if message.role == "user" and self.version >= _WITHOUT_SAMPLING:
             blocks = [_without_citations(block) for block in blocks]
-        made = {"role": turn.role, "content": blocks}
-        return [extend(made, turn.fields)]
+        made = {"role": message.role, "content": blocks}
+        return [extend(made, message.fields)]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
-        """Whether written messages bring cache markers of their own."""
+        """Whether messages as they are sent have cache markers of their own."""
         return any(map(has_mark, messages))
 
     def body(
-        self, request: ModelRequest, written: Written
+        self, request: ModelRequest, conversation: EncodedConversation
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of a streaming request, and its messages, marked for the cache.
 
         Raises:
-            ModelBadRequestError: the schema of the output holds what Anthropic can't enforce, or
-                the request has a parameter that this version of the API has not.
+            ModelBadRequestError: Anthropic can't enforce the schema of the output, or this version
+                of the API does not have a parameter of the request.
         """
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
@@ -216,10 +218,10 @@ class MessagesDialect:
         }
         if self.version >= _WITHOUT_SAMPLING:
             self._check_sampling(fields)
-        is_ours = fields["messages"] is MESSAGES and not written.is_marked
+        is_ours = fields["messages"] is MESSAGES and not conversation.is_marked
         if not (request.cache and is_ours and has_no_marks(fields)):
-            return fields, written.pieces()
-        return mark_fields(fields), [written.settled, *mark_turns(written.latest)]
+            return fields, conversation.pieces()
+        return mark_fields(fields), [conversation.prefix, *mark_messages(conversation.latest)]
 
     def _check_sampling(self, fields: Mapping[str, object]) -> None:
         for name in _SAMPLING:
@@ -227,32 +229,32 @@ class MessagesDialect:
                 raise ModelBadRequestError(
                     f"version {self.version} of Anthropic's API has no {name}",
                     provider=self.provider,
-                    hint=f'leave it out, or make the provider with version="2023-06-01": {name} stays there',
+                    hint=f'leave it out, or use version="2023-06-01", which still has {name}',
                 )
 
 
 def _without_citations(block: dict[str, object]) -> dict[str, object]:
-    """Leave the citations out of a text, which came from a reply and mean nothing to a user's text."""
+    """Leave the citations out of a text: they came with a reply, and a user's text can't have any."""
     if block.get("type") != "text" or "citations" not in block:
         return block
     return {name: value for name, value in block.items() if name != "citations"}
 
 
 def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, object]:
-    """Write down the fields that were asked for, and no others."""
+    """Return the fields that the request sets."""
     fields = {
         "system": _system(request),
         "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop_sequences": list(request.stop_sequences),
-        "thinking": _thinking(request.thinking),
+        "thinking": _write_thinking(request.thinking),
     }
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
-    """Ask for the form of the output, beside what the options say in the same field."""
+    """Ask for the format of the output, next to what the options put into the same field."""
     if request.output is None:
         return {}
     schema = strict_schema(request.output.schema, ANTHROPIC)
@@ -263,7 +265,7 @@ def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
             hint="ask by generate_structured, which makes a tool of it then",
         )
     form: dict[str, object] = {"format": {"type": "json_schema", "schema": schema}}
-    return {"output_config": form | mapping(request.options.get("output_config"))}
+    return {"output_config": form | as_dict(request.options.get("output_config"))}
 
 
 def _system(request: ModelRequest) -> str | list[object]:
@@ -288,7 +290,7 @@ def _tool_choice(choice: ToolChoice) -> dict[str, object] | None:
     return None if choice == "auto" else {"type": choice}
 
 
-def _thinking(budget: int | None) -> dict[str, object] | None:
+def _write_thinking(budget: int | None) -> dict[str, object] | None:
     if budget is None:
         return None
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}

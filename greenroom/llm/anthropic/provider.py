@@ -17,14 +17,14 @@ from greenroom.core import (
 )
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.anthropic.encode import MessagesDialect
-from greenroom.llm.calls import dotted_names
-from greenroom.llm.conversation import MediaLimits
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, host_of, is_local, missing_key, setting
 from greenroom.llm.http_provider import HttpProvider, invalid_request
 from greenroom.llm.http_stream import fetch, read_reply
-from greenroom.llm.json_fields import integer
+from greenroom.llm.json_fields import as_int
+from greenroom.llm.merged_messages import MediaLimits
+from greenroom.llm.portable_calls import dotted_names
+from greenroom.llm.request_encoder import RequestEncoder
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
-from greenroom.llm.transcript import RequestEncoder
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
@@ -121,7 +121,7 @@ class AnthropicProvider(HttpProvider):
             raise invalid_request(error, self.name) from error
         endpoint = replace(self._endpoint, url=f"{self._endpoint.url}/count_tokens")
         body = await fetch(self._client, endpoint, content, self._timeouts, _COUNT_LIMIT)
-        count = integer(read_reply(body, endpoint).get("input_tokens"))
+        count = as_int(read_reply(body, endpoint).get("input_tokens"))
         if count is None:
             raise ModelStreamError("the answer holds no count of tokens", provider=self.name)
         return count

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from greenroom import core
 from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_tool
-from greenroom.llm.json_fields import integer, items, mapping, text
-from greenroom.llm.restore import number, restore_block, restore_message, restore_request
+from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
+from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
 
 
 def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
@@ -18,16 +18,16 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
         >>> request.messages[0].text, request.max_tokens, request.options["top_k"]
         ('hi', 9, 5)
     """
-    dialect = MessagesDialect(text(body.get("model")), 1)
+    dialect = MessagesDialect(as_text(body.get("model")), 1)
     request = core.ModelRequest(
         messages=_messages(dialect, body.get("messages")),
         system=_system(body.get("system")),
-        tool_choice=_tool_choice(mapping(body.get("tool_choice"))),
-        max_tokens=integer(body.get("max_tokens")),
-        temperature=number(body.get("temperature")),
-        top_p=number(body.get("top_p")),
-        stop_sequences=tuple(map(text, items(body.get("stop_sequences")))),
-        thinking=integer(mapping(body.get("thinking")).get("budget_tokens")),
+        tool_choice=_tool_choice(as_dict(body.get("tool_choice"))),
+        max_tokens=as_int(body.get("max_tokens")),
+        temperature=as_number(body.get("temperature")),
+        top_p=as_number(body.get("top_p")),
+        stop_sequences=tuple(map(as_text, as_list(body.get("stop_sequences")))),
+        thinking=as_int(as_dict(body.get("thinking")).get("budget_tokens")),
         cache=False,
     )
     return restore_request(dialect, request, body, _tool)
@@ -35,7 +35,7 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
 
 def _messages(dialect: MessagesDialect, said: object) -> list[core.Message]:
     made: list[core.Message] = []
-    for raw in map(mapping, items(said)):
+    for raw in map(as_dict, as_list(said)):
         side: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
         message = core.Message(side, tuple(_blocks(raw.get("content"))))
         repeated = bool(made) and made[-1].role == side
@@ -53,7 +53,7 @@ def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     schema = raw.get("input_schema")
     if not isinstance(schema, dict) or raw.get("type") not in (None, "custom"):
         return None
-    tool = core.ToolDefinition(text(raw.get("name")), text(raw.get("description")), schema)
+    tool = core.ToolDefinition(as_text(raw.get("name")), as_text(raw.get("description")), schema)
     return restore_block(tool, write_tool, raw)
 
 
@@ -62,7 +62,7 @@ def _tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
         case "any" | "none" as kind:
             return kind
         case "tool":
-            return core.NamedTool(text(choice.get("name")))
+            return core.NamedTool(as_text(choice.get("name")))
         case _:
             return "auto"
 
@@ -70,7 +70,7 @@ def _tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
 def _blocks(content: object) -> list[core.ContentBlock]:
     if isinstance(content, str):
         return [core.TextBlock(content)] if content else []
-    raws = map(mapping, items(content))
+    raws = map(as_dict, as_list(content))
     return [restore_block(_block(raw), write_block, raw) for raw in raws]
 
 
@@ -88,10 +88,10 @@ def _block(raw: dict[str, object]) -> core.ContentBlock:
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
             return _result(call_id, raw)
         case {"type": "image"}:
-            return core.ImageBlock(*_source(mapping(raw.get("source"))))
+            return core.ImageBlock(*_source(as_dict(raw.get("source"))))
         case {"type": "document"}:
-            source = _source(mapping(raw.get("source")))
-            return core.DocumentBlock(*source, title=text(raw.get("title")))
+            source = _source(as_dict(raw.get("source")))
+            return core.DocumentBlock(*source, title=as_text(raw.get("title")))
         case _:
             return core.UnknownBlock(raw)
 

@@ -1,34 +1,37 @@
 """Replies of Chat Completions: server-sent events in, stream events out.
 
-A reply is complete with its `finish_reason`, and ends with `[DONE]`, or with the stream where a
-server leaves that out. What follows a `finish_reason` still counts: the token counts stand there. A
-few servers give no reason, or an empty one; there `[DONE]` needs another sign that the reply was
-not cut off: the empty reason, or token counts that nothing follows.
+A reply is complete with its `finish_reason`, and ends with `[DONE]`, or with the stream if a server
+leaves that out. Chunks after the `finish_reason` still count, since they have the token counts. A
+few servers send no reason, or an empty one; then `[DONE]` alone does not prove that the reply was
+not cut off, and either the empty reason or token counts at the very end must do so.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from greenroom.core import (
     ContentBlock,
+    InvalidJSONError,
     Message,
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ToolUseBlock,
     UnknownBlock,
     Usage,
+    serde,
 )
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
-    event_of,
-    integer,
-    items,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    decode_event,
     latest,
-    mapping,
-    text,
     without,
 )
-from greenroom.llm.openai.calls import Calls
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
+from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -43,9 +46,117 @@ from greenroom.llm.stream import (
     UsageUpdate,
 )
 
+CUSTOM: dict[str, object] = {"type": "custom"}
+"""The `extra` of a call with free text."""
+
+
+class _Call:
+    """One call, put together from its fragments.
+
+    By the book a fragment names its call by `index`, and only the first one has an `id` and a name.
+    In practice the index may be missing; the id may be missing, empty, repeated on every fragment,
+    or a new one under the same index; a whole call may come in one fragment, and the next one under
+    the same index and without an id.
+
+    A custom tool is called with free text. Here the text is the one argument `input`, and the
+    call's `extra` says that it is custom, so that the call goes back as it came.
+    """
+
+    def __init__(self, index: int, place: int | None) -> None:
+        self.index = index
+        self.place = place
+        self.id = ""
+        self.name = ""
+        self.extra: dict[str, object] = {}
+        self._is_custom = False
+        self._arguments = GrowingText()
+
+    def add(self, fragment: dict[str, object]) -> str:
+        """Add a fragment and return its piece of the argument text."""
+        function, custom = as_dict(fragment.get("function")), as_dict(fragment.get("custom"))
+        self._is_custom |= fragment.get("type") == "custom" or bool(custom.get("name"))
+        self.id = self.id or as_text(fragment.get("id"))
+        self.name = self.name or _name_in(fragment)
+        self.extra |= without(fragment, "index", "id", "type", "function", "custom")
+        sent = custom.get("input") if self._is_custom else function.get("arguments")
+        piece = serde.dumps(sent).decode() if isinstance(sent, dict) else as_text(sent)
+        self._arguments.write(piece)
+        return piece
+
+    def is_followed_by(self, fragment: dict[str, object]) -> bool:
+        """Whether a fragment that names a function is another call, since this one is complete."""
+        sent = as_dict(fragment.get("function")).get("arguments")
+        if not _name_in(fragment) or not (isinstance(sent, dict) or as_text(sent).startswith("{")):
+            return False
+        if not (self.name and self.arguments.endswith("}")):
+            return False
+        try:
+            serde.loads_object(self.arguments)
+        except InvalidJSONError:
+            return False
+        return True
+
+    def block(self, call_id: str) -> ToolUseBlock:
+        """Make the block of the call, under this id."""
+        if self._is_custom:
+            arguments: dict[str, object] = {"input": self.arguments}
+            return ToolUseBlock(call_id, self.name, arguments, extra=self.extra | CUSTOM)
+        return tool_use(call_id, self.name, self.arguments, self.extra)
+
+    @property
+    def arguments(self) -> str:
+        """The argument text so far."""
+        return self._arguments.getvalue()
+
+
+class _Calls:
+    """The calls of one reply; true if there are any."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def open_call(self, fragment: dict[str, object]) -> _Call | None:
+        """Find the call that a fragment continues, or None if it begins a new one."""
+        place, call_id = as_int(fragment.get("index")), as_text(fragment.get("id"))
+        if place is None and not call_id:
+            return None if _name_in(fragment) or not self._calls else self._calls[-1]
+        for call in reversed(self._calls):
+            if place is not None and call.place == place:
+                is_same = call.id in ("", call_id) if call_id else not call.is_followed_by(fragment)
+                return call if is_same else None
+            if place is None and call.id == call_id:
+                return call
+        return None
+
+    def begin(self, index: int, fragment: dict[str, object]) -> _Call:
+        """Begin the call of this fragment as the block of this index."""
+        call = _Call(index, as_int(fragment.get("index")))
+        self._calls.append(call)
+        return call
+
+    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, ToolUseBlock]]:
+        """Yield each call with the index of its block, in the order in which they began.
+
+        If the reply was cut off by its limit, the last call is invalid unless it is complete.
+        """
+        ids = CallIds()
+        for call in self._calls:
+            block = call.block(ids.claim(call.id))
+            is_partial = bool(block.invalid) or not call.arguments
+            last = call is self._calls[-1]
+            yield call.index, cut_off(block) if is_cut and last and is_partial else block
+
+
+def _name_in(fragment: dict[str, object]) -> str:
+    function, custom = as_dict(fragment.get("function")), as_dict(fragment.get("custom"))
+    return as_text(function.get("name")) or as_text(custom.get("name"))
+
 
 class _Passage:
-    """A run of text or of reasoning, until something else comes."""
+    """A run of text or of reasoning, without anything else in between."""
 
     def __init__(self, index: int, kind: str, extra: dict[str, object]) -> None:
         self.index = index
@@ -63,39 +174,38 @@ class _Passage:
         return ThinkingBlock(whole, extra=extra)
 
 
-class Reply:
-    """Add each delta; a change from text to reasoning or back begins a new block.
+class _Reply:
+    """The blocks so far: each change from text to reasoning or back begins a new one.
 
-    Calls stay open until the reply ends, since their pieces may come in turns.
+    Calls stay open until the reply ends, since their fragments may be interleaved.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.is_refused = False
         self.extra: dict[str, object] = {}  # fields of the message that have no typed place
         self._passage: _Passage | None = None
-        self._calls = Calls()
+        self._calls = _Calls()
         self._blocks: dict[int, ContentBlock] = {}
         self._next = 0
 
     def add(self, delta: dict[str, object]) -> list[StreamEvent]:
-        """Take one delta and return the events that it makes."""
+        """Add one delta and return its events."""
         events: list[StreamEvent] = []
         field, piece = find_reasoning(delta)
-        details = items(delta.get("reasoning_details"))
+        details = as_list(delta.get("reasoning_details"))
         if piece or details:
             events += self._think(piece, {"field": field} if field else {}, details)
         events += self._content(delta.get("content"))
-        if text(delta.get("refusal")):
+        if as_text(delta.get("refusal")):
             self.is_refused = True
-            events += self._say(text(delta["refusal"]), {"refusal": True})
-        for fragment in map(mapping, items(delta.get("tool_calls"))):
+            events += self._say(as_text(delta["refusal"]), {"refusal": True})
+        for fragment in map(as_dict, as_list(delta.get("tool_calls"))):
             events += self._call(fragment)
         self._add_extra(delta)
         return events
 
     def finish(self, *, is_cut: bool) -> list[StreamEvent]:
-        """End every open block, of a reply that was cut by its limit or not."""
+        """End every open block; `is_cut` says whether the reply was cut off by its limit."""
         events = self._close()
         for index, call in self._calls.finish(is_cut=is_cut):
             self._blocks[index] = call
@@ -113,16 +223,18 @@ class Reply:
 
     def _content(self, content: object) -> list[StreamEvent]:
         if not isinstance(content, list):
-            return self._say(text(content), {}) if text(content) else []
-        return [event for part in map(mapping, content) for event in self._part(part)]
+            return self._say(as_text(content), {}) if as_text(content) else []
+        return [event for part in map(as_dict, content) for event in self._part(part)]
 
     def _part(self, part: dict[str, object]) -> Iterable[StreamEvent]:
-        """Take a part of a content that is a list, as Mistral sends it."""
+        """Add a part of a content that is a list, as Mistral sends it."""
         match part.get("type"):
             case "text":
-                return self._say(text(part.get("text")), {})
+                return self._say(as_text(part.get("text")), {})
             case "thinking":
-                thoughts = (text(mapping(item).get("text")) for item in items(part.get("thinking")))
+                thoughts = (
+                    as_text(as_dict(item).get("text")) for item in as_list(part.get("thinking"))
+                )
                 return self._think("".join(thoughts), {"field": CONTENT_FIELD}, [])
             case _:
                 return self._whole(UnknownBlock(part))
@@ -141,14 +253,14 @@ class Reply:
         return [*events, BlockDelta(passage.index, "thinking", piece)] if piece else events
 
     def _open(self, kind: str, extra: dict[str, object]) -> tuple[_Passage, list[StreamEvent]]:
-        """Return the passage of this kind, with the events of ending another and beginning it."""
+        """Return the passage of this kind; if it is new, with the events that begin it."""
         passage = self._passage
         if passage and passage.kind == kind and (kind == "thinking" or passage.extra == extra):
             passage.extra |= extra
             return passage, []
-        ended = self._close()
+        ends = self._close()
         self._passage = passage = _Passage(self._new_index(), kind, extra)
-        return passage, [*ended, BlockStart(passage.index, kind)]
+        return passage, [*ends, BlockStart(passage.index, kind)]
 
     def _close(self) -> list[StreamEvent]:
         passage, self._passage = self._passage, None
@@ -158,9 +270,9 @@ class Reply:
         return [BlockEnd(passage.index, self._blocks[passage.index])]
 
     def _whole(self, block: ContentBlock) -> list[StreamEvent]:
-        ended, index = self._close(), self._new_index()
+        ends, index = self._close(), self._new_index()
         self._blocks[index] = block
-        return [*ended, BlockStart(index, "unknown"), BlockEnd(index, block)]
+        return [*ends, BlockStart(index, "unknown"), BlockEnd(index, block)]
 
     def _call(self, fragment: dict[str, object]) -> list[StreamEvent]:
         call = self._calls.open_call(fragment)
@@ -178,11 +290,11 @@ class Reply:
 
     def _add_extra(self, delta: dict[str, object]) -> None:
         known = ("role", "content", "refusal", "tool_calls", "reasoning_details")
-        grow(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
+        _extend(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
 
 
-def grow(older: dict[str, object], newer: Mapping[str, object]) -> None:
-    """Add the fields of one more piece: a list goes on, anything else is replaced."""
+def _extend(older: dict[str, object], newer: Mapping[str, object]) -> None:
+    """Add the fields of one more piece: lists are joined, anything else is replaced."""
     for name, value in newer.items():
         known = older.get(name)
         if isinstance(known, list) and isinstance(value, list):
@@ -194,7 +306,7 @@ def grow(older: dict[str, object], newer: Mapping[str, object]) -> None:
 _DONE = "[DONE]"
 _STOP_REASONS = {
     "stop": StopReason.END_TURN,
-    "tool_calls": StopReason.END_TURN,  # where no call came; see _stop_reason
+    "tool_calls": StopReason.END_TURN,  # without any call; see _stop_reason
     "function_call": StopReason.END_TURN,
     "length": StopReason.MAX_TOKENS,
     "model_length": StopReason.MAX_TOKENS,
@@ -203,27 +315,27 @@ _STOP_REASONS = {
 
 
 class OpenAIDecoder:
-    """Feed the events of one reply, then say that they have ended."""
+    """Translates the events of one reply: `feed` each of them, then `close`."""
 
     def __init__(self, provider: str = "openai", *, counts_cache_apart: bool = False) -> None:
         """Begin a reply of the provider of this name.
 
         Args:
             provider: the name, for the message and for errors.
-            counts_cache_apart: whether the model's `prompt_tokens` leave out cached ones.
+            counts_cache_apart: whether the model's `prompt_tokens` exclude cached tokens.
         """
         self._provider = provider
         self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
-        self._reply = Reply()
+        self._reply = _Reply()
         self._finish: str | None = None
-        self._ends_with_usage = False  # whether token counts were the last that came
+        self._ends_with_usage = False  # whether nothing came after the token counts
         self._usage: dict[str, object] = {}
         self._logprobs: dict[str, object] = {}
         self._extra: dict[str, object] = {}
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
-        """Translate one event; what is unknown becomes a notice.
+        """Translate one event; one of an unknown kind becomes a notice.
 
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
@@ -232,23 +344,23 @@ class OpenAIDecoder:
             if self._finish is None and not self._ends_with_usage:
                 raise incomplete_reply(self._provider)
             return self._end()
-        data = event_of(event.data, self._provider)
+        data = decode_event(event.data, self._provider)
         if data.get("error") or event.name == "error" or data.get("object") == "error":
             raise error_in_band(self._provider, data)
         if "choices" not in data and "usage" not in data:
-            return [Notice(event.name or text(data.get("object")) or "unknown")]
+            return [Notice(event.name or as_text(data.get("object")) or "unknown")]
         return self._chunk(data)
 
     def whole(self, value: object) -> Iterable[StreamEvent]:
-        """Translate a reply that came in one piece, though a stream was asked for.
+        """Translate a reply that came in one piece, although a stream was requested.
 
         Raises:
             ModelError: the provider reports an error, or the value is not a reply.
         """
-        data = mapping(value)
+        data = as_dict(value)
         if data.get("error") or data.get("object") == "error":
             raise error_in_band(self._provider, data)
-        choices = list(map(mapping, items(data.get("choices"))))
+        choices = list(map(as_dict, as_list(data.get("choices"))))
         if not any("message" in choice for choice in choices):
             raise not_a_reply(self._provider)
         self._chunk(data | {"choices": list(map(_as_one_delta, choices))})
@@ -270,8 +382,8 @@ class OpenAIDecoder:
         self._extra |= without(data, *known)
         events = self._begin(data)
         count = len(events)
-        for choice in map(mapping, items(data.get("choices"))):
-            if integer(choice.get("index")):
+        for choice in map(as_dict, as_list(data.get("choices"))):
+            if as_int(choice.get("index")):
                 events.append(Notice("choice", "only the first choice of a reply is read"))
             else:
                 events.extend(self._choice(choice))
@@ -283,22 +395,22 @@ class OpenAIDecoder:
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self._finish = reason or self._finish or ""
-        logprobs = mapping(choice.get("logprobs"))
+        logprobs = as_dict(choice.get("logprobs"))
         if any(logprobs.values()):
-            grow(self._logprobs, without(logprobs))
-        if "delta" not in choice:  # a server that sends its plain answer as the one event
+            _extend(self._logprobs, without(logprobs))
+        if "delta" not in choice:  # a server that sends its whole answer as the only event
             choice = _as_one_delta(choice)
-        return self._reply.add(mapping(choice.get("delta")))
+        return self._reply.add(as_dict(choice.get("delta")))
 
     def _begin(self, data: dict[str, object]) -> list[StreamEvent]:
-        """Begin with the first chunk that names the model; Azure sends an anonymous one before."""
+        """Begin with the first chunk that has choices; Azure sends one without them before."""
         if self._start is not None or not data.get("choices"):
             return []
-        self._start = StreamStart(text(data.get("model")), text(data.get("id")))
+        self._start = StreamStart(as_text(data.get("model")), as_text(data.get("id")))
         return [self._start]
 
     def _update_usage(self, data: dict[str, object]) -> list[StreamEvent]:
-        report = mapping(data.get("usage")) or mapping(mapping(data.get("x_groq")).get("usage"))
+        report = as_dict(data.get("usage")) or as_dict(as_dict(data.get("x_groq")).get("usage"))
         if not report:
             return []
         self._usage = latest(self._usage, report)
@@ -314,7 +426,7 @@ class OpenAIDecoder:
 
     def _message(self) -> Message:
         start = self._start or StreamStart()
-        untyped: dict[str, object] = {"logprobs": self._logprobs, "usage": self._usage}
+        extra: dict[str, object] = {"logprobs": self._logprobs, "usage": self._usage}
         return Message(
             "assistant",
             self._reply.blocks(),
@@ -324,11 +436,11 @@ class OpenAIDecoder:
             native_stop_reason=self._finish or "",
             response_id=start.response_id,
             usage=self._read_usage() if self._usage else None,
-            extra=self._extra | self._reply.extra | {k: v for k, v in untyped.items() if v},
+            extra=self._extra | self._reply.extra | {k: v for k, v in extra.items() if v},
         )
 
     def _stop_reason(self) -> StopReason:
-        """Decide by what came: servers say `stop` with calls, and `tool_calls` without any."""
+        """Check the reason against the reply: some say `stop` with calls, or `tool_calls` without."""
         reason = _STOP_REASONS.get(self._finish or "", StopReason.UNKNOWN)
         if self._reply.has_calls and reason in {StopReason.END_TURN, StopReason.UNKNOWN}:
             return StopReason.TOOL_USE
@@ -338,36 +450,36 @@ class OpenAIDecoder:
 
 
 def _as_one_delta(choice: dict[str, object]) -> dict[str, object]:
-    """Write a whole choice as a delta in which each call has a place of its own."""
-    message = mapping(choice.get("message"))
+    """Return a whole choice as a delta in which each call has its own index."""
+    message = as_dict(choice.get("message"))
     calls = [
-        mapping(call) | {"index": i} for i, call in enumerate(items(message.get("tool_calls")))
+        as_dict(call) | {"index": i} for i, call in enumerate(as_list(message.get("tool_calls")))
     ]
     return choice | {"delta": message | {"tool_calls": calls}}
 
 
 def _usage(report: dict[str, object], *, cache_apart: bool) -> Usage:
-    """Read a report; the prompt's count includes the cached tokens, except on a few servers.
+    """Read a report; the prompt's tokens include the cached ones, except on a few servers.
 
-    Where it is not known that a server is one of them, a count smaller than theirs tells.
+    An unknown server is one of those if the prompt has fewer tokens than were cached.
     """
-    details = mapping(report.get("prompt_tokens_details"))
+    details = as_dict(report.get("prompt_tokens_details"))
     read = _first(
         details.get("cached_tokens"),
         report.get("prompt_cache_hit_tokens"),
         report.get("cache_read_input_tokens"),
     )
     written = _first(details.get("cache_write_tokens"), report.get("cache_creation_input_tokens"))
-    prompt = integer(report.get("prompt_tokens"))
+    prompt = as_int(report.get("prompt_tokens"))
     cached = (read or 0) + (written or 0)
     return Usage(
         prompt if prompt is None or cache_apart or cached > prompt else prompt - cached,
-        integer(report.get("completion_tokens")),
+        as_int(report.get("completion_tokens")),
         read,
         written,
-        integer(mapping(report.get("completion_tokens_details")).get("reasoning_tokens")),
+        as_int(as_dict(report.get("completion_tokens_details")).get("reasoning_tokens")),
     )
 
 
 def _first(*values: object) -> int | None:
-    return next((number for number in map(integer, values) if number is not None), None)
+    return next((number for number in map(as_int, values) if number is not None), None)

@@ -21,18 +21,18 @@ from greenroom.core import (
     portable_name,
     serde,
 )
-from greenroom.llm.calls import CallRules, merge_tools
-from greenroom.llm.conversation import MediaLimits, Turn
-from greenroom.llm.json_fields import extend, items, text
-from greenroom.llm.openai.calls import CUSTOM
+from greenroom.llm.json_fields import as_list, as_text, extend
+from greenroom.llm.merged_messages import MediaLimits, MergedMessage
+from greenroom.llm.openai.decode import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, reasoning_for_server
+from greenroom.llm.portable_calls import CallRules, merge_tools
+from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
 from greenroom.llm.strict_schema import OPENAI, strict_schema
-from greenroom.llm.transcript import MESSAGES, Written
 
 
-def messages_of_user(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
-    """Make the messages of a user's turn: one for each tool result, then one for the rest.
+def write_user_message(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
+    """Write a user's message: one message for each tool result, then one for the rest.
 
     The role "tool" takes text alone, so a result's images and documents follow in the user's
     message, each result's under a line that names the call.
@@ -47,8 +47,8 @@ def messages_of_user(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
     return [*made, {"role": "user", "content": parts[0]["text"] if alone else parts}]
 
 
-def message_of_reply(blocks: Sequence[ContentBlock]) -> dict[str, object]:
-    """Make the message of an assistant's turn, reasoning under the fields in which it came."""
+def write_reply(blocks: Sequence[ContentBlock]) -> dict[str, object]:
+    """Write an assistant's message, its reasoning under the fields in which it came."""
     calls = [_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
     refusals = [b.text for b in blocks if isinstance(b, TextBlock) and _is_refusal(b)]
     parts = [part for block in blocks for part in _reply_part(block)]
@@ -76,7 +76,7 @@ def write_block(block: ContentBlock) -> dict[str, object]:
 def _content(parts: list[dict[str, object]]) -> object:
     """Write a reply of text alone as it was said, in one string, which every server takes."""
     if all(map(_is_plain, parts)):
-        return "".join(text(part["text"]) for part in parts)
+        return "".join(as_text(part["text"]) for part in parts)
     return parts
 
 
@@ -125,10 +125,10 @@ def _encode_reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
     made: dict[str, object] = {}
     details: list[object] = []
     for block in blocks:
-        field = text(block.extra.get("field"))
+        field = as_text(block.extra.get("field"))
         if field and field != CONTENT_FIELD:
-            made[field] = text(made.get(field)) + block.thinking
-        details += items(block.extra.get("reasoning_details"))
+            made[field] = as_text(made.get(field)) + block.thinking
+        details += as_list(block.extra.get("reasoning_details"))
     details = merge_details(details)
     return made | ({"reasoning_details": details} if details else {})
 
@@ -192,9 +192,9 @@ class ChatDialect:
         return CallRules(longest_id=most, id_length=length)
 
     @property
-    def returns(self) -> frozenset[str]:
+    def echoed_fields(self) -> frozenset[str]:
         """Which fields of its own messages the server takes back."""
-        return self.host.returns
+        return self.host.echoed_fields
 
     @property
     def limits(self) -> MediaLimits:
@@ -215,22 +215,22 @@ class ChatDialect:
         """Leave out the reasoning of the server's own replies that it does not take back."""
         if provider != self.provider:
             return blocks
-        accepted = (reasoning_for_server(block, self.host.returns) for block in blocks)
+        accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
         return [block for block in accepted if block is not None]
 
-    def write(self, turn: Turn) -> Sequence[Mapping[str, object]]:
-        """Write a user's turn as one message for each tool result and one for the rest."""
-        if turn.role == "assistant":
-            return [extend(message_of_reply(turn.blocks), turn.fields)]
-        *results, last = messages_of_user(turn.blocks) or [{"role": "user", "content": ""}]
-        return [*results, extend(last, turn.fields) if last["role"] == "user" else last]
+    def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
+        """Write a user's message as one message for each tool result and one for the rest."""
+        if message.role == "assistant":
+            return [extend(write_reply(message.blocks), message.fields)]
+        *results, last = write_user_message(message.blocks) or [{"role": "user", "content": ""}]
+        return [*results, extend(last, message.fields) if last["role"] == "user" else last]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Say no: these servers find out themselves what to cache."""
         return False
 
     def body(
-        self, request: ModelRequest, written: Written
+        self, request: ModelRequest, conversation: EncodedConversation
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of a streaming request, and its messages, of which the system is one."""
         limit = request.max_tokens or self.max_tokens
@@ -246,11 +246,11 @@ class ChatDialect:
             **request.options,
             **tools,
         }
-        return fields, [*map(serde.dumps, _system(request)), *written.pieces()]
+        return fields, [*map(serde.dumps, _system(request)), *conversation.pieces()]
 
 
 def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, object]:
-    """Write down the fields that were asked for, and no others."""
+    """Return the fields that the request sets."""
     fields: dict[str, object] = {
         "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
@@ -296,7 +296,7 @@ def _tool_choice(choice: ToolChoice) -> object:
 
 
 def _response_format(output: OutputSchema | None) -> dict[str, object] | None:
-    """Ask for the form of the output, strictly where the strict mode can express its schema."""
+    """Ask for the format of the output, strictly if the strict mode can express its schema."""
     if output is None:
         return None
     strict = strict_schema(output.schema, OPENAI)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from greenroom.llm.conversation import MediaLimits
 from greenroom.llm.endpoint import host_of, is_local, setting
+from greenroom.llm.merged_messages import MediaLimits
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 """The names of the field that limits the length of a reply."""
@@ -36,7 +36,7 @@ class HostProfile:
         key_variables: the environment variables for the key, the vendor's own first.
         base_variables: the environment variables for the base URL.
         limit_field: the field that limits the length of a reply.
-        returns: which fields of its own replies' messages it takes back, besides content, refusal
+        echoed_fields: which fields of its own replies' messages it takes back, besides content, refusal
             and calls.
         longest_call_id: the most characters that the id of a tool call may have; None: no limit.
         call_id_length: how many letters and digits every such id must have; None: any number.
@@ -52,7 +52,7 @@ class HostProfile:
     key_variables: tuple[str, ...] = ()
     base_variables: tuple[str, ...] = ()
     limit_field: LimitField = "max_tokens"
-    returns: frozenset[str] = _REASONING | {"extra_content"}
+    echoed_fields: frozenset[str] = _REASONING | {"extra_content"}
     longest_call_id: int | None = None
     call_id_length: int | None = None
     prompt_cache_key: re.Pattern[str] | None = None
@@ -99,7 +99,7 @@ _OPENAI = HostProfile(
     key_variables=("OPENAI_API_KEY",),
     base_variables=("OPENAI_BASE_URL",),
     limit_field="max_completion_tokens",
-    returns=frozenset(),
+    echoed_fields=frozenset(),
     longest_call_id=40,
     prompt_cache_key=_ANY,
     json_schema=True,
@@ -115,7 +115,7 @@ _PROFILES = (
         key_variables=("AZURE_OPENAI_API_KEY",),
         base_variables=("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"),
         limit_field="max_completion_tokens",
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
         longest_call_id=40,
         json_schema=True,
         counts_cache_apart=re.compile("grok"),
@@ -138,7 +138,7 @@ _PROFILES = (
         key_variables=("GROQ_API_KEY",),
         base_variables=("GROQ_BASE_URL",),
         limit_field="max_completion_tokens",
-        returns=frozenset({"reasoning"}),
+        echoed_fields=frozenset({"reasoning"}),
         json_schema=True,
     ),
     HostProfile(
@@ -146,7 +146,7 @@ _PROFILES = (
         addresses=("mistral.ai",),
         base_url="https://api.mistral.ai/v1",
         key_variables=("MISTRAL_API_KEY",),
-        returns=frozenset(),
+        echoed_fields=frozenset(),
         call_id_length=9,
         prompt_cache_key=_ANY,
         json_schema=True,
@@ -156,7 +156,7 @@ _PROFILES = (
         addresses=("deepseek.com",),
         base_url="https://api.deepseek.com",
         key_variables=("DEEPSEEK_API_KEY",),
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
         json_schema=False,
     ),
     HostProfile(
@@ -164,7 +164,7 @@ _PROFILES = (
         addresses=("x.ai",),
         base_url="https://api.x.ai/v1",
         key_variables=("XAI_API_KEY",),
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
         json_schema=True,
     ),
     HostProfile(
@@ -189,7 +189,7 @@ _PROFILES = (
         base_url="https://api.perplexity.ai",
         key_variables=("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
         base_variables=("PERPLEXITY_BASE_URL",),
-        returns=frozenset(),
+        echoed_fields=frozenset(),
         json_schema=True,
     ),
     HostProfile(
@@ -199,7 +199,7 @@ _PROFILES = (
         key_variables=("CEREBRAS_API_KEY",),
         base_variables=("CEREBRAS_BASE_URL",),
         limit_field="max_completion_tokens",
-        returns=frozenset({"reasoning"}),
+        echoed_fields=frozenset({"reasoning"}),
         json_schema=True,
     ),
     HostProfile(
@@ -208,7 +208,7 @@ _PROFILES = (
         base_url="https://api.fireworks.ai/inference/v1",
         key_variables=("FIREWORKS_API_KEY",),
         base_variables=("FIREWORKS_BASE_URL",),
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
         json_schema=True,
     ),
     HostProfile(
@@ -222,7 +222,7 @@ _PROFILES = (
         addresses=("googleapis.com",),
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        returns=frozenset({"extra_content"}),
+        echoed_fields=frozenset({"extra_content"}),
         json_schema=True,
     ),
     HostProfile(
@@ -236,14 +236,14 @@ _PROFILES = (
         addresses=("z.ai", "bigmodel.cn"),
         base_url="https://api.z.ai/api/paas/v4",
         key_variables=("ZAI_API_KEY",),
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
     ),
     HostProfile(
         name="moonshot",
         addresses=("moonshot.ai", "moonshot.cn"),
         base_url="https://api.moonshot.ai/v1",
         key_variables=("MOONSHOT_API_KEY",),
-        returns=frozenset({"reasoning_content"}),
+        echoed_fields=frozenset({"reasoning_content"}),
     ),
     HostProfile(
         name="litellm",
@@ -251,7 +251,7 @@ _PROFILES = (
         base_url="http://localhost:4000/v1",
         key_variables=("LITELLM_PROXY_API_KEY", "LITELLM_API_KEY"),
         base_variables=("LITELLM_PROXY_API_BASE", "LITELLM_BASE_URL"),
-        returns=_REASONING | {"extra_content", "thinking_blocks", "provider_specific_fields"},
+        echoed_fields=_REASONING | {"extra_content", "thinking_blocks", "provider_specific_fields"},
     ),
 )
 

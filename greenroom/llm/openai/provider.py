@@ -10,7 +10,7 @@ from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
-from greenroom.llm.transcript import RequestEncoder
+from greenroom.llm.request_encoder import RequestEncoder
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport

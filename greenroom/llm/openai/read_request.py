@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from greenroom import core
 from greenroom.core import serde
-from greenroom.llm.json_fields import items, mapping, text
-from greenroom.llm.openai.calls import CUSTOM
+from greenroom.llm.json_fields import as_dict, as_list, as_number, as_text
+from greenroom.llm.openai.decode import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning
-from greenroom.llm.restore import number, restore_block, restore_message, restore_request
+from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
 
 _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
@@ -26,16 +26,16 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
         >>> request.system, request.messages[0].text, request.options["max_tokens"]
         ('Be brief.', 'hi', 9)
     """
-    dialect = ChatDialect(text(body.get("model")), host=HostProfile(name="any"))
-    said = list(map(mapping, items(body.get("messages"))))
+    dialect = ChatDialect(as_text(body.get("model")), host=HostProfile(name="any"))
+    said = list(map(as_dict, as_list(body.get("messages"))))
     system = _system(said[0]) if len(said) > 1 else ""
     request = core.ModelRequest(
         messages=_messages(dialect, said[1:] if system else said),
         system=system,
         tool_choice=_tool_choice(body.get("tool_choice")),
-        temperature=number(body.get("temperature")),
-        top_p=number(body.get("top_p")),
-        stop_sequences=tuple(map(text, items(body.get("stop")))),
+        temperature=as_number(body.get("temperature")),
+        top_p=as_number(body.get("top_p")),
+        stop_sequences=tuple(map(as_text, as_list(body.get("stop")))),
         cache=False,
     )
     return restore_request(dialect, request, body, _tool)
@@ -45,7 +45,7 @@ def _system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
     """Read the first message, if it is a system prompt and nothing else."""
     content = first.get("content")
     if first != {"role": "system", "content": content} or isinstance(content, str):
-        return text(content) if first.get("role") == "system" and len(first) == 2 else ""
+        return as_text(content) if first.get("role") == "system" and len(first) == 2 else ""
     blocks = _parts(content)
     texts = [block for block in blocks if isinstance(block, core.TextBlock)]
     return texts if len(texts) == len(blocks) else ""
@@ -55,7 +55,7 @@ def _messages(dialect: ChatDialect, said: Sequence[dict[str, object]]) -> list[c
     made: list[core.Message] = []
     before = ""
     for raw in said:
-        role = text(raw.get("role"))
+        role = as_text(raw.get("role"))
         repeated = role == before != "tool" or (role == "tool" and before == "user")
         made.append(restore_message(dialect, _message(role, raw), raw, alone=repeated))
         before = role
@@ -76,40 +76,40 @@ def _message(role: str, raw: dict[str, object]) -> core.Message:
 def _result(raw: Mapping[str, object]) -> core.ToolResultBlock:
     kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
     parts = tuple(block for block in _parts(raw.get("content")) if isinstance(block, kinds))
-    return core.ToolResultBlock(text(raw.get("tool_call_id")), parts)
+    return core.ToolResultBlock(as_text(raw.get("tool_call_id")), parts)
 
 
 def _reply(raw: dict[str, object]) -> list[core.ContentBlock]:
     field, thought = find_reasoning(raw)
-    details = items(raw.get("reasoning_details"))
+    details = as_list(raw.get("reasoning_details"))
     extra: dict[str, object] = {"field": field} if field else {}
     extra |= {"reasoning_details": details} if details else {}
     made: list[core.ContentBlock] = [core.ThinkingBlock(thought, extra=extra)] if extra else []
     made += _parts(raw.get("content"))
-    if text(raw.get("refusal")):
-        made.append(core.TextBlock(text(raw["refusal"]), {"refusal": True}))
-    calls = map(mapping, items(raw.get("tool_calls")))
+    if as_text(raw.get("refusal")):
+        made.append(core.TextBlock(as_text(raw["refusal"]), {"refusal": True}))
+    calls = map(as_dict, as_list(raw.get("tool_calls")))
     return [*made, *(restore_block(_call(call), write_block, call) for call in calls)]
 
 
 def _call(raw: Mapping[str, object]) -> core.ContentBlock:
-    call_id = text(raw.get("id"))
+    call_id = as_text(raw.get("id"))
     if raw.get("type") == "custom":
-        custom = mapping(raw.get("custom"))
-        given: dict[str, object] = {"input": text(custom.get("input"))}
-        return core.ToolUseBlock(call_id, text(custom.get("name")), given, extra=CUSTOM)
-    function = mapping(raw.get("function"))
+        custom = as_dict(raw.get("custom"))
+        given: dict[str, object] = {"input": as_text(custom.get("input"))}
+        return core.ToolUseBlock(call_id, as_text(custom.get("name")), given, extra=CUSTOM)
+    function = as_dict(raw.get("function"))
     try:
-        given = serde.loads_object(text(function.get("arguments")))
+        given = serde.loads_object(as_text(function.get("arguments")))
     except core.InvalidJSONError:
         given = {}
-    return core.ToolUseBlock(call_id, text(function.get("name")), given)
+    return core.ToolUseBlock(call_id, as_text(function.get("name")), given)
 
 
 def _parts(content: object) -> list[core.ContentBlock]:
     if isinstance(content, str):
         return [core.TextBlock(content)] if content else []
-    raws = map(mapping, items(content))
+    raws = map(as_dict, as_list(content))
     return [restore_block(_part(raw), write_block, raw) for raw in raws]
 
 
@@ -136,12 +136,12 @@ def _locate(url: str) -> tuple[str, str, str]:
 
 
 def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
-    function = mapping(raw.get("function"))
+    function = as_dict(raw.get("function"))
     schema = function.get("parameters")
     if not isinstance(schema, dict):
         return None
     tool = core.ToolDefinition(
-        text(function.get("name")), text(function.get("description")), schema
+        as_text(function.get("name")), as_text(function.get("description")), schema
     )
     return restore_block(tool, write_tool, raw)
 

@@ -1,8 +1,8 @@
-"""Reasoning in Chat Completions, which has no field of its own for it.
+"""Reasoning in Chat Completions, which has no standard field for it.
 
 Servers send it as `reasoning_content` (DeepSeek, xAI, vLLM), as `reasoning` (OpenRouter, Groq,
 Ollama), or as parts of a `content` that is a list (Mistral). OpenRouter adds `reasoning_details`,
-which hold signatures and encrypted reasoning and must come back whole.
+which contain signatures and encrypted reasoning, and must be sent back whole.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from greenroom.core import ContentBlock, ThinkingBlock
-from greenroom.llm.json_fields import integer, mapping, text
+from greenroom.llm.json_fields import as_dict, as_int, as_text
 from greenroom.llm.stream import GrowingText
 
 CONTENT_FIELD = "content"
@@ -22,17 +22,19 @@ _GROWING = frozenset({"text", "summary", "data"})
 
 
 def find_reasoning(delta: dict[str, object]) -> tuple[str, str]:
-    """Return the field in which a delta carries reasoning, and the piece; both may be empty.
+    """Return the field of a delta that has reasoning, and the piece; both may be empty.
 
     Some gateways send the same piece in both fields, so only the first counts.
     """
-    return next(((name, text(delta[name])) for name in _FIELDS if text(delta.get(name))), ("", ""))
+    return next(
+        ((name, as_text(delta[name])) for name in _FIELDS if as_text(delta.get(name))), ("", "")
+    )
 
 
 def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
-    """Return a block as it goes back to a server that takes these fields; None for none of it.
+    """Return a block as a server that takes these fields gets it back, or None if it does not.
 
-    Reasoning that was a part of the content goes back wherever it came from.
+    Reasoning that was a part of the content is always sent back.
     """
     if not isinstance(block, ThinkingBlock):
         return block
@@ -46,10 +48,10 @@ def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentB
 
 
 def merge_details(pieces: Iterable[object]) -> list[object]:
-    """Merge pieces of `reasoning_details`: those of one index and type grow into one entry.
+    """Merge pieces of `reasoning_details`: those of the same index and type become one entry.
 
-    Texts are joined; of everything else, such as a signature, the last value that is not empty
-    counts. Entries without an index stay apart.
+    Texts are joined; of any other field, such as a signature, the last value that is not empty
+    counts. Entries without an index are not merged.
 
     Example:
         >>> merge_details(
@@ -60,22 +62,22 @@ def merge_details(pieces: Iterable[object]) -> list[object]:
         ... )
         [{'type': 'reasoning.text', 'index': 0, 'text': 'ab', 'signature': 's'}]
     """
-    merged: list[_Detail] = []
+    entries: list[_Detail] = []
     latest: dict[tuple[int, str], _Detail] = {}
-    for piece in map(mapping, pieces):
-        index = integer(piece.get("index"))
-        key = None if index is None else (index, text(piece.get("type")))
+    for piece in map(as_dict, pieces):
+        index = as_int(piece.get("index"))
+        key = None if index is None else (index, as_text(piece.get("type")))
         if key is None or key not in latest:
-            merged.append(_Detail())
+            entries.append(_Detail())
         if key is not None:
-            latest.setdefault(key, merged[-1]).add(piece)
+            latest.setdefault(key, entries[-1]).add(piece)
         else:
-            merged[-1].add(piece)
-    return [detail.entry() for detail in merged]
+            entries[-1].add(piece)
+    return [detail.entry() for detail in entries]
 
 
 class _Detail:
-    """One entry of `reasoning_details` and the texts that have come for it."""
+    """One entry of `reasoning_details` and its texts so far."""
 
     def __init__(self) -> None:
         self._fields: dict[str, object] = {}

@@ -1,7 +1,7 @@
-"""Shared code of the readers of recorded requests, which must not lose a field without a typed place.
+"""Requests read back from recorded bodies; `read_request` of each API builds on this.
 
-A request that was read is written again, and any difference from the original becomes `extra` or
-`options`. So a reader need not know every field.
+No field may get lost, also none without a typed place. So a request that was read is encoded again,
+and any difference from the original becomes `extra` or `options`.
 """
 
 import dataclasses
@@ -20,17 +20,17 @@ from greenroom.core import (
     UnknownBlock,
     serde,
 )
-from greenroom.llm.calls import PortableCalls
-from greenroom.llm.conversation import turns
-from greenroom.llm.json_fields import items, mapping, text
-from greenroom.llm.transcript import Dialect, encode_request
+from greenroom.llm.json_fields import as_dict, as_list, as_text
+from greenroom.llm.merged_messages import merge_messages
+from greenroom.llm.portable_calls import PortableCalls
+from greenroom.llm.request_encoder import Dialect, encode_request
 
 
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Whether two bodies of requests, or parts of such, are the same.
+    """Whether two bodies of requests, or two parts of them, are the same.
 
     The order of fields does not count. A `content` or `system` that is text is the same as a list
-    of one text block, and the `arguments` of a call are the same where they are the same JSON.
+    of one text block, and the `arguments` of calls are compared as JSON.
 
     Example:
         >>> same_request(
@@ -69,47 +69,47 @@ def _plain(value: object, field: str = "") -> object:
 Block = TypeVar("Block", bound=ContentBlock | ToolDefinition)
 
 
-def difference(made: Mapping[str, object], raw: Mapping[str, object]) -> dict[str, object]:
+def find_difference(made: Mapping[str, object], raw: Mapping[str, object]) -> dict[str, object]:
     """Return what `extend` has to add to one object to make it the other.
 
     Example:
-        >>> difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 1, "d": 2}})
+        >>> find_difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 1, "d": 2}})
         {'a': 2, 'b': {'d': 2}}
     """
-    added: dict[str, object] = {}
+    changes: dict[str, object] = {}
     for name, value in raw.items():
         older = made.get(name)
         if name not in made:
-            added[name] = value
+            changes[name] = value
         elif not same_request({name: older}, {name: value}):
             nested = isinstance(older, dict) and isinstance(value, dict) and "type" not in value
-            added[name] = difference(mapping(older), mapping(value)) if nested else value
-    return added | {name: UNSET for name in made if name not in raw}
+            changes[name] = find_difference(as_dict(older), as_dict(value)) if nested else value
+    return changes | {name: UNSET for name in made if name not in raw}
 
 
 def restore_block(
     block: Block, write: Callable[[Block], dict[str, object]], raw: dict[str, object]
 ) -> Block:
-    """Give a block, or a tool, the `extra` with which it is written as it was."""
+    """Add to a block, or a tool, the `extra` that makes it encode as it was."""
     if isinstance(block, UnknownBlock):
         return block
-    return replace(block, extra={**block.extra, **difference(write(block), raw)})
+    return replace(block, extra={**block.extra, **find_difference(write(block), raw)})
 
 
 def restore_message(
     dialect: Dialect, message: Message, raw: Mapping[str, object], *, alone: bool
 ) -> Message:
-    """Give a message the fields with which it is written as it was.
+    """Add to a message the fields that make it encode as it was.
 
     Args:
-        dialect: what writes it.
-        message: what was read.
-        raw: what it was read from.
+        dialect: the format of the provider.
+        message: the message as it was read.
+        raw: the JSON that it was read from.
         alone: whether it must not be merged with its neighbours.
     """
-    [turn] = turns([message], dialect.provider, dialect.accept)
-    [*_, made] = dialect.write(PortableCalls(dialect.calls).rename(turn))
-    fields = difference(made, raw)
+    [merged] = merge_messages([message], dialect.provider, dialect.accept)
+    [*_, made] = dialect.write(PortableCalls(dialect.calls).rename(merged))
+    fields = find_difference(made, raw)
     if alone and not fields:
         fields = {"role": raw["role"]}
     return replace(message, extra=fields)
@@ -121,29 +121,24 @@ def restore_request(
     body: Mapping[str, object],
     read_tool: Callable[[dict[str, object]], ToolDefinition | None],
 ) -> ModelRequest:
-    """Give a request its tools, and the options with which it is written as it was."""
-    raws = list(map(mapping, items(body.get("tools"))))
+    """Add to a request its tools, and the options that make it encode as it was."""
+    raws = list(map(as_dict, as_list(body.get("tools"))))
     tools, others = _restore_tools(raws, list(map(read_tool, raws)))
     options: dict[str, object] = {"tools": others} if others else {}
-    made = mapping(serde.loads(encode_request(dialect, _with(request, options, tools))))
+    made = as_dict(serde.loads(encode_request(dialect, _with(request, options, tools))))
     if not same_request(_only(made, "tools"), _only(body, "tools")):
         tools, options = [], _only(body, "tools")
-        made = mapping(serde.loads(encode_request(dialect, _with(request, options, tools))))
+        made = as_dict(serde.loads(encode_request(dialect, _with(request, options, tools))))
     asked = {name: value for name, value in body.items() if name != "messages"}
     made.pop("messages", None)
     differing = {
-        name: asked.get(name, UNSET) for name in difference(made, asked) if name != "tools"
+        name: asked.get(name, UNSET) for name in find_difference(made, asked) if name != "tools"
     }
     kept = _only(body, "model")
-    said = items(body.get("messages"))
+    said = as_list(body.get("messages"))
     if not said or not all(isinstance(message, dict) for message in said):
         kept["messages"] = body.get("messages", UNSET)
     return _with(request, options | kept | differing, tools)
-
-
-def number(value: object) -> float | None:
-    """Return the value if it is a number, else None."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _only(body: Mapping[str, object], name: str) -> dict[str, object]:
@@ -159,7 +154,7 @@ def _with(
 def _restore_tools(
     raws: Sequence[dict[str, object]], read: Sequence[ToolDefinition | None]
 ) -> tuple[list[ToolDefinition], list[object]]:
-    """Return the tools that are typed, and the others with the places of those behind the first."""
+    """Return the typed tools, and the others together with the names of the typed ones among them."""
     first = next((place for place, tool in enumerate(read) if tool is None), len(read))
     behind: Iterable[tuple[dict[str, object], ToolDefinition | None]] = zip(
         raws[first:], read[first:], strict=True
@@ -170,5 +165,5 @@ def _restore_tools(
 
 def _name(raw: Mapping[str, object]) -> dict[str, object]:
     if "function" in raw:
-        return {"function": {"name": text(mapping(raw["function"]).get("name"))}}
-    return {"name": text(raw.get("name"))}
+        return {"function": {"name": as_text(as_dict(raw["function"]).get("name"))}}
+    return {"name": as_text(raw.get("name"))}

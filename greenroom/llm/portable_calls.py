@@ -1,12 +1,11 @@
 """Tool calls as models send them and as strict APIs accept them: arguments, ids, names, and tools.
 
 A model may call a name that no tool can have, such as `multi_tool_use.parallel`, and some servers
-count calls from `call_0` again in each reply. `PortableCalls` makes a history with such calls
-acceptable.
+begin each reply at `call_0` again. `PortableCalls` makes a history with such calls acceptable.
 
-A tool whose name has dots, such as `fs.read`, is sent as `fs__read`, and the name in a reply is put
-back by `restore_names`. Only the tools of the request tell which names that concerns: `__` may be a
-tool's own.
+A tool whose name has dots, such as `fs.read`, is sent as `fs__read`; `restore_names` puts the dots
+back in the reply. A name may have `__` of its own, so only the request's tools tell which to
+restore.
 """
 
 import dataclasses
@@ -31,8 +30,8 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
-from greenroom.llm.conversation import Turn
-from greenroom.llm.json_fields import DEPTH, extend, mapping, text
+from greenroom.llm.json_fields import DEPTH, as_dict, as_text, extend
+from greenroom.llm.merged_messages import MergedMessage
 from greenroom.llm.stream import BlockEnd, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def tool_use(
 
 
 def cut_off(call: ToolUseBlock) -> ToolUseBlock:
-    """Mark a call as cut off by the limit of the reply, so that it does not run with half its arguments.
+    """Mark a call as cut off by the limit of the reply, so it never runs with half its arguments.
 
     Example:
         >>> cut_off(ToolUseBlock("t1", "Read")).invalid
@@ -98,7 +97,7 @@ def cut_off(call: ToolUseBlock) -> ToolUseBlock:
 
 
 PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
-"""The characters that a name can't have, and with the strictest APIs an id neither."""
+"""The characters that a name can't have, nor, with the strictest APIs, an id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,17 +137,18 @@ class CallRules:
 
 
 class PortableCalls:
-    """Renames calls that an API would refuse, turn by turn; a later turn changes no earlier name.
+    """Renames calls that an API would refuse; a later message changes no earlier name.
 
     A call and its result keep a common id. If several calls have the same id, a result belongs to
-    the first of them, in the turn before it, that has no result yet.
+    the first of them in the message before that has no result yet.
 
     Args:
         rules: what the API accepts.
 
     Example:
         >>> calls = (ToolUseBlock("a.b", "multi_tool_use.parallel"), ToolUseBlock("a_b", ""))
-        >>> for call in PortableCalls(CallRules(forbidden=PLAIN)).rename(Turn("assistant", calls)).blocks:
+        >>> portable = PortableCalls(CallRules(forbidden=PLAIN))
+        >>> for call in portable.rename(MergedMessage("assistant", calls)).blocks:
         ...     print(call.id, call.name)
         a_b multi_tool_use__parallel
         a_b_2 unnamed
@@ -169,28 +169,26 @@ class PortableCalls:
             self._open_ids.update((key, ids.copy()) for key, ids in base._open_ids.items())
 
     def branch(self) -> "PortableCalls":
-        """Return a copy that can rename a provisional turn without changing this one."""
+        """Return a copy that can rename a provisional message without changing this one."""
         return PortableCalls(self._rules, self)
 
     def merge(self, branch: "PortableCalls") -> None:
-        """Take over the names that a branch of this one has given."""
+        """Adopt the names that were given in a branch of this one."""
         self._used_ids.update(branch._new_ids)
         self._last_ids.update(branch._new_last_ids)
         self._open_ids = branch._open_ids
 
-    def rename(self, turn: Turn) -> Turn:
-        """Return the next turn as it may be sent."""
-        if turn.role == "assistant":
+    def rename(self, message: MergedMessage) -> MergedMessage:
+        """Return the next message as it may be sent."""
+        if message.role == "assistant":
             self._open_ids.clear()
-        return dataclasses.replace(turn, blocks=tuple(map(self._rename_block, turn.blocks)))
+        return dataclasses.replace(message, blocks=tuple(map(self._rename_block, message.blocks)))
 
     def _rename_block(self, block: ContentBlock) -> ContentBlock:
         match block:
             case ToolUseBlock():
-                name = (
-                    PLAIN.sub("_", portable_name(block.name))[: self._rules.longest_name]
-                    or "unnamed"
-                )
+                plain = PLAIN.sub("_", portable_name(block.name))
+                name = plain[: self._rules.longest_name] or "unnamed"
                 return replace(block, id=self._call_id(block.id), name=name)
             case ToolResultBlock():
                 return replace(block, tool_use_id=self._result_id(block.tool_use_id))
@@ -256,34 +254,35 @@ def _restore_name(block: ContentBlock, names: Mapping[str, str]) -> ContentBlock
 def merge_tools(
     typed: Sequence[dict[str, object]], options: Mapping[str, object]
 ) -> dict[str, object]:
-    """Merge the tools of a request with those of its options; return its field `tools`, if it has any.
+    """Merge the tools of a request with those of its options; return the field `tools`, if any.
 
-    A tool of the options with the name of a typed tool adds its fields to that one (to its
-    `function`, if the API wraps tools so), which moves to its place in the list; typed tools that
-    the options do not name come first. Options that are not a list of objects, such as
-    `msgspec.UNSET`, replace all tools.
+    A tool of the options with the name of a typed tool adds its fields to the typed tool (to its
+    `function`, if the API wraps tools in one), which takes its place in the list. Typed tools that
+    the options do not name come first. If the options are not a list of objects, but for instance
+    `msgspec.UNSET`, they replace all tools.
 
     Example:
         >>> search = {"type": "web_search_20260318", "name": "web_search"}
-        >>> merge_tools([{"name": "Read"}], {"tools": [search, {"name": "Read", "strict": True}]})
-        {'tools': [{'type': 'web_search_20260318', 'name': 'web_search'}, {'name': 'Read', 'strict': True}]}
+        >>> merged = merge_tools([{"name": "Read"}], {"tools": [search, {"name": "Read", "a": 1}]})
+        >>> merged["tools"]
+        [{'type': 'web_search_20260318', 'name': 'web_search'}, {'name': 'Read', 'a': 1}]
     """
-    given = options.get("tools")
-    if given is None and "tools" not in options:
+    extra = options.get("tools")
+    if extra is None and "tools" not in options:
         return {"tools": list(typed)} if typed else {}
-    if not isinstance(given, Sequence) or not all(isinstance(tool, Mapping) for tool in given):
-        return {"tools": given}
-    named = {_name(tool): tool for tool in typed}
-    rest = [named.get(_name(tool), {}) for tool in given]
+    if not isinstance(extra, Sequence) or not all(isinstance(tool, Mapping) for tool in extra):
+        return {"tools": extra}
+    by_name = {_name(tool): tool for tool in typed}
+    rest = [by_name.get(_name(tool), {}) for tool in extra]
     first = [tool for tool in typed if all(tool is not each for each in rest)]
-    return {"tools": [*first, *map(_merge, rest, given)]}
+    return {"tools": [*first, *map(_merge, rest, extra)]}
 
 
-def _merge(typed: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
-    if "function" in typed and "function" not in given:
-        given = {"function": given}
-    return extend(typed, given)
+def _merge(typed: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
+    if "function" in typed and "function" not in extra:
+        extra = {"function": extra}
+    return extend(typed, extra)
 
 
 def _name(tool: Mapping[str, object]) -> str:
-    return text(tool.get("name")) or text(mapping(tool.get("function")).get("name"))
+    return as_text(tool.get("name")) or as_text(as_dict(tool.get("function")).get("name"))

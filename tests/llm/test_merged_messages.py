@@ -1,4 +1,4 @@
-"""Histories as turns, for any history."""
+"""Histories as merged messages, for any history."""
 
 import base64
 import re
@@ -20,8 +20,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import ModelRequest
-from greenroom.llm.calls import PLAIN, CallRules, PortableCalls
-from greenroom.llm.conversation import turns
+from greenroom.llm.merged_messages import merge_messages
+from greenroom.llm.portable_calls import PLAIN, CallRules, PortableCalls
 from tests.llm.dialects import encode_anthropic, encode_openai
 
 RULES = CallRules(forbidden=PLAIN)
@@ -50,7 +50,7 @@ MESSAGES = st.lists(
 
 @given(MESSAGES)
 def test_turns_alternate_and_none_is_empty(messages):
-    made = turns(messages, "anthropic")
+    made = merge_messages(messages, "anthropic")
     assert all(turn.blocks for turn in made)
     assert all(
         one.role != other.role or one.fields or other.fields for one, other in pairwise(made)
@@ -59,7 +59,7 @@ def test_turns_alternate_and_none_is_empty(messages):
 
 @given(MESSAGES)
 def test_every_call_and_every_result_is_sent(messages):
-    sent = [block for turn in turns(messages, "acme") for block in turn.blocks]
+    sent = [block for turn in merge_messages(messages, "acme") for block in turn.blocks]
     for kind in (ToolUseBlock, ToolResultBlock):
         given_ids = [b.id if kind is ToolUseBlock else b.tool_use_id
                      for m in messages for b in m.content if isinstance(b, kind)]  # fmt: skip
@@ -108,7 +108,7 @@ def test_any_history_is_sent_with_names_and_ids_that_are_taken(messages):
 @given(MESSAGES, MESSAGES)
 def test_what_is_said_later_changes_no_id_of_what_was_said_before(messages, later):
     def ids(messages):
-        made = map(PortableCalls(RULES).rename, turns(messages, "acme"))
+        made = map(PortableCalls(RULES).rename, merge_messages(messages, "acme"))
         return [b.id for turn in made for b in turn.blocks if isinstance(b, ToolUseBlock)]
 
     # An assistant brings no results: the strategy does so to try what is broken.
@@ -147,25 +147,26 @@ SPOKEN = st.lists(
 )
 
 
-def told(blocks):
+def texts_in(blocks):
     """Every text that a model sees, in order."""
     for block in blocks:
         if isinstance(block, ToolResultBlock):
-            yield from told(block.content)
+            yield from texts_in(block.content)
         elif isinstance(block, TextBlock):
             yield block.text
 
 
 @given(SPOKEN)
 def test_only_a_sender_is_named_in_a_line_of_its_own(messages):
-    seen = [text for turn in turns(messages, "acme") for text in told(turn.blocks)]
+    merged = merge_messages(messages, "acme")
+    seen = [text for message in merged for text in texts_in(message.blocks)]
     lines = [line for text in seen for line in text.splitlines() if line.startswith("[from ")]
     senders = [each.sender for each in messages if each.role == "user" and each.sender]
     assert sorted(lines) == sorted(f"[from {sender}]" for sender in senders)
     # Nothing else is changed.
-    plain = "".join(seen).replace("\\[from ", "[from ")
+    plain = "\n".join(seen).replace("\\[from ", "[from ")
     for message in messages:
-        for text in told(message.content):
+        for text in texts_in(message.content):
             assert not text.strip() or text.replace("\\[from ", "[from ") in plain
 
 
@@ -177,7 +178,7 @@ def test_the_line_stands_before_all_that_its_sender_says():
         Message.user("  ", sender="mute"),
         Message.user("thanks"),
     ]
-    [turn] = turns(said, "acme")
+    [turn] = merge_messages(said, "acme")
     assert turn.blocks == (
         TextBlock("[from plan]\nlook", extra={"cache_control": 1}),
         image,

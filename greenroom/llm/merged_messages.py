@@ -1,4 +1,7 @@
-"""The part of a history that a provider accepts: filtered, merged into alternating turns, and size-checked."""
+"""The messages of a history as a provider accepts them: filtered, merged, and checked for size.
+
+Providers want user and assistant to alternate, so consecutive messages of one role become one.
+"""
 
 import re
 from collections import Counter
@@ -26,19 +29,19 @@ from greenroom.core import (
 from greenroom.llm.stream import Announcement
 
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], str], Sequence[ContentBlock]]
-"""Leaves out of the blocks of a message, which came from this provider, what would be refused."""
+"""Returns the blocks of a message from this provider without those that would be refused."""
 
 Block = TypeVar("Block", bound=ContentBlock)
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The messages of one side until the other side speaks, with tool results first.
+class MergedMessage:
+    """Consecutive messages of one role as one message, with tool results first.
 
-    A message with extra fields on the wire is a separate turn.
+    A message with extra fields on the wire is not merged with others.
 
     Attributes:
-        role: whose turn it is.
+        role: who speaks.
         blocks: the content; empty only if `fields` has the content.
         fields: further fields of the message, which may also replace its role and content.
     """
@@ -48,18 +51,18 @@ class Turn:
     fields: Mapping[str, object] = field(default_factory=dict)
 
 
-class Turns:
-    """Merges messages into turns, and returns each turn as soon as the other side begins.
+class MessageMerger:
+    """Merges messages, and returns each merged message as soon as the other side speaks.
 
-    A turn depends only on the messages before it, so a conversation can be continued at any time,
-    and no turn that was returned changes later.
+    A merged message depends only on the messages so far, so a conversation can be continued at any
+    time, and no message that was returned changes later.
 
-    Thinking, unknown blocks and `extra` of another provider are not sent: they would mean nothing,
-    or be refused. `extra` of a message without a provider is sent, and of this provider's replies
-    the fields that it accepts back. Blank text is refused as well, so it is left out, and so is a
-    message of the assistant with nothing else; if the user's message or the history has nothing
-    else, "(empty)" is sent. Blocks keep their order, except that tool results come first, as
-    providers demand.
+    Another provider's thinking, unknown blocks and `extra` are not sent: this provider would ignore
+    or refuse them. The `extra` of a message without a provider is sent, and so are the fields of
+    this provider's replies that it accepts back. Blank text, which providers refuse, is left out,
+    and so is a message of the assistant with nothing else; if the user's message or the history has
+    nothing else, "(empty)" is sent. Blocks keep their order, except that tool results come first,
+    as providers demand.
 
     A message with a sender begins with the line `[from NAME]`. Any other line that begins like this
     gets a backslash in front, so that no text can pose as a sender.
@@ -67,15 +70,15 @@ class Turns:
     Args:
         provider: the name of the provider; messages without a provider count as its own.
         accept: removes other blocks of a message that this provider would refuse.
-        returns: the fields of its own messages that the provider accepts back.
+        echoed_fields: the fields of its own messages that the provider accepts back.
 
     Example:
-        >>> turns = Turns("acme")
-        >>> turns.add(Message.user("Go on.", sender="plan"))
-        >>> print(turns.add(Message.assistant("So be it.")).blocks[0].text)
+        >>> merger = MessageMerger("acme")
+        >>> merger.add(Message.user("Go on.", sender="plan"))
+        >>> print(merger.add(Message.assistant("So be it.")).blocks[0].text)
         [from plan]
         Go on.
-        >>> turns.open.role
+        >>> merger.current.role
         'assistant'
     """
 
@@ -83,18 +86,18 @@ class Turns:
         self,
         provider: str,
         accept: Accept = lambda blocks, _provider: blocks,
-        returns: frozenset[str] = frozenset(),
+        echoed_fields: frozenset[str] = frozenset(),
     ) -> None:
         """Begin a conversation."""
         self._provider = provider
         self._accept = accept
-        self._returns = returns
+        self._echoed_fields = echoed_fields
         self._role: Role | None = None
         self._blocks: list[ContentBlock] = []
         self._fields: Mapping[str, object] = {}
 
-    def add(self, message: Message) -> Turn | None:
-        """Add the next message, and return the turn that has ended, if one has."""
+    def add(self, message: Message) -> MergedMessage | None:
+        """Add the next message; if that completes a merged message, return it."""
         fields = self._wire_fields(message)
         allowed = tuple(_allow(message, self._provider))
         blocks = tuple(map(_unsign, self._accept(allowed, message.provider)))
@@ -105,37 +108,40 @@ class Turns:
             return None
         if not blocks and "content" not in fields and message.role == "assistant":
             return None
-        ended = self.open if self._role else None
+        complete = self.current if self._role else None
         self._role, self._blocks, self._fields = message.role, list(blocks), fields
-        return ended
+        return complete
 
     @property
-    def open(self) -> Turn:
-        """The turn that the next message may still add to."""
+    def current(self) -> MergedMessage:
+        """The merged message to which the next message may still be added."""
         blocks = _results_first(self._blocks)
         if not blocks and "content" not in self._fields:
             blocks = _EMPTY
-        return Turn(self._role or "user", blocks, self._fields)
+        return MergedMessage(self._role or "user", blocks, self._fields)
 
     def _wire_fields(self, message: Message) -> Mapping[str, object]:
         if not message.extra or message.provider not in {"", self._provider}:
             return {}
         if message.provider and message.role == "assistant":
-            return {k: v for k, v in message.extra.items() if k in self._returns}
+            return {k: v for k, v in message.extra.items() if k in self._echoed_fields}
         return {k: v for k, v in message.extra.items() if k != UNKNOWN_FIELDS}
 
 
-def turns(messages: Iterable[Message], provider: str, accept: Accept | None = None) -> list[Turn]:
-    """Merge a whole conversation into turns, as `Turns` does.
+def merge_messages(
+    messages: Iterable[Message], provider: str, accept: Accept | None = None
+) -> list[MergedMessage]:
+    """Merge a whole conversation, as `MessageMerger` does.
 
     Example:
-        >>> [turn] = turns([Message.user("a"), Message.assistant(" "), Message.user("b")], "acme")
-        >>> [block.text for block in turn.blocks]
+        >>> messages = [Message.user("a"), Message.assistant(" "), Message.user("b")]
+        >>> [merged] = merge_messages(messages, "acme")
+        >>> [block.text for block in merged.blocks]
         ['a', 'b']
     """
-    conversation = Turns(provider, accept) if accept else Turns(provider)
-    ended = [turn for turn in map(conversation.add, messages) if turn]
-    return [*ended, conversation.open]
+    merger = MessageMerger(provider, accept) if accept else MessageMerger(provider)
+    complete = [merged for merged in map(merger.add, messages) if merged]
+    return [*complete, merger.current]
 
 
 def _allow(message: Message, provider: str) -> Iterable[ContentBlock]:
@@ -147,8 +153,7 @@ def _allow(message: Message, provider: str) -> Iterable[ContentBlock]:
 
 _EMPTY = (TextBlock("(empty)"),)
 
-
-# At the beginning of a text, or behind whatever a reader may take for the end of a line.
+# At the beginning of a text, or after any character that a reader may take for the end of a line.
 _CLAIM = re.compile("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
 
 
@@ -191,7 +196,7 @@ def _sign(blocks: tuple[ContentBlock, ...], sender: str) -> tuple[ContentBlock, 
 
 
 def is_private(block: ContentBlock) -> bool:
-    """Whether a block means nothing to another provider, such as a file stored with its own provider."""
+    """Whether only its own provider understands a block, such as a file that is stored there."""
     match block:
         case ThinkingBlock() | RedactedThinkingBlock() | UnknownBlock():
             return True
@@ -221,7 +226,7 @@ _MAX_CONVERSATIONS = 1024
 
 
 class DropNotices:
-    """Announces once of each conversation what is not sent of other providers' messages.
+    """Announces, once for each conversation, which parts of other providers' messages are not sent.
 
     Example:
         >>> thought = Message("assistant", (ThinkingBlock("hm", "sig"),), provider="acme")
@@ -235,7 +240,7 @@ class DropNotices:
     def __init__(self, provider: str) -> None:
         """Begin with no conversation."""
         self._provider = provider
-        # How many messages were searched without a result; None after an announcement.
+        # How many messages were searched in vain; None after an announcement.
         self._search_counts: dict[str, int | None] = {}
 
     def notice(self, request: ModelRequest) -> Announcement | None:
@@ -271,7 +276,7 @@ class DropNotices:
 
 
 def _kinds(message: Message) -> Iterable[str]:
-    """Name the parts that only the message's own provider understands, such as thinking and files."""
+    """Name the parts that only the message's own provider understands."""
     for block in message.content:
         match block:
             case ThinkingBlock() | RedactedThinkingBlock():
@@ -286,7 +291,7 @@ def _kinds(message: Message) -> Iterable[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class MediaLimits:
-    """The largest media and requests that a provider accepts, in bytes as sent; None means no limit.
+    """The largest media and requests that a provider accepts, in bytes as sent; None is no limit.
 
     Attributes:
         image: the base64 data of one image.
@@ -294,9 +299,10 @@ class MediaLimits:
         request: the body of a request.
 
     Example:
-        >>> MediaLimits(image=3).check_message(Message.user([ImageBlock("image/png", "aGk=")]), 0, "acme")
+        >>> message = Message.user([ImageBlock("image/png", "aGk=")])
+        >>> MediaLimits(image=3).check_message(message, 0, "acme")
         Traceback (most recent call last):
-        greenroom.core.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes of base64, and ...
+        greenroom.core.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes ...
     """
 
     image: int | None = None
@@ -314,10 +320,11 @@ class MediaLimits:
             if most is not None and len(block.data) > most:
                 kind = "image" if isinstance(block, ImageBlock) else "document"
                 raise ModelBadRequestError(
-                    f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path} of "
-                    f"message {place} ({_name(block)}) has {_size(len(block.data))}",
+                    f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path}"
+                    f" of message {place} ({_name(block)}) has {_size(len(block.data))}",
                     provider=provider,
-                    hint=f"make the {kind} smaller, or pass its url; then leave out the message that has it",
+                    hint=f"make the {kind} smaller, or pass its url; "
+                    "then leave out the message that has it",
                 )
 
     def check_request(self, content: bytes, provider: str) -> None:
