@@ -1,15 +1,15 @@
 """Tools: what agents can do. They do not know who may call them.
 
-`protocol` says what a tool is, and what it says of its calls. `function_tool` makes one of a
-function (`@tool`) or of what is nearly one (`as_tool`); `schema` makes its JSON Schema out of
-signature and docstring. `registry` has the tools of an agent and is the gate for calls: it isolates
-failures and bounds their time; `checks` validates the input and cuts long results, `blocking` runs
-plain functions in threads. `workspace_changes` records what calls do to files, `file_contents`
-keeps and restores these. The rooms:
-
-- `builtin`: the tools that come along; they are found here as well, and load at their first use.
-- `isolation`: plain functions in processes that can be killed: the pool and its workers, the
-  program in a worker, and the frames that cross.
+- `interface` says what a tool is, and checks that an object is one. `function_tool` turns a
+  function (`@tool`) or an almost-tool (`as_tool`) into one; `schema` makes its JSON Schema from the
+  signature and the docstring.
+- `registry` holds an agent's tools. `execution` runs a call: it has `validation` check the input,
+  keeps the time-out, turns failures into results and cuts long ones. `blocking` runs plain
+  functions in threads.
+- `workspace_changes` records what calls do to files; `file_contents` keeps and restores them.
+- `builtin` has the tools that come with the package; import them from here, they load at first use.
+- `isolation` runs plain functions in processes that can be killed: the pool of workers, the program
+  that runs in a worker, and the frames between them.
 """
 
 from greenroom._lazy import open_lazily

@@ -1,12 +1,12 @@
 from greenroom.sandbox.detection import examine_sandbox as examine_sandbox
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.builtin import builtin_tools as builtin_tools
-from greenroom.tools.builtin.calculator import calculator as calculator
-from greenroom.tools.builtin.commands import (
+from greenroom.tools.builtin.bash import (
     PYTHON_SANDBOX as PYTHON_SANDBOX,
     Bash as Bash,
     run_python as run_python,
 )
+from greenroom.tools.builtin.calculator import calculator as calculator
 from greenroom.tools.builtin.edit import Edit as Edit, Write as Write
 from greenroom.tools.builtin.file_access import FileStamps as FileStamps
 from greenroom.tools.builtin.glob import Glob as Glob
@@ -19,9 +19,7 @@ from greenroom.tools.builtin.web import (
     WebFetch as WebFetch,
     web_search as web_search,
 )
-from greenroom.tools.checks import (
-    InputValidator as InputValidator,
-)
+from greenroom.tools.execution import RegisteredTool as RegisteredTool
 from greenroom.tools.file_contents import (
     Packs as Packs,
     PackWriter as PackWriter,
@@ -33,24 +31,24 @@ from greenroom.tools.function_tool import (
     as_tool as as_tool,
     tool as tool,
 )
+from greenroom.tools.interface import (
+    OPTIONAL_MEMBERS as OPTIONAL_MEMBERS,
+    Tool as Tool,
+    may_repeat as may_repeat,
+)
 from greenroom.tools.isolation.frame import ProcessLimits as ProcessLimits, is_worker as is_worker
 from greenroom.tools.isolation.worker_pool import (
     WorkerPool as WorkerPool,
     WorkerPoolStatistics as WorkerPoolStatistics,
 )
-from greenroom.tools.protocol import (
-    OPTIONAL_MEMBERS as OPTIONAL_MEMBERS,
-    Tool as Tool,
-    may_repeat as may_repeat,
-)
 from greenroom.tools.registry import (
     Call as Call,
-    RegisteredTool as RegisteredTool,
     ToolRegistry as ToolRegistry,
     run_batch as run_batch,
     run_each as run_each,
 )
 from greenroom.tools.schema import portable as portable
+from greenroom.tools.validation import InputValidator as InputValidator
 from greenroom.tools.workspace_changes import (
     Window as Window,
     WorkspaceRecorder as WorkspaceRecorder,

@@ -32,16 +32,17 @@ from greenroom.sandbox import Sandbox
 from greenroom.tools.blocking import (
     run_blocking,
 )
-from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
-from greenroom.tools.isolation.worker_pool import list_files, run_isolated
-from greenroom.tools.protocol import (
+from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     OPTIONAL_MEMBERS,
     EffectsFunction,
     Tool,
     ToolFlags,
+    check_timeout,
     plain_info,
 )
+from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
+from greenroom.tools.isolation.worker_pool import list_files, run_isolated
 from greenroom.tools.schema import Arguments, parse_docstring, to_json
 
 P = ParamSpec("P")
@@ -122,10 +123,7 @@ class FunctionTool(Generic[P, R]):
         """Refuse options that are unknown or contradict each other."""
         ToolFlags.of(self)
         place = f"tool {self.name}:"
-        if not isinstance(self.timeout, int | float) or not self.timeout > 0:
-            raise ToolError(
-                f"{place} the timeout is {self.timeout!r}", hint="give seconds, more than 0"
-            )
+        check_timeout(self.name, self.timeout)
         if self.isolation not in ("thread", "process"):
             raise ToolError(
                 f"{place} isolation is {self.isolation!r}", hint="give 'thread' or 'process'"

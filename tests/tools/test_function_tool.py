@@ -452,7 +452,7 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "30", None])
 def test_a_timeout_that_lets_nothing_run_is_refused_when_the_tool_is_made(seconds):
-    with pytest.raises(ToolError, match=r"tool greet: the timeout is .*give seconds"):
+    with pytest.raises(ToolError, match=r"tool greet: its timeout is .*give seconds"):
 
         @tool(timeout=seconds)
         def greet(name: str):

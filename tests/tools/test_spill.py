@@ -10,11 +10,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, TextBlock, ToolResult
-from greenroom.tools import checks as spill
-from greenroom.tools.checks import (
-    SpillFolder,
-    cut_text,
-)
+from greenroom.tools import execution
+from greenroom.tools.execution import SpillFolder, cut_text
 
 
 def make_context(folder=""):
@@ -85,7 +82,7 @@ async def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
 
 
 async def test_what_a_file_keeps_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(spill, "MAX_FILE", 2_000)
+    monkeypatch.setattr(execution, "MAX_FILE", 2_000)
     result = await cut_text(ToolResult.ok("x" * 5_000), "Do", make_context(tmp_path), 500)
     (kept,) = tmp_path.iterdir()
     assert len(kept.read_text()) <= 2_000
@@ -105,7 +102,7 @@ async def test_a_file_that_could_not_be_written_whole_is_not_left(tmp_path, monk
 
 @pytest.mark.parametrize(("bound", "value"), [("MAX_FILES", 3), ("MAX_BYTES", 3_500)])
 async def test_of_many_files_the_oldest_go(tmp_path, monkeypatch, bound, value):
-    monkeypatch.setattr(spill, bound, value)
+    monkeypatch.setattr(execution, bound, value)
     (tmp_path / "notes.txt").write_text("not ours")
     paths = []
     for age in (5, 4, 3, 2, 1):

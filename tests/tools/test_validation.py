@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
-from greenroom.tools.checks import (
-    InputValidator,
-)
+from greenroom.tools.validation import InputValidator
 
 SCHEMA = {
     "type": "object",

@@ -13,7 +13,7 @@ import trio
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
 from greenroom.sandbox import process_tree as launcher
 from greenroom.tools import ToolRegistry, WorkerPool, run_batch
-from greenroom.tools.isolation import worker_pool as worker_process
+from greenroom.tools.isolation import worker_pool
 from tests.tools import killable
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
@@ -364,14 +364,14 @@ async def test_a_cancel_while_waiting_for_a_worker_leaves_the_others_alone(tmp_p
 
 
 async def test_a_result_that_has_come_is_not_lost_to_a_cancel(recorder, pool, monkeypatch):
-    converse = worker_process.WorkerProcess._converse
+    converse = worker_pool.WorkerProcess._converse
 
     async def and_cancel(self, *arguments):
         ended = await converse(self, *arguments)
         scope.cancel()
         return ended
 
-    monkeypatch.setattr(worker_process.WorkerProcess, "_converse", and_cancel)
+    monkeypatch.setattr(worker_pool.WorkerProcess, "_converse", and_cancel)
     with trio.CancelScope() as scope:
         result = await TOOLS.execute("who", {}, recorder.context)
     assert result.status is ToolStatus.SUCCESS
@@ -492,7 +492,7 @@ async def test_what_can_not_be_started_is_told(recorder, pool, monkeypatch):
 async def test_a_worker_that_does_not_come_up_is_told_and_not_tried_again(
     recorder, pool, monkeypatch, caplog, broken
 ):
-    monkeypatch.setattr(worker_process, "_PROGRAM", broken)
+    monkeypatch.setattr(worker_pool, "_PROGRAM", broken)
     result = await recorder.call("who")
     assert result.text == "who was not run: its process could not be started"
     assert ("nothing.that" in caplog.text) == ("nothing.that" in broken)
@@ -552,7 +552,7 @@ async def test_a_worker_that_dies_while_idle_is_replaced(recorder, pool):
 
 
 async def test_a_worker_is_replaced_after_many_calls(recorder, pool, monkeypatch):
-    monkeypatch.setattr(worker_process, "_MAX_CALLS", 2)
+    monkeypatch.setattr(worker_pool, "_MAX_CALLS", 2)
     texts = [(await recorder.call("who")).text for _ in range(3)]
     assert texts[0] == texts[1] != texts[2]
 
@@ -607,14 +607,14 @@ async def test_a_call_that_ends_while_the_pool_is_closed_keeps_its_result_and_no
     recorder, pool, monkeypatch
 ):
     before = descendants()
-    converse = worker_process.WorkerProcess._converse
+    converse = worker_pool.WorkerProcess._converse
 
     async def and_close(self, *arguments):
         ended = await converse(self, *arguments)
         nursery.start_soon(pool.aclose)
         return ended
 
-    monkeypatch.setattr(worker_process.WorkerProcess, "_converse", and_close)
+    monkeypatch.setattr(worker_pool.WorkerProcess, "_converse", and_close)
     async with trio.open_nursery() as nursery:
         result = await recorder.call("who")
     assert result.status is ToolStatus.SUCCESS

@@ -16,9 +16,7 @@ import trio
 from greenroom.core import AgentContext, ToolError
 from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
-from greenroom.tools.checks import (
-    SpillFolder,
-)
+from greenroom.tools.execution import SpillFolder
 
 _PIECE = 1 << 20
 

@@ -19,9 +19,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
-from greenroom.tools.checks import (
-    integer,
-)
+from greenroom.tools.validation import integer
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000

@@ -30,9 +30,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
-from greenroom.tools.checks import (
-    integer,
-)
+from greenroom.tools.validation import integer
 
 # ---- What Grep can be asked, under the names that models know from the field.
 

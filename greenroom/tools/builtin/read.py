@@ -31,9 +31,7 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
-from greenroom.tools.checks import (
-    integer,
-)
+from greenroom.tools.validation import integer
 
 # ---- Lines with their numbers, as much as is asked for and no more than fits.
 

@@ -17,10 +17,8 @@ from greenroom.core import (
     clip,
     usual_effects,
 )
-from greenroom.tools.checks import (
-    integer,
-)
-from greenroom.tools.protocol import DEFAULT_TIMEOUT, Tool
+from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
+from greenroom.tools.validation import integer
 
 _DEFAULT_CHARACTERS = 20_000
 

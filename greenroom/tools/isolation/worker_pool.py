@@ -26,10 +26,7 @@ from greenroom.sandbox import (
     our_python,
     signal_name,
 )
-from greenroom.tools.checks import (
-    LiveOutput,
-    add_sandbox_report,
-)
+from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,
     Answer,
@@ -59,7 +56,7 @@ _CHUNK = 65_536
 _ROOT = str(Path(__file__).parents[3])
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; sys.argv[:] = {argv!r}; "
-    "from greenroom.tools.isolation.worker import main; main({fd})"
+    "from greenroom.tools.isolation.worker_program import main; main({fd})"
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ShellCommand, ToolError, ToolStatus
-from greenroom.tools.builtin.commands import Bash
+from greenroom.tools.builtin.bash import Bash
 
 USR_BIN = Path("/usr/bin").resolve()
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.sandbox.process import clean_environment
-from greenroom.tools.builtin.commands import OutputBuffer
+from greenroom.tools.builtin.bash import OutputBuffer
 
 TEXT = "ab🌱é\n🌱🌱漢x🌱"
 

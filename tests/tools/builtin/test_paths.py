@@ -8,9 +8,7 @@ import trio
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
 from greenroom.tools import Glob, Grep, Read, Write
 from greenroom.tools.builtin.file_access import os_errors, resolve, resolve_and_show, show_path
-from greenroom.tools.checks import (
-    SpillFolder,
-)
+from greenroom.tools.execution import SpillFolder
 
 CALLS = {
     "Read": lambda path: (Read(), {"file_path": path}),

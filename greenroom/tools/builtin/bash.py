@@ -34,12 +34,9 @@ from greenroom.sandbox import (
     signal_name,
 )
 from greenroom.tools.builtin.file_access import in_thread, is_inside
-from greenroom.tools.checks import (
-    LiveOutput,
-    add_sandbox_report,
-    integer,
-)
-from greenroom.tools.protocol import DEFAULT_TIMEOUT, Tool
+from greenroom.tools.execution import LiveOutput, add_sandbox_report
+from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
+from greenroom.tools.validation import integer
 
 # ---- Output: what is kept of it, and what is shown as it comes.
 

@@ -33,9 +33,7 @@ from greenroom.core import (
     type_name,
 )
 from greenroom.sandbox import NOTE_FD, become_subreaper
-from greenroom.tools.checks import (
-    LIVE_CHARACTERS,
-)
+from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
 from greenroom.tools.function_tool import FunctionTool
 from greenroom.tools.isolation.frame import (
     SAME_FIELDS,
@@ -48,9 +46,6 @@ from greenroom.tools.isolation.frame import (
     ProgressFrame,
     become_worker,
     pack,
-)
-from greenroom.tools.registry import (
-    describe_failure,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +105,7 @@ class _NoResources(ResourceMap):
         )
 
 
-class Worker:
+class CallServer:
     """Runs the calls that come in, in the main thread, where signals arrive."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -272,4 +267,4 @@ def main(fd: int) -> None:
                 encoding="utf-8", errors="replace", line_buffering=True, write_through=False
             )
     become_worker()
-    Worker(connection).serve()
+    CallServer(connection).serve()

@@ -1,10 +1,21 @@
 """What a tool is, as structure and not as inheritance; and what it says of its calls."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
-from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, serde
+from greenroom.core import (
+    AgentContext,
+    Credential,
+    Effect,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    portable_name,
+    serde,
+)
+from greenroom.sandbox import Sandbox
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take where its tool says nothing else."""
@@ -117,9 +128,7 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
     return ToolInfo(f"Use {name}", details)
 
 
-# ---- What a tool says of its calls.
-#
-# Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the
+# What a tool says of its calls. Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the
 # tool's own word, and what a tool says of itself is not a reason to let it run.
 
 
@@ -197,3 +206,68 @@ def _flag(tool: Tool, member: str) -> bool | None:
     raise ToolError(
         f"tool {tool.name}: its {member} is {value!r}", hint="give True or False, or leave it out"
     )
+
+
+_REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_LONGEST = 64  # what the strictest API takes
+
+
+def check_tool(tool: object) -> None:
+    """Check every member of a tool but its flags, and those that it leaves out.
+
+    Raises:
+        ToolError: a member is missing or unusable; it says which, and why.
+    """
+    _check_shape(tool)
+    name: object = getattr(tool, "name", None)
+    if not isinstance(name, str) or not _is_name(name):
+        raise ToolError(
+            f"{str(name)[:80]!r} is not a name for a tool",
+            hint="use 1 to 64 letters, digits, '_' and '-'; dots between them count as two",
+        )
+    for member in ("description", "category"):
+        if not isinstance(getattr(tool, member), str):
+            raise ToolError(f"tool {name}: its {member} is not text")
+    check_timeout(name, getattr(tool, "timeout", DEFAULT_TIMEOUT))
+    sandbox: object = getattr(tool, "sandbox", None)
+    if sandbox is not None and not isinstance(sandbox, Sandbox):
+        raise ToolError(f"tool {name}: its sandbox is {sandbox!r}", hint="give a Sandbox, or None")
+    for value in getattr(tool, "credentials", ()):
+        if not isinstance(value, Credential):
+            raise ToolError(
+                f"tool {name}: {value!r} is not a Credential", hint="write Credential(name)"
+            )
+
+
+def check_timeout(name: str, seconds: object) -> None:
+    """Refuse a time-out that is not a positive number.
+
+    Raises:
+        ToolError: so it is.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise ToolError(
+            f"tool {name}: its timeout is {seconds!r}", hint="give seconds, more than 0"
+        )
+
+
+def _is_name(name: str) -> bool:
+    return len(portable_name(name)) <= _LONGEST and _NAME.fullmatch(name) is not None
+
+
+def _check_shape(tool: object) -> None:
+    if isinstance(tool, type):
+        raise ToolError(
+            f"{tool.__name__} is a class, not a tool", hint=f"register {tool.__name__}()"
+        )
+    missing = [member for member in _REQUIRED if not hasattr(tool, member)]
+    if missing:
+        hint = "decorate the function with @tool" if callable(tool) else "pass as_tool(…) of it"
+        label = getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__)
+        raise ToolError(f"{label} is not a tool: it has no {', no '.join(missing)}", hint=hint)
+    for member in ("info", "execute"):
+        if not callable(getattr(tool, member)):
+            raise ToolError(f"{tool!r} is not a tool: its {member} can't be called")
+    if not isinstance(getattr(tool, "parameters", None), Mapping):
+        raise ToolError(f"{tool!r} is not a tool: its parameters are not a JSON Schema object")

@@ -1,0 +1,405 @@
+"""How a call runs: validated, timed, its failure a result, and its output kept within bounds.
+
+`RegisteredTool.execute` is the gate. Past it stand the bounds of what a call returns (`cut_text`)
+and of what it shows while it runs (`LiveOutput`).
+"""
+
+import errno
+import logging
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import trio
+from msgspec.structs import replace
+
+from greenroom.core import (
+    MAX_ERROR_TEXT,
+    AgentContext,
+    Credential,
+    Effect,
+    Opaque,
+    SandboxReport,
+    TextBlock,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    ToolStatus,
+    Workspace,
+    clip,
+    conceal,
+    describe_error,
+    is_a,
+    leaves,
+    log_error,
+    message_of,
+    new_id,
+    serde,
+    valid_unicode,
+    visible,
+)
+from greenroom.sandbox import Sandbox, check_required, describe_sandbox, examine_sandbox
+from greenroom.tools.interface import (
+    DEFAULT_TIMEOUT,
+    EffectsFunction,
+    Tool,
+    ToolFlags,
+    check_tool,
+    plain_info,
+)
+from greenroom.tools.validation import InputValidator
+
+_MAX_LEAVES = 5
+_PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
+"""What ends more than the call; everything else that a tool raises is about the call alone."""
+_log = logging.getLogger("greenroom.tools")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredTool:
+    """A view of a tool with every member, those it left out included; itself a `Tool`.
+
+    Its `execute` is the gate that `ToolRegistry.execute` describes.
+
+    Attributes:
+        name: the name that the model calls.
+        description: what it does, for the model.
+        category: the kind that permission rules speak of.
+        parameters: the JSON Schema of its input.
+        requires_permission: whether each call has to be allowed.
+        timeout: seconds that one call may take.
+        concurrent: whether a call may run beside others.
+        sandbox: what each call is held to, or None.
+        credentials: what the person has to give before a call runs.
+        read_only: whether a call changes nothing; None where that is not known.
+        idempotent: whether a call that is made again changes nothing more.
+        destructive: whether a call may delete what can't be brought back.
+    """
+
+    name: str
+    description: str
+    category: str
+    parameters: dict[str, object]
+    requires_permission: bool = True
+    timeout: float = DEFAULT_TIMEOUT
+    concurrent: bool = False
+    sandbox: Sandbox | None = None
+    credentials: tuple[Credential, ...] = ()
+    read_only: bool | None = None
+    idempotent: bool | None = None
+    destructive: bool | None = None
+    tool: Tool = field(repr=False)
+    validator: InputValidator = field(repr=False)
+
+    @classmethod
+    def of(cls, tool: Tool) -> "RegisteredTool":
+        """Check a tool and fill in the members that it leaves out.
+
+        Raises:
+            ToolError: a member is missing or of no use; it says which, and why.
+        """
+        if isinstance(tool, RegisteredTool):
+            return tool
+        check_tool(tool)
+        parameters, flags = _copy_schema(tool), ToolFlags.of(tool)
+        return cls(
+            name=tool.name,
+            description=tool.description,
+            category=tool.category,
+            parameters=parameters,
+            requires_permission=bool(getattr(tool, "requires_permission", True)),
+            timeout=float(getattr(tool, "timeout", DEFAULT_TIMEOUT)),
+            concurrent=bool(getattr(tool, "concurrent", False)),
+            sandbox=getattr(tool, "sandbox", None),
+            credentials=tuple(getattr(tool, "credentials", ())),
+            read_only=flags.read_only,
+            idempotent=flags.idempotent,
+            destructive=flags.destructive,
+            tool=tool,
+            validator=InputValidator(tool.name, parameters),
+        )
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Say what a call would do, with hidden characters made visible. Never raises."""
+        warning = " (it may destroy what can't be brought back)" if self.destructive else ""
+        try:
+            found = self.tool.info(input)
+            return ToolInfo(
+                " ".join(visible(found.action).split()) + warning,
+                visible(found.details),
+                visible(found.diff),
+                visible(found.claim),
+            )
+        except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
+            _log.debug("tool %s could not describe a call", self.name, exc_info=True)
+            plain = plain_info(self.name, input)
+            return ToolInfo(plain.action + warning, visible(plain.details))
+
+    def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
+        """Return what is wrong with an input, in words for the model, or None where it fits.
+
+        `execute` asks the same; a caller may ask first, before it asks a person.
+        """
+        return self.validator.fault(input)
+
+    def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
+        """State what a call would do; empty where the tool states nothing.
+
+        Never raises: where the tool can't tell, the effect is `Opaque`, which no rule allows by
+        what it does.
+        """
+        stated = cast("EffectsFunction | None", getattr(self.tool, "effects", None))
+        if stated is None:
+            return ()
+        try:
+            return tuple(stated(input, context))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
+            _log.debug("tool %s could not state its effects", self.name, exc_info=True)
+            return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
+
+    async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:
+        """Say what a call in a workspace would be held to; None where it has no sandbox.
+
+        Raises:
+            SandboxUnavailableError: the sandbox requires what nothing holds here.
+            ToolError: its paths can't be found from the workspace.
+        """
+        if self.sandbox is None:
+            return None
+        files = cast("Sequence[str]", getattr(self.tool, "sandbox_files", ()))
+        report = await examine_sandbox(self.sandbox, workspace, shown=files)
+        check_required(self.sandbox, report)
+        return report
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Validate the input and run the call, as `ToolRegistry.execute` does."""
+        try:
+            fault = self.fault(input)
+            if fault:
+                return ToolResult.error(fault, could_run=False)
+            with trio.move_on_after(self.timeout):
+                result: object = await self.tool.execute(input, context)
+                return await self._finish(result, context)
+        except _PASSING:
+            raise
+        except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
+            return conceal(_make_error_result(self.name, error, context), context)
+        return ToolResult.error(
+            f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
+            ToolStatus.TIMEOUT,
+        )
+
+    async def _finish(self, result: object, context: AgentContext) -> ToolResult:
+        """Make sure that a result can be stored and sent: what it holds is typed, short, and Unicode."""
+        if not isinstance(result, ToolResult):
+            kind = type(result).__name__
+            raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
+        # Before it is cut: what is left out goes to a file, and half a value is a secret, too.
+        result = await cut_text(conceal(result, context), self.name, context)
+        try:
+            return serde.decode(serde.encode(result), ToolResult).with_error_message()
+        except serde.InvalidJSONError as error:
+            raise ToolError(f"{self.name} returned a result that can't be used: {error}") from error
+
+
+def _make_error_result(name: str, error: BaseException, context: AgentContext) -> ToolResult:
+    """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
+    found = leaves(error)
+    passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
+    if is_a(error, ToolError):
+        _log.info("tool %s failed: %s", name, conceal(message_of(error), context))
+    elif len(passing) < len(found):
+        log_error(_log, f"tool {name} raised", error)
+    if passing:
+        raise BaseExceptionGroup(f"{name} was stopped", passing) from None
+    return ToolResult.error(describe_failure(error), could_run=is_a(error, ToolError))
+
+
+def describe_failure(error: BaseException) -> str:
+    """Say what a tool raised, in words for the model: the first five of a group."""
+    found = leaves(error)
+    more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
+    parts = [
+        message_of(leaf) if is_a(leaf, ToolError) else describe_error(leaf)
+        for leaf in found[:_MAX_LEAVES]
+    ]
+    return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more
+
+
+def _copy_schema(tool: Tool) -> dict[str, object]:
+    """Copy the schema as JSON: it goes to models as such, and must not change under them."""
+    try:
+        copy = serde.loads(serde.dumps(dict(tool.parameters)))
+    except serde.InvalidJSONError as error:
+        raise ToolError(f"tool {tool.name}: its schema is not JSON: {error}") from error
+    return cast("dict[str, object]", copy)
+
+
+MAX_TEXT = 30_000
+"""Characters of text that a model sees of one result; the limit that coding agents have used."""
+
+MAX_FILE = 20_000_000
+"""Characters of text that a file keeps of one result; head and tail of what is longer still."""
+
+MAX_FILES = 200
+"""Files that a folder keeps; where there would be more, the oldest go."""
+
+MAX_BYTES = 200_000_000
+"""Bytes that the files of a folder take together; where it would be more, the oldest go."""
+
+_NAME = re.compile(r"[\w-]+-[0-9a-z]{12}\.txt")
+
+
+class SpillFolder:
+    """A temporary folder for an agent whose context names none; removed with this object."""
+
+    def __init__(self) -> None:
+        """Make the folder."""
+        self.path = Path(tempfile.mkdtemp(prefix="greenroom-"))
+        self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the folder and what is in it, now instead of with this object."""
+        self._finalizer()
+
+
+async def cut_text(
+    result: ToolResult, tool_name: str, context: AgentContext, limit: int = MAX_TEXT
+) -> ToolResult:
+    """Cut the text of a result to `limit` characters, in total; images and documents stay.
+
+    The head and the tail remain, and between them the place of the whole text is named: in a file
+    under `context.spill_folder`, or where that is empty in a `SpillFolder` among the resources. If
+    the file can't be written, the text is cut all the same, and says so. A folder keeps the newest
+    200 files, of 200 MB together; the older ones go.
+    """
+    texts = [block.text for block in result.content if isinstance(block, TextBlock)]
+    if sum(map(len, texts)) + len(texts) - 1 <= limit:
+        return result
+    whole = "\n".join(texts)
+    metadata = dict(result.metadata)
+    try:
+        folder = _find_folder(
+            context
+        )  # here and not in the thread, so that two calls get one folder
+        path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
+    except OSError as error:
+        _log.warning("the long output of %s could not be kept: %s", tool_name, error)
+        note = f"they could not be kept in a file: {error.strerror}"
+    else:
+        metadata["spill_file"] = path
+        extent = "the whole text" if len(whole) <= MAX_FILE else "more of its head and tail"
+        note = f"{extent} is in {path}"
+    others = tuple(block for block in result.content if not isinstance(block, TextBlock))
+    text = TextBlock(_keep_ends(whole, limit, note))
+    return replace(result, content=(text, *others), metadata=metadata)
+
+
+def _keep_ends(text: str, limit: int, note: str) -> str:
+    """Keep the head and the tail, the head being the longer: it says what the text is."""
+    marker = f"\n\n… {len(text):,} characters in all, the middle is left out; {note} …\n\n"
+    room = max(limit - len(marker), 2)
+    tail = room // 3
+    return text[: room - tail] + marker + text[-tail:]
+
+
+def _write(text: str, tool_name: str, folder: Path) -> str:
+    if folder.is_symlink():  # what it leads to is not ours to fill and to tidy
+        raise OSError(errno.ELOOP, "the folder for it is a link", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{new_id(tool_name)}.txt"
+    kept = text if len(text) <= MAX_FILE else _keep_ends(text, MAX_FILE, "it was too long to keep")
+    data = valid_unicode(kept).encode()
+    _make_room(folder, len(data))
+    path.touch(mode=0o600)  # it may hold what is not for others
+    try:
+        path.write_bytes(data)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return str(path)
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove the oldest files until one more, of this size, has room."""
+    with os.scandir(folder) as entries:
+        ours = [(entry.path, entry.stat()) for entry in entries if _NAME.fullmatch(entry.name)]
+    ours.sort(key=lambda file: file[1].st_mtime_ns)
+    count, total = len(ours) + 1, sum(stat.st_size for _, stat in ours) + size
+    for path, stat in ours:
+        if count <= MAX_FILES and total <= MAX_BYTES:
+            return
+        Path(path).unlink(missing_ok=True)
+        count, total = count - 1, total - stat.st_size
+
+
+def _find_folder(context: AgentContext) -> Path:
+    if context.spill_folder:
+        return Path(context.spill_folder)
+    folder = context.resources.get(SpillFolder)
+    if folder is None:
+        folder = SpillFolder()
+        context.resources.insert(folder)
+    return folder.path
+
+
+LIVE_CHARACTERS = 1_000_000
+"""Characters that one call shows while it runs; more than a person reads, less than a disk holds."""
+
+
+class LiveOutput:
+    """Shows the first million characters of one call as they come, and says where it ends.
+
+    Example:
+        >>> shown = []
+        >>> live = LiveOutput(shown.append)
+        >>> live.show("half way")
+        >>> shown
+        ['half way']
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        """Show text with this function, such as `context.progress`."""
+        self._show = show
+        self._room = LIVE_CHARACTERS
+
+    def show(self, text: str) -> None:
+        """Show as much of a text as there is room for."""
+        if not text or self._room <= 0:
+            return
+        self._show(text[: self._room])
+        self._room -= len(text)
+        if self._room <= 0:
+            self._show("\n… the rest of the output is not shown live …\n")
+
+
+def add_sandbox_report(
+    result: ToolResult, report: SandboxReport | None, sandbox: Sandbox | None
+) -> ToolResult:
+    """Return a result with the report in its metadata, and in words what the model should know.
+
+    That is what is not held, and after a failure what may have caused it.
+
+    Example:
+        >>> report = SandboxReport("read-only", "none", "limits", {}, ("disk",), ("files",), {})
+        >>> print(add_sandbox_report(ToolResult.ok("done"), report, Sandbox()).text)
+        done
+        [NOT HELD by the sandbox here: files]
+    """
+    if report is None or sandbox is None:
+        return result
+    lines = []
+    if report.lacking:
+        lines.append(f"[NOT HELD by the sandbox here: {', '.join(report.lacking)}]")
+    if result.is_error:
+        user = "" if report.user is None else f", as user {report.user}"
+        lines.append(f"[it ran in a sandbox: {describe_sandbox(sandbox)}{user}]")
+    words = (TextBlock("\n".join(lines)),) if lines else ()
+    facts = {**result.metadata, "sandbox": serde.loads(serde.encode(report))}
+    return replace(result, content=(*result.content, *words), metadata=facts)
