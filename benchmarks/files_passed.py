@@ -15,9 +15,8 @@ ready. Sessions are in a `FileStore`, the watchdog is off, and no agent has anyt
 
 - input -> loop: from `handle.send_input(…)` until the agent's `async for` has the input.
 - chunk -> renderer: from `agent.send(TextDelta(…))` until `ConsoleRenderer` hands the frame that
-  shows this text to its terminal. What a terminal does with a frame (`cli/terminal/`) is not
-  counted: the one of prompt_toolkit draws from another thread, with 2 to 6 files more as its
-  redraws fall.
+  shows this text to its terminal. What a terminal does with a frame is not counted: the live one
+  (`cli/prompt_terminal.py`, which draws from a thread of prompt_toolkit's) passes through 2 more.
 - allowed `Bash true`: from `run_tools(…)` until it returns, in a turn of an agent; a rule allows
   the command.
 - message -> disk: from `session.add_message(…)` until `session.save()` returns; the session is
@@ -67,7 +66,7 @@ from greenroom.tools import Bash
 ROOT = f"{Path(greenroom.__file__).parent}{os.sep}"
 BOUNDS = {
     "input -> loop": 12,
-    "chunk -> renderer": 16,
+    "chunk -> renderer": 13,
     "allowed `Bash true`": 45,
     "message -> disk": 12,
     "interrupt of a running `Bash`": 30,
@@ -141,7 +140,7 @@ class WatchedTerminal:
         yield self
 
     async def show(self, frame: Frame) -> None:
-        if self._text in frame.printed + frame.live:
+        if self._text in frame.scrollback + frame.live:
             self._recorder.stop()
             self.shown.set()
 

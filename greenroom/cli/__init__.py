@@ -1,16 +1,18 @@
 """The terminal: the command `greenroom`, and `ConsoleRenderer`, which shows any agent there.
 
-The program: `commands` has `main` and the table of what runs which command; `arguments` declares
-them. `interactive` and `headless` are runs, of the parts of `run_setup` (`run_rules`, `settings`).
-The other
-commands: `sessions_read`, `sessions_change`, `permissions_command`, `permissions_test_command`,
-`models_command`, `memory_command`, `plans`, `doctor`, `completion`; `diagnostics` has the log and
-`greenroom tree`. They share `stored_sessions`, `recap` and `streams`.
+The program: `dispatch` has `main` and the table that says which function runs which command;
+`arguments` declares them. `interactive` and `headless` are the two kinds of run; `run_setup` opens
+the parts of one, with the rules of `run_rules` and the user's `settings` (`settings_schema`).
+The other commands: `sessions_read` and `sessions_change`, `permissions_command` and
+`permissions_test_command`, `models_command`, `memory_command`, `plan_view`, `doctor`, `completion`,
+and `diagnostics` with `greenroom tree` and the log. All share `stored_sessions` (where sessions are,
+and which one an id means), `stdio` (standard input and output) and `formatting` (sessions, calls
+and conversations as short text).
 
-The renderer: `renderer` joins an agent and a person at a terminal. The `screen` shows the agent
-(`render_chunk`, `markdown_stream`, `plans`) and the open `permission_prompt`. A `terminal` shows
-its frames, plain or with prompt_toolkit (`prompt_terminal`, `prompt_application`, `prompt_layout`);
-the `painter` makes text of what rich draws.
+The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
+chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open
+`permission_prompt`. A `terminal` shows frames: the plain one is there, the live one is
+`prompt_terminal`, laid out by `prompt_layout`. `painter` makes text of what rich draws.
 
 Only these modules import rich and prompt_toolkit, and only once they draw.
 """

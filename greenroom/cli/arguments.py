@@ -260,7 +260,7 @@ For bash, put this into ~/.bashrc: source <(greenroom completion bash)""",
 """What the help of a command says, where it says more than the list of commands does."""
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Reads a command line, or the part of one that belongs to a command.
 
     What is not given is left out, since its default is that of the options' class.
@@ -458,9 +458,9 @@ _KINDS: dict[str, type[Options]] = {
 }
 
 
-def command_parser() -> Parser:
+def command_parser() -> CommandParser:
     """Return what reads the command line."""
-    parser = Parser(
+    parser = CommandParser(
         prog="greenroom",
         description="A coding agent in your terminal. Without -p it is interactive.",
         epilog=_EPILOG,
@@ -483,7 +483,7 @@ def command_parser() -> Parser:
     return parser
 
 
-def _add_complete(hidden: Parser) -> None:
+def _add_complete(hidden: CommandParser) -> None:
     """Add the arguments of the command that a completion script runs; the help does not list it."""
     hidden.set_defaults(command="complete", kind=CompletionOptions)
     hidden.add_argument("shell", choices=SHELLS)

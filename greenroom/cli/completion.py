@@ -295,7 +295,7 @@ def _sessions(place: Place) -> "list[SessionMetadata]":
 
 
 def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:
-    from greenroom.cli.recap import age, title_of
+    from greenroom.cli.formatting import age, title_of
 
     for each in sessions:
         if each.session_id.startswith(typed):
@@ -304,7 +304,7 @@ def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidat
 
 def _models(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:
     """List the providers, the models used before, and the known models of a provider."""
-    from greenroom.cli.recap import model_of
+    from greenroom.cli.formatting import model_of
     from greenroom.llm import MODELS, VENDORS
 
     used = {model_of(each) for each in sessions if each.provider}

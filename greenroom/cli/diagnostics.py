@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import trio
 
+from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.cli.streams import OutputWriter
 from greenroom.core import ConfigurationError, InvalidJSONError, serde, timestamp, visible
 from greenroom.runtime import AgentRuntime
 

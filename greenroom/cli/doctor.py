@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 import trio
 
 from greenroom import core
-from greenroom.cli.recap import quantity
+from greenroom.cli.formatting import quantity
 from greenroom.cli.run_rules import ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
+from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
-from greenroom.cli.streams import OutputWriter
 from greenroom.core import serde
 from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path

@@ -8,10 +8,10 @@ import trio
 from greenroom import core
 from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
-from greenroom.cli.recap import call_words
+from greenroom.cli.formatting import call_words
 from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.stdio import OutputWriter, add_context, read_piped, tell
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.cli.streams import OutputWriter, add_context, read_piped, tell
 from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, serde, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 

@@ -11,13 +11,13 @@ from rich.text import Text
 from greenroom._version import __version__
 from greenroom.cli.arguments import DONE, FAILED, USAGE
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
+from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.painter import ColorScheme
-from greenroom.cli.recap import count_earlier_turns, recap
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.stdio import EndSignals, OutputWriter
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.cli.streams import EndSignals, OutputWriter
 from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession

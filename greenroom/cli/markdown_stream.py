@@ -1,6 +1,13 @@
-"""Markdown as it streams in: which blocks are finished, and what is still open."""
+"""Markdown as it streams in: which blocks are finished, which tail is redrawn, and how they look."""
 
 import re
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Heading, Markdown
+from rich.segment import Segment
+
+from greenroom.cli.painter import ColorScheme, strip_end
+from greenroom.core import visible
 
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
 _MAX_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
@@ -37,7 +44,7 @@ class MarkdownStream:
             cut = self._scan(self._open[self._position : end], self._position, end + 1)
             self._position = end + 1
             if cut:
-                blocks += self._take(cut)
+                blocks += self._cut(cut)
         return blocks
 
     def _scan(self, line: str, start: int, end: int) -> int:
@@ -57,7 +64,7 @@ class MarkdownStream:
             self._fence, self._fence_line = fence["mark"], line
         return cut
 
-    def _take(self, cut: int) -> list[str]:
+    def _cut(self, cut: int) -> list[str]:
         block, self._open = self._open[:cut], self._open[cut:]
         self._position -= cut
         self._finished_text += block
@@ -82,3 +89,37 @@ class MarkdownStream:
         if whole is not None:
             rest = whole.removeprefix(self._finished_text)
         return [rest] if rest.strip() else []
+
+
+def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
+    """Show Markdown of a model; a link shows its address."""
+    return _Trimmed(_Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
+
+
+class _Heading(Heading):
+    """A heading at the left, where the eye is while text streams in."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        yield self.text
+
+
+class _Markdown(Markdown):
+    elements = {**Markdown.elements, "heading_open": _Heading}
+
+
+class _Trimmed:
+    """Markdown without the blank lines that rich puts above and below some blocks."""
+
+    def __init__(self, content: Markdown) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rendered = console.render_lines(self._content, options, pad=False)
+        lines = [strip_end(line) for line in rendered]
+        while lines and not lines[0]:
+            del lines[0]
+        while lines and not lines[-1]:
+            del lines[-1]
+        for line in lines:
+            yield from (*line, Segment.line())

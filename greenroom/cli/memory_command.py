@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import user_folder, working_folder
-from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom import llm
-from greenroom.cli.recap import one_line, shorten_home
+from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
-from greenroom.cli.streams import OutputWriter, tell
+from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.core import serde
 from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
 

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
+from greenroom.cli.formatting import shorten_home
 from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
-from greenroom.cli.recap import shorten_home
-from greenroom.cli.terminal import Line, Question
+from greenroom.cli.terminal import Line, PromptQuestion
 from greenroom.core import PermissionRequest, RuleDecision, exact
 from greenroom.permissions import user_rules_path
 
@@ -115,7 +115,7 @@ TOO_LATE = "not sent: that question is decided already"
 
 
 @dataclass(frozen=True)
-class Decision:
+class PersonDecision:
     """What a person has decided about one request; `value` is that of a credential, and never shown."""
 
     request_id: str
@@ -138,13 +138,10 @@ class QuestionQueue:
         self._can_hide = can_hide
         self._requests: tuple[PermissionRequest, ...] = ()
         self._answered_ids: set[str] = set()
+        self.current: PermissionRequest | None = None
+        """The request that is asked now."""
         self._current_choice: Choice | None = None  # what asks for words next
         self._answer_count = 0  # since nothing was open
-
-    @property
-    def current(self) -> PermissionRequest | None:
-        """The request that is asked now."""
-        return self._requests[0] if self._requests else None
 
     @property
     def place(self) -> str:
@@ -158,51 +155,51 @@ class QuestionQueue:
         is_question = self.current is not None and self.current.options is not None
         return is_question or self._current_choice is not None
 
-    def question(self, paint: Callable[[int], str]) -> Question | None:
+    def question(self, paint: Callable[[int], str]) -> PromptQuestion | None:
         """Return what the next line may answer; `paint` shows the request that is asked now."""
         if self.current is None:
             return None
         id_ = self.current.request_id
         if self._current_choice is None:
             label = _CHOOSE if self.current.options is None else _ANSWER
-            return Question(id_, label, paint, self.place)
+            return PromptQuestion(id_, label, paint, self.place)
         if self._current_choice.asks_what:
             text = str(self.current.input[COMMAND_FIELD])
             # What can't be shown exactly has to be typed again.
             initial = text if exact(text) == text else ""
-            return Question(
+            return PromptQuestion(
                 f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=initial
             )
         if self._current_choice.asks_value:
             id_ = f"{id_} value"
-            return Question(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
-        return Question(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
+            return PromptQuestion(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
+        return PromptQuestion(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
         """Update the open requests; return the request to show if the current one changed."""
-        before = self.current
         ids = {request.request_id for request in pending}
         self._answered_ids &= ids
         known = tuple(each for each in self._requests if each.request_id in ids)
         seen = {request.request_id for request in known} | self._answered_ids
         self._requests = (*known, *(each for each in pending if each.request_id not in seen))
-        return self._next_request(before)
+        return self._ask_next()
 
     def drop(self, request_id: str) -> PermissionRequest | None:
         """Mark a request as answered; return the next one to show, or None."""
-        before = self.current
         self._answered_ids.add(request_id)
         self._requests = tuple(each for each in self._requests if each.request_id != request_id)
-        return self._next_request(before)
+        return self._ask_next()
 
-    def _next_request(self, before: PermissionRequest | None) -> PermissionRequest | None:
+    def _ask_next(self) -> PermissionRequest | None:
+        """Make the oldest open request the current one; return it if it was not before."""
+        before, self.current = self.current, self._requests[0] if self._requests else None
         if self.current is before:
             return None
         self._current_choice = None
         self._answer_count = self._answer_count + 1 if before is not None and self._requests else 0
         return self.current
 
-    def read(self, line: Line) -> Decision | str:
+    def read(self, line: Line) -> PersonDecision | str:
         """Read a line as an answer to the question that is open.
 
         Returns:
@@ -219,7 +216,11 @@ class QuestionQueue:
             return read(request, line.text)
         if request.options is not None:
             words = line.text.strip()
-            return Decision(request.request_id, RuleDecision.ALLOW, message=words) if words else ""
+            return (
+                PersonDecision(request.request_id, RuleDecision.ALLOW, message=words)
+                if words
+                else ""
+            )
         choice = find_choice(line.text)
         if choice is None:
             return self._refuse(request, line.text) if line.text.strip() else ""
@@ -229,22 +230,22 @@ class QuestionQueue:
             return f"{choice.label}: not before all of it was shown; Space or PgDn turns the page"
         return self._choose(request, choice)
 
-    def _choose(self, request: PermissionRequest, choice: Choice) -> Decision | str:
+    def _choose(self, request: PermissionRequest, choice: Choice) -> PersonDecision | str:
         if choice.asks_why or choice.asks_what or choice.asks_value:
             self._current_choice = choice
             return ""
-        return Decision(request.request_id, choice.decision, choice.remember)
+        return PersonDecision(request.request_id, choice.decision, choice.remember)
 
-    def _read_reason(self, request: PermissionRequest, text: str) -> Decision | str:
+    def _read_reason(self, request: PermissionRequest, text: str) -> PersonDecision | str:
         if not text.strip():
             return "no reason given; the question is still open"
-        return Decision(request.request_id, RuleDecision.DENY, message=text.strip())
+        return PersonDecision(request.request_id, RuleDecision.DENY, message=text.strip())
 
-    def _read_value(self, request: PermissionRequest, text: str) -> Decision | str:
+    def _read_value(self, request: PermissionRequest, text: str) -> PersonDecision | str:
         value = text.strip()  # what is pasted often brings the end of its line
         if not value:
             return "nothing was typed; the question is still open"
-        return Decision(request.request_id, RuleDecision.ALLOW, value=value)
+        return PersonDecision(request.request_id, RuleDecision.ALLOW, value=value)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
         words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
@@ -253,11 +254,11 @@ class QuestionQueue:
             return f"that is not a choice, and was not sent: {choices}"
         return f"“{words}” is not a choice, and was not sent: {choices}"
 
-    def _read_command(self, request: PermissionRequest, text: str) -> Decision | str:
+    def _read_command(self, request: PermissionRequest, text: str) -> PersonDecision | str:
         if not text.strip() or text.strip() == str(request.input[COMMAND_FIELD]).strip():
             return "nothing was changed; the question is still open"
         changed = {**request.input, COMMAND_FIELD: text}
-        return Decision(request.request_id, RuleDecision.ALLOW, input=changed)
+        return PersonDecision(request.request_id, RuleDecision.ALLOW, input=changed)
 
 
 def _why_not(request: PermissionRequest, choice: Choice) -> str:

@@ -14,10 +14,10 @@ import trio
 
 from greenroom import core
 from greenroom.cli.arguments import DONE, FAILED
-from greenroom.cli.recap import one_line, quantity, shorten_home
+from greenroom.cli.formatting import one_line, quantity, shorten_home
 from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
+from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import serde, visible
 from greenroom.permissions import (
     Explanation,

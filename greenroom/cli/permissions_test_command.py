@@ -18,10 +18,10 @@ import trio
 
 from greenroom import core
 from greenroom.cli.arguments import DONE, FAILED
-from greenroom.cli.recap import one_line, quantity
+from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.run_rules import load_rules
+from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import RuleDecision, serde
 from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
 

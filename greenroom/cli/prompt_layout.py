@@ -1,7 +1,7 @@
-"""The layout of the input line's application: what may still change, the question, the line, the status.
+"""What the live terminal shows around its input line: the layout, an open question, a hidden line.
 
-All of it is laid out for the size that the terminal has at that moment. The question is first to
-get room and what may change is last, so that nothing ever comes between a question and the line.
+Everything is laid out for the terminal's size at that moment. The question gets its rows first and
+what may still change gets the rest, so nothing ever comes between a question and the line.
 """
 
 import os
@@ -13,7 +13,10 @@ from typing import TextIO
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Filter
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     Dimension,
@@ -32,6 +35,8 @@ from greenroom.core import visible
 _MIN_ROWS = 3  # rows of a question, below which it can't be read
 _TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
 _KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
+_MAX_LENGTH = 65_536  # characters of a hidden line; more is ignored
+_MASK = "•••"
 
 
 def fold(text: str, columns: int) -> list[StyleAndTextTuples]:
@@ -131,8 +136,8 @@ class QuestionPane:
             self._top = 0
         return [*self._rows[self._top : self._top + self._height], *footer]
 
-    def note_shown(self) -> None:
-        """Note that the rows that `fit` returned are on the screen."""
+    def mark_shown(self) -> None:
+        """Record that the rows returned by `fit` are on the screen."""
         if not self.is_too_small and self._top <= self._shown_rows:
             self._shown_rows = max(self._shown_rows, min(self._top + self._height, len(self._rows)))
 
@@ -156,6 +161,57 @@ class QuestionPane:
 
 def _footer(text: str, columns: int) -> list[StyleAndTextTuples]:
     return [[("class:question", line)] for line in wrap(text, columns - 1)]
+
+
+class HiddenLine:
+    """A line that is never shown, such as a password; the screen shows only that it is not empty.
+
+    It is not in prompt_toolkit's buffer, since that has an undo stack, a history, a kill ring and
+    macros, and each of them would remember it.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.text = ""
+        """What was typed so far."""
+        self._is_finished = False
+
+    @property
+    def mask(self) -> str:
+        """What is shown instead; it does not reveal the length."""
+        return _MASK if self.text else ""
+
+    def bind(self, keys: KeyBindings, when: Filter) -> None:
+        """Bind the keys that edit it; the line editor's own keys are off meanwhile."""
+        for name, do in (
+            (Keys.Any, self._type),
+            (Keys.BracketedPaste, lambda event: self._add(event.data)),
+            (Keys.Backspace, lambda _: self._replace(self.text[:-1])),
+            (Keys.ControlU, lambda _: self._replace("")),
+        ):
+            keys.add(name, filter=when, eager=True, record_in_macro=False)(do)
+
+    def finish(self) -> None:
+        """Forget the text, once it was passed on or refused."""
+        self.text, self._is_finished = "", True
+
+    def close(self) -> bool:
+        """Forget everything; return whether the person may be in the middle of typing."""
+        is_typing = bool(self.text) or not self._is_finished
+        self.text, self._is_finished = "", False
+        return is_typing
+
+    def _type(self, event: KeyPressEvent) -> None:
+        if event.key_sequence[0].key == event.data:  # a letter, and no key with a name
+            self._add(event.data)
+
+    def _add(self, text: str) -> None:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if len(self.text) + len(text) <= _MAX_LENGTH:
+            self.text += text
+
+    def _replace(self, text: str) -> None:
+        self.text = text
 
 
 class PromptLayout:

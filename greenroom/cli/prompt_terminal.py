@@ -1,21 +1,360 @@
-"""A real terminal: an input line at the bottom that is always open, and everything else above it.
+"""The live terminal: an input line that is always open at the bottom, and everything else above it.
 
-prompt_toolkit runs on asyncio, so its application lives in its own thread. Two rules keep the
-threads apart: trio's side passes frames with `call_soon_threadsafe` and waits until each is
-written; the terminal's side passes events with `trio.from_thread`, and when the queue is
-full, the text stays in the line.
+prompt_toolkit runs on asyncio, so its application has a thread of its own. `_PromptTerminal` is
+trio's side: it passes frames with `call_soon_threadsafe`, and waits until each is written.
+`PromptApplication` is the other side: it passes events with `trio.from_thread`; when the queue is
+full, the text stays in the line. It knows nothing of trio or of agents, and all of its methods but
+`run` are called in the application's own loop.
+
+While a question is open the line is for its answer alone. Text that was in it is set aside and
+comes back afterwards; what is typed before the question could be seen is refused.
 """
 
+import select
+import sys
+import termios
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.input import create_input
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.styles import Style
 
 from greenroom.cli.painter import Colors, detect_colors
-from greenroom.cli.prompt_application import PromptApplication
-from greenroom.cli.terminal import Closed, Frame, PersonEvent, Terminal
+from greenroom.cli.prompt_layout import (
+    HiddenLine,
+    PromptLayout,
+    QuestionPane,
+    open_file,
+    output_to,
+    terminal_size,
+)
+from greenroom.cli.terminal import (
+    GUARD,
+    Closed,
+    Frame,
+    Key,
+    KeyName,
+    Line,
+    PersonEvent,
+    PromptQuestion,
+    Terminal,
+)
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
+
 
 _MAX_EVENTS = 256
+_KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
+
+
+_ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
+_META = 0.05  # seconds until an escape is the key, not the Alt of the next one
+_LABEL = "> "
+_EARLY = "too early, not taken: read the question first"
+_RESIZED = "not taken: the window has another size now; look at the question again"
+_PASTED = "not taken: a question takes no pasted text; type the answer"
+_LATE = "not taken: the question is closed, and what is typed now would be seen"
+_TOO_SMALL = "not taken: make the window larger, so that the question can be read"
+
+# A window that gains or loses the focus says so, where another program left that switched on. It is
+# no key: taken for one, it would be an escape and two letters.
+ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
+
+
+class PromptApplication:
+    """An application that runs until it is closed, and reports what the person does."""
+
+    def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
+        """Pass events to `on_event`, which returns False where there is no room for one."""
+        self._on_event = on_event
+        self._frame = Frame()
+        self._pane: QuestionPane | None = None
+        self._is_armed = False  # whether the line may answer the question
+        self._is_painted = False
+        self._saved_document = Document()  # what was in the line before the question came
+        self._hidden_line = HiddenLine()
+        self._is_quiet = False  # nothing is taken, since it may be the rest of a hidden line
+        self._refusal = ""
+        self._dismissed_hint = ""  # one that a turned page has taken away
+        self._pressed_at = float("-inf")
+        self._size = (0, 0)  # for which all is laid out
+        self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
+        self._layout = PromptLayout(self._buffer, self._label)
+        self._file = open_file()
+        self._output = output_to(self._file)
+        self._app: Application[None] = Application(
+            layout=self._layout.layout,
+            key_bindings=self._keys(),
+            color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
+            style=Style.from_dict(
+                {"status": "ansibrightblack", "hint": "ansiyellow", "question": "bold ansiyellow"}
+            ),
+            erase_when_done=True,
+            input=create_input(sys.stdin),
+            output=self._output,
+        )
+        self._app.before_render += lambda _: self._arrange()
+        self._app.after_render += lambda _: self._note_painted()
+        self._app.key_processor.before_key_press += lambda _: self._note_press()
+        self._app.ttimeoutlen = _ESCAPE
+        self._app.timeoutlen = _META
+
+    def run(self, on_start: Callable[[], None]) -> None:
+        """Run until `close`, or until the terminal is closed; it blocks this thread."""
+        with suppress(EOFError, OSError, termios.error):
+            self._app.run(pre_run=on_start, set_exception_handler=False, handle_sigint=False)
+        with suppress(OSError):
+            self._file.close()
+
+    @property
+    def loop(self) -> "AbstractEventLoop | None":
+        """The loop that it runs in, or None before and after."""
+        return self._app.loop
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal at this moment; any thread may ask."""
+        size = terminal_size()
+        return size.columns, size.rows
+
+    def show(self, frame: Frame, on_written: Callable[[], None]) -> None:
+        """Show a frame in place of the one before."""
+        before, self._frame = self._frame.question, frame
+        self._ask(before, frame.question)
+        if frame.scrollback and not self._app.is_done:
+            # In one piece: an open question is never off the screen.
+            with self._output.batch():
+                self._app.renderer.erase()
+                self._app.output.write_raw(frame.scrollback.replace("\n", "\r\n"))
+                self._draw()
+        self._app.invalidate()
+        on_written()
+
+    def clear_line(self) -> None:
+        """Throw away what is in the line."""
+        self._buffer.reset()
+
+    def put_back(self, text: str) -> None:
+        """Put text before what is in the line, or what was in it before a question came."""
+        there = self._buffer.document if self._frame.question is None else self._saved_document
+        whole = f"{text}\n{there.text}" if there.text else text
+        self._set_aside(Document(whole, len(whole)))
+        self._app.invalidate()
+
+    def close(self) -> None:
+        """End `run`, and restore the terminal."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit()
+
+    def _ask(self, before: PromptQuestion | None, question: PromptQuestion | None) -> None:
+        """Give the line to a new question, and restore it when no question is open."""
+        if (question.id if question else None) == (before.id if before else None):
+            return
+        if before is None:
+            self._saved_document = self._buffer.document
+        was_typing = before is not None and before.is_hidden and self._hidden_line.close()
+        self._refusal, self._is_quiet = "", was_typing and question is None
+        if self._is_quiet:
+            self._call_later(self._end_quiet)
+        self._buffer.reset()
+        self._is_armed = question is not None and question.is_follow_up
+        self._is_painted = False
+        if question is None:
+            self._pane = None
+            self._set_aside(self._saved_document)
+            return
+        if self._pane is None or self._pane.paint is not question.paint:
+            self._pane = QuestionPane(question.paint)
+        if question.text:
+            self._buffer.insert_text(question.text)
+
+    def _set_aside(self, document: Document) -> None:
+        """Keep this for when no question is open; without one it goes into the line."""
+        if self._frame.question is None:
+            self._buffer.set_document(document, bypass_readonly=True)
+            self._saved_document = Document()
+        else:
+            self._saved_document = document
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether there is a question that takes no answer yet."""
+        return self._frame.question is not None and not self._is_armed
+
+    def _note_painted(self) -> None:
+        question = self._frame.question
+        if question is None or self._pane is None or self._pane.is_too_small:
+            return
+        self._pane.mark_shown()
+        if question.id and not self._is_painted:
+            self._is_painted = True
+            self._call_later(partial(self._arm, question.id))
+
+    def _note_press(self) -> None:
+        if self._app.loop is not None:
+            self._pressed_at = self._app.loop.time()
+
+    def _call_later(self, function: Callable[[], None]) -> None:
+        """Call a function once a person has had the time to see what is shown."""
+        if self._app.loop is not None:
+            self._app.loop.call_later(GUARD, function)
+
+    def _arm(self, id_: str) -> None:
+        """Let a question be answered, unless keys are still pressed that were meant otherwise."""
+        question, loop = self._frame.question, self._app.loop
+        if question is None or loop is None or question.id != id_ or self._is_armed:
+            return
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
+            self._call_later(partial(self._arm, question.id))
+            return
+        self._is_armed = True
+        self._app.invalidate()
+
+    def _end_quiet(self) -> None:
+        """Take what is typed again, unless it may still be the rest of a hidden line."""
+        loop = self._app.loop
+        if loop is None or not self._is_quiet:
+            return
+        if loop.time() - self._pressed_at < GUARD or self._has_input():
+            self._call_later(self._end_quiet)
+        else:
+            self._is_quiet, self._refusal = False, ""
+            self._app.invalidate()
+
+    def _has_input(self) -> bool:
+        """Whether typed input is waiting to be read."""
+        return bool(select.select([self._app.input.fileno()], [], [], 0)[0])
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_empty = Condition(lambda: not self._buffer.text)
+        is_guarded = Condition(lambda: self._is_guarded)
+        is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
+        has_queued = Condition(lambda: self._frame.has_queued)
+        keys.add("enter")(self._enter)
+        keys.add(Keys.BracketedPaste)(self._paste)
+        keys.add("escape", "enter")(lambda event: event.current_buffer.newline())
+        keys.add("escape")(lambda event: self._press(KeyName.ESCAPE))
+        keys.add("c-c")(lambda event: self._press(KeyName.CTRL_C))
+        keys.add("c-d", filter=is_empty)(lambda event: self._press(KeyName.CTRL_D))
+        keys.add("escape", "up", filter=has_queued)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add("up", filter=has_queued & is_empty)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
+        for key in (" ", "pagedown", "down"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(1))
+        for key in ("pageup", "up"):
+            keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
+        self._bind_hidden(keys)
+        return keys
+
+    def _bind_hidden(self, keys: KeyBindings) -> None:
+        """Let a hidden line, and what may be the rest of one, come before all other keys."""
+        is_hidden = Condition(lambda: self._is_hidden)
+        is_quiet = Condition(lambda: self._is_quiet)
+        self._hidden_line.bind(keys, is_hidden)
+        keys.add(Keys.Any, filter=is_quiet, eager=True)(lambda event: self._refuse_late())
+        keys.add("enter", filter=is_hidden, eager=True)(lambda event: self._enter_hidden())
+        for name, key in _KEYS.items():
+            press = partial(self._press_hidden, key)
+            keys.add(name, filter=is_hidden | is_quiet, eager=True)(press)
+
+    @property
+    def _is_hidden(self) -> bool:
+        """Whether what is typed is hidden, and answers a question."""
+        question = self._frame.question
+        return question is not None and question.is_hidden and self._is_armed
+
+    def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
+        self._on_event(Key(name))  # without the text of the line
+        self._hidden_line.finish()
+
+    def _enter_hidden(self) -> None:
+        question = self._frame.question
+        if question is None:
+            return
+        if self.size != self._size:
+            self._refuse(_RESIZED)
+        elif self._on_event(Line(self._hidden_line.text, question.id)):
+            self._hidden_line.finish()
+        else:
+            self._app.output.bell()
+
+    def _refuse_late(self) -> None:
+        self._refusal = _LATE
+        self._app.output.bell()
+
+    def _press(self, name: KeyName) -> None:
+        self._on_event(Key(name, self._buffer.text))
+
+    def _turn(self, pages: int) -> None:
+        if self._pane is not None:
+            self._refusal, self._dismissed_hint = "", self._frame.hint
+            self._pane.turn(pages)
+
+    def _refuse(self, why: str = _EARLY) -> None:
+        """Reject what was typed, and say why."""
+        self._refusal = _TOO_SMALL if self._pane is not None and self._pane.is_too_small else why
+        self._buffer.reset()
+        self._app.output.bell()
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        """Insert what was pasted; no question takes it but one that asks for words."""
+        question = self._frame.question
+        if question is None or question.is_follow_up:
+            self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
+        else:
+            self._refuse(_PASTED)
+
+    def _enter(self, event: KeyPressEvent) -> None:
+        question, pane = self._frame.question, self._pane
+        if question is None or pane is None:
+            self._send_line(Line(self._buffer.text))
+        elif self._is_guarded:
+            self._refuse()
+        elif self.size != self._size:
+            self._refuse(_RESIZED)
+        else:
+            self._send_line(Line(self._buffer.text, question.id, pane.is_read))
+
+    def _send_line(self, line: Line) -> None:
+        self._refusal = self._dismissed_hint = ""
+        if self._on_event(line):
+            self._buffer.reset(append_to_history=not line.question)
+        else:
+            self._app.output.bell()
+
+    def _label(self) -> str:
+        question = self._frame.question
+        label = question.label if question is not None and self._is_armed else _LABEL
+        return f"{label}{self._hidden_line.mask}"
+
+    def _draw(self) -> None:
+        """Draw at once, without waiting for the loop."""
+        with set_app(self._app):
+            self._arrange()
+            self._app.renderer.render(self._app, self._app.layout)
+        self._note_painted()
+
+    def _arrange(self) -> None:
+        self._size = self.size
+        hint = "" if self._frame.hint == self._dismissed_hint else self._frame.hint
+        hint = self._refusal or hint
+        self._layout.arrange(self._size, self._frame, hint, self._pane, self._saved_document.text)
+        if self._pane is not None and self._pane.is_too_small:
+            self._is_armed = self._is_painted = False
 
 
 @asynccontextmanager
@@ -52,11 +391,9 @@ class _PromptTerminal:
         return self._application.size
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        def started() -> None:
-            self._token.run_sync_soon(task_status.started)
-
+        report_start = partial(self._token.run_sync_soon, task_status.started)
         try:
-            await trio.to_thread.run_sync(self._application.run, started)
+            await trio.to_thread.run_sync(self._application.run, report_start)
         finally:
             self._is_ended = True
             for written in self._frame_events:

@@ -1,14 +1,13 @@
 """How each kind of chunk looks. Whatever a model or a tool said can't reach the terminal as code."""
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.markdown import Heading, Markdown
-from rich.segment import Segment
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.painter import ColorScheme, diff_text, indent, strip_end
+from greenroom.cli.formatting import RecapLine, call_words
+from greenroom.cli.markdown_stream import render_markdown
+from greenroom.cli.painter import ColorScheme, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
-from greenroom.cli.recap import RecapLine, call_words
 from greenroom.core import OutputChunk, visible
 
 _DETAIL_LINES = 6
@@ -139,40 +138,6 @@ def _render_event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | N
             return Text(f"a message from {visible(chunk.sender)}", scheme.note)
         case core.TurnStart() | _:
             return None
-
-
-def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
-    """Show Markdown of a model; a link shows its address."""
-    return _Trimmed(_Markdown(visible(text), code_theme=scheme.code, hyperlinks=False))
-
-
-class _Heading(Heading):
-    """A heading at the left, where the eye is while text streams in."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        self.text.justify = "left"
-        yield self.text
-
-
-class _Markdown(Markdown):
-    elements = {**Markdown.elements, "heading_open": _Heading}
-
-
-class _Trimmed:
-    """Markdown without the blank lines that rich puts above and below some blocks."""
-
-    def __init__(self, content: Markdown) -> None:
-        self._content = content
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        rendered = console.render_lines(self._content, options, pad=False)
-        lines = [strip_end(line) for line in rendered]
-        while lines and not lines[0]:
-            del lines[0]
-        while lines and not lines[-1]:
-            del lines[-1]
-        for line in lines:
-            yield from (*line, Segment.line())
 
 
 def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:

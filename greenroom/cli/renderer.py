@@ -13,7 +13,7 @@ from rich.console import RenderableType
 
 from greenroom import core
 from greenroom.cli.painter import ColorScheme
-from greenroom.cli.permission_prompt import TOO_LATE, Decision
+from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
 from greenroom.cli.render_chunk import render_user
 from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
@@ -128,14 +128,14 @@ class Person:
             self._command(words)
         elif line.question:
             answer = questions.read(line)
-            if isinstance(answer, Decision):
+            if isinstance(answer, PersonDecision):
                 await self._decide(answer)
             elif answer:
                 self._screen.refuse(answer)
         elif words:
             self._send(line.text)
 
-    async def _decide(self, decision: Decision) -> None:
+    async def _decide(self, decision: PersonDecision) -> None:
         if decision.value:
             await self._give(decision)
         accepted = await self._handle.respond_permission(
@@ -149,7 +149,7 @@ class Person:
             self._screen.refuse(TOO_LATE)
         await self._ask(self._screen.questions.drop(decision.request_id))
 
-    async def _give(self, decision: Decision) -> None:
+    async def _give(self, decision: PersonDecision) -> None:
         """Give a credential, if it is still asked for."""
         for request in await self._handle.pending():
             if request.request_id == decision.request_id:
@@ -223,7 +223,7 @@ class Person:
     async def _press_ctrl_d(self) -> None:
         request = self._screen.questions.current
         if request is not None:
-            await self._decide(Decision(request.request_id, RuleDecision.DENY))
+            await self._decide(PersonDecision(request.request_id, RuleDecision.DENY))
         elif self._is_idle or self._is_second_press():
             self._leave()
         else:

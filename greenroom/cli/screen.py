@@ -10,20 +10,19 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.markdown_stream import MarkdownStream
+from greenroom.cli.formatting import shorten
+from greenroom.cli.markdown_stream import MarkdownStream, render_markdown
 from greenroom.cli.painter import ColorScheme, Painter, Prefixed
 from greenroom.cli.permission_prompt import QuestionQueue, render_record, render_request
-from greenroom.cli.plans import PlanView
-from greenroom.cli.recap import shorten
+from greenroom.cli.plan_view import PlanView
 from greenroom.cli.render_chunk import (
     render_call,
     render_chunk,
-    render_markdown,
     render_progress,
     render_result,
     render_thinking,
 )
-from greenroom.cli.terminal import Frame, Question, Terminal
+from greenroom.cli.terminal import Frame, PromptQuestion, Terminal
 from greenroom.core import OutputChunk, PermissionRequest, visible
 from greenroom.llm import model_profile
 from greenroom.planning import PLAN_STEP
@@ -40,6 +39,8 @@ _GOES_ON = (
     core.ToolStart,
 )
 """What an agent publishes after a finished plan."""
+
+_ENDS = (core.Done, core.Exited, core.Restarted)
 
 
 class AgentView:
@@ -62,14 +63,15 @@ class AgentView:
         self._is_nested = is_nested
         self._redraws = redraws
         self._scheme = scheme
-        self._plan = PlanView(scheme)
+        self._plan: PlanView | None = None
         self._text = MarkdownStream()
         self._thinking = ""
         self._calls: dict[str, tuple[core.ToolStart, str]] = {}
         self._children: dict[str, tuple[Text, AgentView]] = {}
         self._error: core.Error | None = None
         self.state = core.AgentState.idle()
-        self.usage = core.Usage()
+        self.tokens = 0
+        self.cost: float | None = None
         self.context = 0
         """The tokens of the last request and its reply."""
         self.cache_note = ""
@@ -78,29 +80,26 @@ class AgentView:
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
         """Take the next chunk and return what is finished by it."""
         if isinstance(chunk, core.Custom) and chunk.kind == PLAN_STEP and self._redraws:
+            self._plan = self._plan or PlanView(self._scheme)
             return self._plan.feed(chunk)
-        return [*self._end_plan(chunk), *self._feed(chunk)]
+        return [*self._end_plan(chunk), *self._handle(chunk)]
 
     def _end_plan(self, chunk: OutputChunk) -> list[RenderableType]:
         """Print the plan that this chunk ends."""
-        match chunk:
-            case core.Lagged():
-                self._lose_plans()
-                return []
-            case core.Done() | core.Exited() | core.Restarted():
-                return self._plan.close()
-            case _ if isinstance(chunk, _GOES_ON) and self._plan.is_over:
-                return self._plan.close()
-            case _:
-                return []
+        if isinstance(chunk, core.Lagged):
+            self._forget_plans()
+        if self._plan is None:
+            return []
+        is_end = isinstance(chunk, _ENDS) or (isinstance(chunk, _GOES_ON) and self._plan.is_over)
+        return self._plan.close() if is_end else []
 
-    def _lose_plans(self) -> None:
+    def _forget_plans(self) -> None:
         """Forget the plans of this agent and its subagents: steps of any may have been missed."""
-        self._plan.lose()
+        self._plan = None
         for _, child in self._children.values():
-            child._lose_plans()
+            child._forget_plans()
 
-    def _feed(self, chunk: OutputChunk) -> list[RenderableType]:
+    def _handle(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
             case core.TextDelta():
                 return self._blocks(self._text.feed(chunk.text))
@@ -125,7 +124,8 @@ class AgentView:
                 self.state = chunk.state
                 return []
             case core.UsageReport():
-                self.usage, self.cache_note = chunk.total, chunk.usage.cache_note
+                self.tokens, self.cost = chunk.total.total, chunk.total.cost
+                self.cache_note = chunk.usage.cache_note
                 self.context = chunk.usage.sent + (chunk.usage.output_tokens or 0)
                 self.model = chunk.model or self.model
                 return []
@@ -133,7 +133,7 @@ class AgentView:
                 return []  # questions are shown one by one
             case core.Exited() if self._is_nested:
                 return self._end_all()  # its parent says how it ended
-            case core.Exited() if self._has_shown(chunk.error):
+            case core.Exited() if self._repeats_error(chunk.error):
                 return [*self._end_all(), Text("the agent has ended", self._scheme.note)]
             case core.Error():
                 self._error = chunk
@@ -149,7 +149,7 @@ class AgentView:
             case _:
                 return self._render(chunk)
 
-    def _has_shown(self, reason: str) -> bool:
+    def _repeats_error(self, reason: str) -> bool:
         """Whether the reason of an end is the error shown last, and not a bug."""
         error = self._error
         if error is None or not hasattr(core, error.kind):
@@ -181,7 +181,7 @@ class AgentView:
         parts = self._end_all()
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.finish()]
-        return [*parts, *self._plan.close()]
+        return [*parts, *(self._plan.close() if self._plan else ())]
 
     def _feed_tool(
         self, chunk: core.ToolStart | core.ToolProgress | core.ToolEnd
@@ -208,7 +208,7 @@ class AgentView:
             return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
         if isinstance(chunk, core.SubAgentComplete):
             self._children.pop(chunk.session_id, None)
-            if child._has_shown(chunk.result):
+            if child._repeats_error(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
         return [Prefixed(name, part) for part in self._render(chunk)]
 
@@ -241,7 +241,7 @@ class AgentView:
                 parts.append(render_progress(output, self._scheme))
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.live(rows)]
-        return [*parts, *self._plan.live(rows)]
+        return [*parts, *(self._plan.live(rows) if self._plan else ())]
 
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
@@ -359,10 +359,12 @@ class Screen:
         parts = (printed, self._live(), self._status(), self._question())
         await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
 
-    def _question(self) -> Question | None:
+    def _question(self) -> PromptQuestion | None:
         """What the next line may answer; nothing that is not shown yet takes an answer."""
-        if self._asked_request is None and self.questions.current is not None:
-            return Question("", "")
+        if self.questions.current is None:
+            return None
+        if self._asked_request is None:
+            return PromptQuestion("", "")
         return self.questions.question(self._paint_question)
 
     @property
@@ -383,10 +385,10 @@ class Screen:
         view = self._view
         queued = f"{len(self.queued_inputs)} queued" if self.queued_inputs else ""
         parts = [self._mode, queued, visible(self._state()), visible(view.model)]
-        if view.usage.total:
-            parts += [f"{view.usage.total:,} tokens", view.cache_note, self._context()]
-        if view.usage.cost:
-            parts.append(f"{view.usage.cost:,.4f} {self._currency}".strip())
+        if view.tokens:
+            parts += [f"{view.tokens:,} tokens", view.cache_note, self._context()]
+        if view.cost:
+            parts.append(f"{view.cost:,.4f} {self._currency}".strip())
         parts.append(self._usual_hint())
         status = " · ".join(part for part in parts if part)
         return status[: self._columns]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.recap import age, one_line, quantity, recap, title_of
+from greenroom.cli.formatting import age, one_line, quantity, recap, title_of
 from greenroom.cli.sessions_read import show_lines
+from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import find_session_id, load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, confirm, tell
 from greenroom.core import SessionError, SessionNotFoundError, serde
 from greenroom.export import LONGEST_IMPORT, import_session
 from greenroom.session import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.recap import (
+from greenroom.cli.formatting import (
     RecapLine,
     age,
     model_of,
@@ -22,8 +22,8 @@ from greenroom.cli.recap import (
     shorten_home,
     title_of,
 )
+from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.cli.streams import OutputWriter, tell
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
 from greenroom.fs import durable
 from greenroom.session import (

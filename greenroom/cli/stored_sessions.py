@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.arguments import INTERRUPTED
-from greenroom.cli.recap import age, place_of, shorten, shorten_home, title_of
-from greenroom.cli.streams import EndSignals, OutputWriter, read_some
+from greenroom.cli.formatting import age, place_of, shorten, shorten_home, title_of
+from greenroom.cli.stdio import EndSignals, OutputWriter, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 import trio
 
 from greenroom.cli.painter import Colors
-from greenroom.cli.streams import OutputWriter, count_unread, read_some
+from greenroom.cli.stdio import OutputWriter, count_unread, read_some
 from greenroom.core import visible
 
 GUARD = 0.4
@@ -23,7 +23,7 @@ NARROWEST = 20
 
 
 @dataclass(frozen=True)
-class Question:
+class PromptQuestion:
     """A question that the next line may answer.
 
     Attributes:
@@ -59,10 +59,10 @@ class Frame:
         has_queued: whether inputs wait that the person can take back.
     """
 
-    printed: str = ""
+    scrollback: str = ""
     live: str = ""
     status: str = ""
-    question: Question | None = None
+    question: PromptQuestion | None = None
     hint: str = ""
     has_queued: bool = False
 
@@ -190,7 +190,7 @@ class _PlainTerminal:
         self._out = OutputWriter()
         self._one_writer = trio.Lock()
         self._hint = ""
-        self._question: Question | None = None
+        self._question: PromptQuestion | None = None
         self._last_printed: object = (
             None  # what painted it, if the question was printed last of all
         )
@@ -231,7 +231,7 @@ class _PlainTerminal:
         hint, self._hint = self._hint, frame.hint
         try:
             await self._write(
-                frame.printed.removesuffix("\n"), "" if hint == frame.hint else frame.hint
+                frame.scrollback.removesuffix("\n"), "" if hint == frame.hint else frame.hint
             )
             if question is not None and question.id and is_new:
                 await self._ask(question)
@@ -261,7 +261,7 @@ class _PlainTerminal:
         whole = question.paint(self.size[0]).removesuffix("\n")
         return [line for line in (whole, place, label) if line]
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, question: PromptQuestion) -> None:
         """Let a question be answered; a person is given a moment to see that there is one."""
         if question.is_follow_up:
             await self._take_answers(question)
@@ -279,7 +279,7 @@ class _PlainTerminal:
             with suppress(BrokenPipeError):  # the next frame finds that as well
                 await self._take_answers(self._question)
 
-    async def _take_answers(self, question: Question) -> None:
+    async def _take_answers(self, question: PromptQuestion) -> None:
         """Print the label, which says that the next line may be the answer."""
         # Before it is written, since a reader may answer before we are back.
         self._open_id = question.id

@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
-from greenroom.cli import ConsoleRenderer, prompt_application, terminal as plain_terminal
+from greenroom.cli import ConsoleRenderer, prompt_terminal, terminal as plain_terminal
 from greenroom.cli.run_rules import load_rules
 from greenroom.core import PermissionRequest, TextComplete
 from greenroom.testing import ScriptedProvider, call
@@ -67,5 +67,5 @@ async def main():
 
 if __name__ == "__main__":
     if "CROWD_GUARD" in os.environ:
-        plain_terminal.GUARD = prompt_application.GUARD = float(os.environ["CROWD_GUARD"])
+        plain_terminal.GUARD = prompt_terminal.GUARD = float(os.environ["CROWD_GUARD"])
     trio.run(main)

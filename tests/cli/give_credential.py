@@ -22,7 +22,7 @@ from greenroom import (
     coder,
     tool,
 )
-from greenroom.cli import prompt_application
+from greenroom.cli import prompt_terminal
 from greenroom.core import Credential, serde
 from greenroom.testing import ScriptedProvider, call
 
@@ -47,7 +47,7 @@ async def interrupt(handle):
     with trio.open_signal_receiver(signal.SIGUSR1, signal.SIGUSR2) as signals:
         async for number in signals:
             if number == signal.SIGUSR1:
-                prompt_application.GUARD = 30.0  # as long as a test on a busy machine may need
+                prompt_terminal.GUARD = 30.0  # as long as a test on a busy machine may need
             await handle.interrupt()
 
 

@@ -9,7 +9,7 @@ import pytest
 from greenroom import __version__
 from greenroom.cli import arguments
 from greenroom.cli.arguments import Options, SessionsOptions, read_arguments
-from greenroom.cli.commands import COMMANDS, find_command
+from greenroom.cli.dispatch import COMMANDS, find_command
 from greenroom.cli.stored_sessions import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")

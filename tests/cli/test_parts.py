@@ -11,14 +11,14 @@ import trio
 
 from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import log_to_file
+from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.headless import TurnRecord
 from greenroom.cli.interactive import _exit_code
 from greenroom.cli.painter import ColorScheme, Painter, detect_colors
-from greenroom.cli.recap import count_earlier_turns, recap
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.run_setup import open_setup, read_instructions
-from greenroom.cli.streams import MAX_PIPED, OutputWriter, add_context, count_unread, read_piped
-from greenroom.cli.terminal import Closed, Frame, Line, Question, open_plain_terminal
+from greenroom.cli.stdio import MAX_PIPED, OutputWriter, add_context, count_unread, read_piped
+from greenroom.cli.terminal import Closed, Frame, Line, PromptQuestion, open_plain_terminal
 from greenroom.core import (
     ConfigurationError,
     Done,
@@ -88,7 +88,7 @@ async def test_plain_lines_are_bound_to_the_question_that_was_printed_before_the
     with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             assert await terminal.events.receive() == Line("early")
-            await terminal.show(Frame("really?\n", question=Question("q", "allow? > ")))
+            await terminal.show(Frame("really?\n", question=PromptQuestion("q", "allow? > ")))
             terminal.clear_line()
             os.write(write, b"y\r\nlast without end")
             assert await terminal.events.receive() == Line("y", "q")
@@ -248,7 +248,7 @@ def answers():
     os.close(write)
 
 
-ASKED = Frame(question=Question("q", "allow? > "))
+ASKED = Frame(question=PromptQuestion("q", "allow? > "))
 
 
 async def test_a_line_that_lay_in_the_pipe_before_the_label_is_no_answer(answers):
@@ -269,7 +269,7 @@ async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers)
             await terminal.show(ASKED)
             os.write(write, b"first\ny")
             assert await terminal.events.receive() == Line("first", "q")
-            await terminal.show(Frame(question=Question("q2", "allow? > ")))
+            await terminal.show(Frame(question=PromptQuestion("q2", "allow? > ")))
             os.write(write, b"\ny\n")
             assert await terminal.events.receive() == Line("y", "q")
             assert await terminal.events.receive() == Line("y", "q2")
@@ -281,7 +281,7 @@ async def test_what_lay_there_when_the_next_question_came_is_no_input_either(ans
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)
             os.write(write, b"y\nyes\nn")  # not read yet when the next one is printed
-            await terminal.show(Frame(question=Question("q2", "allow? > ")))
+            await terminal.show(Frame(question=PromptQuestion("q2", "allow? > ")))
             os.write(write, b"o\ny\n")
             lines = [await terminal.events.receive() for _ in range(4)]
     assert lines == [Line("y", "q"), Line("yes", "q"), Line("no", "q"), Line("y", "q2")]
@@ -299,7 +299,7 @@ async def test_a_question_that_is_gone_takes_no_line(answers):
 
 async def test_a_follow_up_takes_what_is_there_already(answers):
     read, write = answers
-    follow_up = Frame(question=Question("q why", "why not? > ", is_follow_up=True))
+    follow_up = Frame(question=PromptQuestion("q why", "why not? > ", is_follow_up=True))
     with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.cli.permission_prompt import (
     TOO_LATE,
-    Decision,
+    PersonDecision,
     QuestionQueue,
     find_choice,
     find_choices,
@@ -297,7 +297,7 @@ def test_a_command_may_be_changed_and_then_runs_once():
     question = queue.question(str)
     assert (question.label, question.text) == ("run instead? > ", "make")
     answer = queue.read(line("make -n", question.id))
-    assert answer == Decision("p-1", ALLOW, input={"command": "make -n", "timeout": 5})
+    assert answer == PersonDecision("p-1", ALLOW, input={"command": "make -n", "timeout": 5})
 
 
 @pytest.mark.parametrize("text", ["", "  ", "make", " make "])
@@ -342,7 +342,7 @@ def test_whatever_is_typed_is_the_answer():
         queue = queue_of(question())
         assert queue.asks_for_words
         assert queue.question(str).label == "answer> "
-        assert queue.read(line(f" {words} ")) == Decision("p-1", ALLOW, message=words)
+        assert queue.read(line(f" {words} ")) == PersonDecision("p-1", ALLOW, message=words)
     queue = queue_of(question())
     assert queue.read(line(" ")) == ""
     assert queue.read(Line("blue")) == TOO_LATE

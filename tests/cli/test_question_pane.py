@@ -38,7 +38,7 @@ def test_what_has_room_is_whole_and_read_once_it_was_shown():
     assert fit(pane) == LINES[:10]
     assert not pane.is_paged
     assert not pane.is_read
-    pane.note_shown()
+    pane.mark_shown()
     assert pane.is_read
 
 
@@ -49,7 +49,7 @@ def test_each_page_has_to_be_shown_before_the_next_one_is():
         assert rows[-1].startswith(f"page {len(seen) + 1} of 5 ")
         pane.turn(1)  # not shown yet
         assert fit(pane) == rows
-        pane.note_shown()
+        pane.mark_shown()
         seen.append(rows[:-1])
         pane.turn(1)
     assert {row for rows in seen for row in rows} == set(LINES)
@@ -62,7 +62,7 @@ def test_each_page_has_to_be_shown_before_the_next_one_is():
 def read_to(pane, pages, **size):
     for _ in range(pages):
         fit(pane, **size)
-        pane.note_shown()
+        pane.mark_shown()
         pane.turn(1)
 
 
@@ -70,7 +70,7 @@ def test_another_width_begins_anew_unless_all_was_read():
     pane = pane_of()
     read_to(pane, 2)
     assert fit(pane, columns=60)[0] == "line 0"
-    pane.note_shown()
+    pane.mark_shown()
     assert not pane.is_read
     read_to(pane, 5, columns=60)
     assert pane.is_read
@@ -82,7 +82,7 @@ def test_another_height_keeps_what_was_shown():
     pane = pane_of()
     read_to(pane, 2)
     assert fit(pane, room=40)[0] == "line 11"
-    pane.note_shown()
+    pane.mark_shown()
     assert pane.is_read
 
 
@@ -91,7 +91,7 @@ def test_what_is_too_small_says_so_and_shows_nothing(columns, room):
     pane = pane_of(LINES[:2])
     assert len(fit(pane, columns, room)) <= room
     assert pane.is_too_small
-    pane.note_shown()
+    pane.mark_shown()
     fit(pane)
     assert not pane.is_read
 

@@ -11,7 +11,7 @@ import trio.testing
 
 from greenroom.cli import ConsoleRenderer, renderer as person
 from greenroom.cli.renderer import terminal_opener
-from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, Question
+from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
 from greenroom.core import (
     EndStatus,
     GreenroomError,
@@ -69,7 +69,7 @@ class HandTerminal:
 
     @property
     def text(self):
-        printed = "".join(frame.printed for frame in self.frames)
+        printed = "".join(frame.scrollback for frame in self.frames)
         asked = self.frame.question
         question = f"{asked.paint(99)}{asked.place}\n" if asked else ""
         return f"{printed}{self.frame.live}\n{question}{self.frame.hint}\n{self.frame.status}"
@@ -467,7 +467,7 @@ async def test_whoever_leaves_in_the_middle_keeps_what_was_said_so_far():
         with trio.fail_after(60):
             while it.result is not None:
                 await trio.testing.wait_all_tasks_blocked()
-        assert "begun with one" in "".join(frame.printed for frame in it.terminal.frames)
+        assert "begun with one" in "".join(frame.scrollback for frame in it.terminal.frames)
 
 
 async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_screen(
@@ -479,9 +479,9 @@ async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_sc
         nursery.start_soon(ConsoleRenderer(handle, terminal=terminal.open).run)
         await terminal.say("one")
         await terminal.wait_for("begun with one")
-        assert "begun with one" not in "".join(frame.printed for frame in terminal.frames)
+        assert "begun with one" not in "".join(frame.scrollback for frame in terminal.frames)
         nursery.cancel_scope.cancel()
-    assert "begun with one" in "".join(frame.printed for frame in terminal.frames)
+    assert "begun with one" in "".join(frame.scrollback for frame in terminal.frames)
 
 
 async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_clock):
@@ -690,7 +690,7 @@ async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
             await trio.to_thread.run_sync(reached.wait, 10)
             await it.terminal.say("hello")  # draws all anew
             await it.terminal.wait_for("queued: hello", without=["? actor asks"])
-            assert it.terminal.frame.question == Question("", "")
+            assert it.terminal.frame.question == PromptQuestion("", "")
         finally:
             release.set()
         await it.terminal.wait_for("? actor asks: action 0")

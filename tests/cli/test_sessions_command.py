@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.cli.recap import age, one_line, title_of
+from greenroom.cli.formatting import age, one_line, title_of
 from greenroom.core import set_clock
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "run": "interactive.run_interactive",
     "run -p": "headless.run_headless",
-    "run --resume": "commands.run_resume",
+    "run --resume": "dispatch.run_resume",
     "sessions list": "sessions_read.list_sessions",
     "sessions show": "sessions_read.show_session",
     "sessions search": "sessions_read.search_sessions",
@@ -44,7 +44,7 @@ COMMANDS = {
     "models": "models_command.list_models",
     "memory list": "memory_command.list_entries",
     "memory forget": "memory_command.forget_entries",
-    "plan show": "plans.show_plan",
+    "plan show": "plan_view.show_plan",
     "doctor": "doctor.run_doctor",
     "tree": "diagnostics.print_trees",
 }
@@ -85,7 +85,7 @@ def _run(options: Options) -> int:
     # Here and not above: --version and --help need none of it.
     import trio
 
-    from greenroom.cli.streams import tell
+    from greenroom.cli.stdio import tell
     from greenroom.core import GreenroomError
 
     try:

@@ -7,11 +7,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.arguments import PlanOptions
+from greenroom.cli.formatting import call_words
 from greenroom.cli.painter import ColorScheme, indent
-from greenroom.cli.recap import call_words
 from greenroom.cli.render_chunk import render_chunk
+from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import load_session, open_store
-from greenroom.cli.streams import OutputWriter
 from greenroom.core import Custom, PlanError, clip, serde, visible
 from greenroom.planning import PlanRun, Subtask, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
@@ -139,10 +139,6 @@ class PlanView:
         """Return the list to be printed; it does not change any more."""
         run, self._run = self._run, None
         return self._print(run)
-
-    def lose(self) -> None:
-        """Forget the plan, since steps were missed."""
-        self._run = None
 
     def _print(self, run: PlanRun | None) -> list[RenderableType]:
         return [] if run is None else [render_plan(run, _PRINTED_ROWS, self._scheme), Text("")]
