@@ -144,7 +144,7 @@ async def list_rules(options: "PermissionsOptions") -> int:
     if options.json:
         await page.line(serde.dumps(_rules_as_json(rules)))
         return 0
-    live = [rule for rule in rules.manager.rules if not rule.expired]
+    live = [rule for rule in rules.manager.rules if not rule.is_expired]
     await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
     if left_out := _find_ignored(rules):
         await page.text("\nThese don't count:")
@@ -172,7 +172,7 @@ _MODES = {
 
 def _find_ignored(rules: RunRules) -> list[tuple[PermissionRule, str]]:
     """Return the ignored rules, each with the reason."""
-    expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.expired]
+    expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.is_expired]
     return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
 
 
@@ -189,7 +189,7 @@ def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
 
 
 def _rules_as_json(rules: RunRules) -> dict[str, object]:
-    live = [rule for rule in rules.manager.rules if not rule.expired]
+    live = [rule for rule in rules.manager.rules if not rule.is_expired]
     return {
         "mode": rules.manager.mode,
         "read_only": read_only_commands() if rules.manager.read_only else (),

@@ -148,8 +148,8 @@ class Call:
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
         sandbox: what was found to hold it, or None.
-        named: what words of its commands name, as far as that was asked.
-        protected: what is protected of what its commands write, as far as that was asked.
+        operand_files: what words of its commands name, as far as that was asked.
+        protected_words: what is protected of what its commands write, as far as that was asked.
     """
 
     tool: str
@@ -160,10 +160,10 @@ class Call:
     place: Place
     unless_denied: bool = False
     sandbox: SandboxReport | None = None
-    named: dict[tuple[Word, Place | None], tuple[PathUse, ...]] = field(
+    operand_files: dict[tuple[Word, Place | None], tuple[PathUse, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
-    protected: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
+    protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -191,19 +191,20 @@ class Call:
         stated = (self.tool, _canonical(self.input), self.effects, where, paths)
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 
-    def paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
+    def list_paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
         """Go through the paths that a use may mean, and where patterns begin for each."""
         written, followed = self.anchors
         yield from [(path, written) for path in use.lexical]
         if use.real != use.lexical or followed is not written:
             yield from [(path, followed) for path in use.real]
 
-    def has(self, use: PathUse) -> bool:
+    def is_inside(self, use: PathUse) -> bool:
         """Tell whether a file surely lies in the workspace, as it is written and links followed."""
         if self.place.lookup.is_exhausted:
             return False
         return all(
-            segments(path)[: len(anchors.root)] == anchors.root for path, anchors in self.paths(use)
+            segments(path)[: len(anchors.root)] == anchors.root
+            for path, anchors in self.list_paths(use)
         )
 
 
@@ -240,10 +241,10 @@ def read_call(
     facts: list[Fact]
     if _is_deep(arguments):
         why = f"the input is nested more than {MAX_DEPTH} levels deep"
-        arguments, facts = {}, [Unknown(reason=why, refused=True)]
+        arguments, facts = {}, [Unknown(reason=why, too_large=True)]
     else:
-        effects = tuple(_effects(tool, name, arguments, context))
-        facts = [fact for effect in effects for fact in _facts(effect, place)]
+        effects = tuple(_state_effects(tool, name, arguments, context))
+        facts = [fact for effect in effects for fact in _list_facts(effect, place)]
     return Call(
         name,
         category,
@@ -267,7 +268,7 @@ def _is_deep(value: object) -> bool:
     return True
 
 
-def _effects(
+def _state_effects(
     tool: AnyTool, name: str, arguments: Mapping[str, object], context: AgentContext
 ) -> Sequence[Effect]:
     if not isinstance(arguments, Mapping):
@@ -296,7 +297,7 @@ def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
             yield fact
 
 
-def _facts(effect: Effect, place: Place) -> Sequence[Fact]:
+def _list_facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
         case ReadPath(path, pattern):
             return (
@@ -344,12 +345,12 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     for fact in call.facts:
         place = (isinstance(fact, Command) and fact.place) or call.place
         if care.paths and isinstance(fact, Command):
-            yield from _finds(fact, place)
-        for word in _words(fact):
+            yield from _find_searches(fact, place)
+        for word in _list_words(fact):
             if (word, place) in named:
                 continue
             named.add((word, place))
-            is_lost = is_lost or (place.lost and word.text[:1] not in "-/")
+            is_lost = is_lost or (place.is_lost and word.text[:1] not in "-/")
             patterns += word.pattern
             if word.pattern and patterns > MAX_PATTERNS:
                 continue
@@ -366,7 +367,7 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
         yield Unknown(reason="names files in a folder that can't be told")
 
 
-def _words(fact: Fact) -> Sequence[Word]:
+def _list_words(fact: Fact) -> Sequence[Word]:
     """Collect the words of a fact that may name something."""
     if isinstance(fact, Change) and fact.setting:
         return (Word(fact.setting),)
@@ -377,7 +378,7 @@ def _words(fact: Fact) -> Sequence[Word]:
     return (*words, *map(Word, extract_words(fact.text))) if fact.loose else words
 
 
-def _finds(fact: Command, place: Place) -> Iterator[Fact]:
+def _find_searches(fact: Command, place: Place) -> Iterator[Fact]:
     """Look at the files that a program finds by itself: by a list, or by its own patterns."""
     argv, name = fact.argv, basename(fact.argv[0].text)
     is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
@@ -412,12 +413,12 @@ def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ..
     A part that is not known counts as nothing. Each word is looked at once in a call.
     """
     key = (word, place)
-    if key not in call.named:
-        call.named[key] = tuple(_uses(word, place or call.place))
-    return call.named[key]
+    if key not in call.operand_files:
+        call.operand_files[key] = tuple(_list_uses(word, place or call.place))
+    return call.operand_files[key]
 
 
-def _uses(word: Word, place: Place) -> Iterator[PathUse]:
+def _list_uses(word: Word, place: Place) -> Iterator[PathUse]:
     for name in dict.fromkeys(_split_names(word.shape.replace(UNKNOWN, ""))):
         if name and (word.pattern or len(name) <= MAX_LENGTH):
             stars: Stars = "files" if word.pattern else "none"
@@ -459,14 +460,14 @@ def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]
         return {0: names} if names else {}
     if not isinstance(fact, Command) or fact.extent != "any":
         return {}
-    if id(fact) not in call.protected:  # which holds its facts as long as it lives
-        call.protected[id(fact)] = dict(_in_words(fact, call))
-    return call.protected[id(fact)]
+    if id(fact) not in call.protected_words:  # which holds its facts as long as it lives
+        call.protected_words[id(fact)] = dict(_find_protected_words(fact, call))
+    return call.protected_words[id(fact)]
 
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
     """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
-    return call.has(fact) and not any(_list_protected(fact, call))
+    return call.is_inside(fact) and not any(_list_protected(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
@@ -475,23 +476,23 @@ def writes_own_rules(fact: Fact, call: Call) -> bool:
 
 
 def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
-    for path, anchors in call.paths(use):
+    for path, anchors in call.list_paths(use):
         yield from protected_names(path, *anchors.texts)
 
 
-def _in_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
+def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may write what they name, but not of what it runs."""
     for at, word in enumerate(fact.argv[1 : fact.inner], 1):
         parts = map(Word, extract_words(word.text)) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
         if names := (
             *(name for use in uses for name in _list_protected(use, call)),
-            *_fitting(word),
+            *_match_protected(word),
         ):
             yield at, names
 
 
-def _fitting(word: Word) -> Iterator[Segments]:
+def _match_protected(word: Word) -> Iterator[Segments]:
     """Find the protected names that a hidden name, partly unknown, may stand for, as `.g*` does."""
     if not word.static:
         names = segments(word.shape.replace(UNKNOWN, "*").casefold())

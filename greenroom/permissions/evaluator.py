@@ -18,11 +18,11 @@ is about a fact depends on what it says (`greenroom.permissions.evaluator`):
 - A denial or a question is about a fact in any spelling that may mean the same. Where it depends on
   what is not known, the match is MAYBE, and the fact is asked about: it is *in doubt*.
 
-Then the verdicts are combined: one denial denies the call, else one question asks, else it is
+Then the rulings are combined: one denial denies the call, else one question asks, else it is
 allowed.
 
 Why nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts has the
-fact that it is a call of that tool; a list without verdicts is a question; and what is added later
+fact that it is a call of that tool; a list without rulings is a question; and what is added later
 (operands, guards) can only make the decision stricter. Where any rule denies, a command with words
 that may run something else may hide just that: then not even an allowance of the whole tool covers
 it.
@@ -53,7 +53,7 @@ from greenroom.shell import (
     Unknown,
     Word,
     extract_words,
-    read_glob,
+    read_pattern,
 )
 
 _logger = logging.getLogger("greenroom.permissions")
@@ -71,7 +71,7 @@ _SPELLINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """What the rules say to one fact.
 
     Attributes:
@@ -93,13 +93,13 @@ class Verdict:
     @property
     def reason(self) -> str:
         """Why, in words; few of those that are asked for a decision are asked for it."""
-        return self.why or _open_reason(self.fact, self.call)
+        return self.why or _explain_open(self.fact, self.call)
 
     @property
     def message(self) -> str:
         """What the model is told if this denies the call."""
         message = self.rule.message if self.rule else ""
-        return message + _advice(self.fact) if message else self.reason
+        return message + _advise(self.fact) if message else self.reason
 
     @property
     def part(self) -> PermissionPart:
@@ -115,12 +115,12 @@ class Judgement:
     Attributes:
         call: what was judged.
         decision: allow, deny or ask.
-        verdicts: what the rules and the mode say to each part.
+        rulings: what the rules and the mode say to each part.
     """
 
     call: Call
     decision: RuleDecision
-    verdicts: tuple[Verdict, ...] = field(repr=False)
+    rulings: tuple[Ruling, ...] = field(repr=False)
 
     @property
     def digest(self) -> str:
@@ -128,14 +128,14 @@ class Judgement:
         return self.call.digest
 
     @property
-    def _chief(self) -> Verdict:
-        return next(each for each in self.verdicts if each.decision is self.decision)
+    def _chief(self) -> Ruling:
+        return next(each for each in self.rulings if each.decision is self.decision)
 
     @property
     def reason(self) -> str:
         """Why, in words for people and models."""
         chief = self._chief
-        is_named = len(self.verdicts) == 1 or str(chief.fact) in chief.reason
+        is_named = len(self.rulings) == 1 or str(chief.fact) in chief.reason
         return chief.reason if is_named else f"{chief.fact}: {chief.reason}"
 
     @property
@@ -145,8 +145,8 @@ class Judgement:
 
     @property
     def parts(self) -> tuple[PermissionPart, ...]:
-        """The verdict on each part of the call."""
-        return tuple(verdict.part for verdict in self.verdicts)
+        """The ruling on each part of the call."""
+        return tuple(ruling.part for ruling in self.rulings)
 
     @property
     def message(self) -> str:
@@ -154,15 +154,15 @@ class Judgement:
         return self._chief.message
 
 
-_NOTHING = Verdict(Unknown(reason="nothing"), RuleDecision.ASK, "there is nothing to judge")
+_NOTHING = Ruling(Unknown(reason="nothing"), RuleDecision.ASK, "there is nothing to judge")
 
 
-def combine(verdicts: Iterable[Verdict]) -> RuleDecision:
+def combine(rulings: Iterable[Ruling]) -> RuleDecision:
     """Deny if any part is denied, else ask if any is asked about, else allow."""
-    return max((verdict.decision for verdict in verdicts), key=STRICTNESS.__getitem__)
+    return max((ruling.decision for ruling in rulings), key=STRICTNESS.__getitem__)
 
 
-def evaluate(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
+def evaluate(call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
     """Judge each fact by the first rule that is about it.
 
     Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
@@ -171,51 +171,51 @@ def evaluate(call: Call, rules: RuleIndex) -> tuple[Verdict, ...]:
     facts = list(chain(call.facts, find_operands(call, rules.care)))
     if call.place.lookup.is_exhausted:
         facts.append(_UNFOLLOWED)
-    verdicts = [each for fact in facts if (each := _judge_fact(fact, call, rules)) is not None]
-    return tuple(verdicts) or (_NOTHING,)
+    rulings = [each for fact in facts if (each := _judge_fact(fact, call, rules)) is not None]
+    return tuple(rulings) or (_NOTHING,)
 
 
-def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Verdict | None:
+def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Ruling | None:
     """Judge a fact; None if it only guards, and nothing is to be said about it."""
-    about = rules.about(fact)
+    about = rules.find_rules(fact)
     if not fact.guard:
         return _apply_rules(fact, call, about, rules)
     if not isinstance(fact, Command) and all(rule.decision is RuleDecision.ALLOW for rule in about):
         return None  # as of most operands; a command may write what is protected
-    verdict = _apply_rules(fact, call, about, rules)
-    matters = verdict.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
-    return verdict if matters and verdict.decision is not RuleDecision.ALLOW else None
+    ruling = _apply_rules(fact, call, about, rules)
+    matters = ruling.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
+    return ruling if matters and ruling.decision is not RuleDecision.ALLOW else None
 
 
 def _apply_rules(
     fact: Fact, call: Call, about: Iterable[PermissionRule], rules: RuleIndex
-) -> Verdict:
+) -> Ruling:
     """Find what the rules say, in their order; those that only tighten come before an allowance."""
-    if isinstance(fact, Unknown) and fact.refused:
-        return Verdict(fact, RuleDecision.DENY, fact.reason)
+    if isinstance(fact, Unknown) and fact.too_large:
+        return Ruling(fact, RuleDecision.DENY, fact.reason)
     # A text that can't be read, or that a program runs, may hold whatever a rule denies.
     is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
     may_hide = is_opaque and not all(map(_is_over, rules.denials))
-    said: list[Verdict] = []
+    said: list[Ruling] = []
     for rule in about:
         if may_hide and rule.decision is RuleDecision.ALLOW and rule.matcher.about_calls:
             continue
-        decision = None if _is_over(rule) else _decision(rule, fact, call)
+        decision = None if _is_over(rule) else _decide(rule, fact, call)
         if decision is None:
             continue
         doubt = rule.decision is RuleDecision.DENY is not decision
-        said.append(Verdict(fact, decision, _reason(rule, decision, fact), rule, doubt))
+        said.append(Ruling(fact, decision, _explain(rule, decision, fact), rule, doubt))
         if not rule.tightens or decision is RuleDecision.DENY:
             break
     else:
-        said.append(Verdict(fact, RuleDecision.ASK, doubt=may_hide, call=call))
+        said.append(Ruling(fact, RuleDecision.ASK, doubt=may_hide, call=call))
     if len(said) == 1 or said[-1].decision is RuleDecision.DENY:
         return said[-1]
     return replace(said[0], doubt=any(each.doubt for each in said))
 
 
 def _is_over(rule: PermissionRule) -> bool:
-    return rule.expires is not None and rule.expired
+    return rule.expires is not None and rule.is_expired
 
 
 def _runs_more(fact: Command) -> bool:
@@ -226,7 +226,7 @@ def _runs_more(fact: Command) -> bool:
     )
 
 
-def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
+def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
     """Say what the rule decides on the fact, or None if it is not about it."""
     matcher = rule.matcher
     if rule.decision is RuleDecision.ALLOW:
@@ -241,16 +241,16 @@ def _decision(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | No
     return rule.decision if match is Match.YES else RuleDecision.ASK
 
 
-def _reason(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
+def _explain(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
     if decision is not rule.decision:
         return f"it can't be told whether the rule {rule.id!r} is about this"
     verb = {"allow": "allows", "deny": "denies", "ask": "asks about"}[decision]
     because = rule.message or rule.description
     reason = f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")
-    return reason + _advice(fact)
+    return reason + _advise(fact)
 
 
-def _advice(fact: Fact) -> str:
+def _advise(fact: Fact) -> str:
     """Say what to do where a pattern, and not a file, is what a rule is about."""
     if not (isinstance(fact, PathUse) and fact.stars in ("files", "search")):
         return ""
@@ -258,7 +258,7 @@ def _advice(fact: Fact) -> str:
     return f" ({visible(text)} may stand for it: name the files that are meant)"
 
 
-def _open_reason(fact: Fact, call: Call | None) -> str:
+def _explain_open(fact: Fact, call: Call | None) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
     for at, names in find_protected(fact, call).items() if call else ():
@@ -301,20 +301,20 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, Change):
         # What names the settings of a command names exactly those, so this one is among them.
         named = matcher.settings and fact.setting and fact.command
-        return bool(named and _reach(matcher, named))
+        return bool(named and _count_named_words(matcher, named))
     return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
 
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
-    reach = _reach(matcher, fact)
+    reach = _count_named_words(matcher, fact)
     careful = [*(at for at, _ in fact.risks), *(find_protected(fact, call) if reach else ())]
     if reach and all(at < reach for at in careful):
         return True
     outer = fact.outer
-    return outer is not None and _reach(matcher, outer) > fact.start
+    return outer is not None and _count_named_words(matcher, outer) > fact.start
 
 
-def _reach(matcher: RuleMatcher, fact: Command) -> int:
+def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
     """Say how many words of the command the matcher names; 0 if it is not about the command."""
     reaches = []
     if matcher.settings and matcher.settings != frozenset(fact.settings):
@@ -335,7 +335,7 @@ def _reach(matcher: RuleMatcher, fact: Command) -> int:
 def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
     patterns = matcher.paths
     if matcher.targets and fact.command is not None:
-        patterns = matcher.targets if _reach(matcher, fact.command) else ()
+        patterns = matcher.targets if _count_named_words(matcher, fact.command) else ()
     folder = fact.kind == "read"
     return bool(patterns) and all(
         any(
@@ -343,7 +343,7 @@ def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
             and (folder or all(map(pattern.names, protected_names(path, *anchors.texts))))
             for pattern in patterns
         )
-        for path, anchors in call.paths(fact)
+        for path, anchors in call.list_paths(fact)
     )
 
 
@@ -363,9 +363,9 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Match:
 def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
     found = [Match.YES]
     if matcher.prefixes:
-        found.append(max(_runs(fact, each) for each in matcher.prefixes))
+        found.append(max(_match_prefix(fact, each) for each in matcher.prefixes))
     if matcher.exact:
-        found.append(_runs_exactly(fact, matcher.exact))
+        found.append(_match_exactly(fact, matcher.exact))
     if matcher.expressions:
         hits = {each.search(text) for each in matcher.expressions for text in fact.spellings}
         found.append(Match.YES if True in hits else Match(None in hits))
@@ -380,7 +380,7 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
     return min(found)
 
 
-def _runs(fact: Command, prefix: tuple[str, ...]) -> Match:
+def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
     """Tell whether a command of this prefix is run, or is among the words of what may run it."""
     match_ = resembles(fact.argv, prefix)
     if match_ or not fact.loose:
@@ -389,7 +389,7 @@ def _runs(fact: Command, prefix: tuple[str, ...]) -> Match:
     return Match(surely * occurs_in(extract_words(fact.text), prefix))
 
 
-def _runs_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:
+def _match_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:
     if len(wanted) == len(fact.argv):
         return resembles(fact.argv, wanted)
     return Match(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)
@@ -439,11 +439,11 @@ def _has_words(argv: Sequence[Word], words: Sequence[str], *, surely: bool) -> b
     """Look for the words in order, stepping over options and over one value of each."""
     places = {0}
     for wanted in words:
-        places = {at + 1 for at in _steps(argv, places) if _equal(argv[at], wanted, surely)}
+        places = {at + 1 for at in _list_places(argv, places) if _is_word(argv[at], wanted, surely)}
     return bool(places)
 
 
-def _steps(argv: Sequence[Word], places: set[int]) -> Iterator[int]:
+def _list_places(argv: Sequence[Word], places: set[int]) -> Iterator[int]:
     reached = set(places)
     for at in range(min(places, default=len(argv)), len(argv)):
         if at in reached:
@@ -455,10 +455,10 @@ def _steps(argv: Sequence[Word], places: set[int]) -> Iterator[int]:
                     reached.add(at + 2)
 
 
-def _equal(word: Word, wanted: str, surely: bool) -> bool:
+def _is_word(word: Word, wanted: str, surely: bool) -> bool:
     if word.static or surely:
         return word.static and word.text == wanted
-    return word.dynamic or read_glob(word.text).fits(wanted)
+    return word.dynamic or read_pattern(word.text).fits(wanted)
 
 
 def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Match:

@@ -50,7 +50,7 @@ class Explanation:
         decision: allow, deny or ask.
         reason: why, in words for people and models.
         rule: the rule that decided, or None.
-        parts: the verdict on each part of the call.
+        parts: the ruling on each part of the call.
         digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
             states and what follows from it, such as the words of a command and resolved paths;
             where a person is asked, over the files that commands name and the programs that they
@@ -104,7 +104,7 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
         files: whether to read the files of commands that are asked about, for the digest. Without,
             `Explanation.with_files` does so, which may take a while.
     """
-    call, verdicts = judgement.call, judgement.verdicts
+    call, rulings = judgement.call, judgement.rulings
     found = Explanation(
         decision=judgement.decision,
         reason=judgement.reason,
@@ -118,9 +118,9 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
         return found
     found = replace(
         found,
-        remembers=suggest(call, verdicts),
-        forbids=forbid(call, verdicts),
-        effects=_consequences(call),
+        remembers=suggest(call, rulings),
+        forbids=forbid(call, rulings),
+        effects=_find_consequences(call),
     )
     return found.with_files() if files else found
 
@@ -135,7 +135,7 @@ def fingerprint(call: Call) -> tuple[str, str]:
     Returns:
         A digest, and what there is too much of to look at all of it: empty if there is nothing.
     """
-    paths = [path for path in dict.fromkeys(_paths(call)) if not path.startswith(_MADE_UP)]
+    paths = [path for path in dict.fromkeys(_list_paths(call)) if not path.startswith(_MADE_UP)]
     excess = f"more than {MAX_NAMES:,} names" if len(paths) > MAX_NAMES else ""
     roots = (call.place.root, os.path.realpath(call.place.root))
     digest, seen, left = hashlib.sha256(), set[tuple[int, int]](), MAX_BYTES
@@ -146,7 +146,7 @@ def fingerprint(call: Call) -> tuple[str, str]:
             names = sorted(set(os.listdir(path)) - CONFIGURATION_FOLDERS) if path in roots else []
         except OSError:
             continue
-        identity = _identity(status, dated=path not in roots)
+        identity = _identify(status, dated=path not in roots)
         digest.update(repr((path, *identity, *names)).encode())
         if stat.S_ISLNK(status.st_mode) or (status.st_dev, status.st_ino) in seen:
             continue
@@ -163,13 +163,13 @@ def fingerprint(call: Call) -> tuple[str, str]:
     return digest.hexdigest(), excess or too_long
 
 
-def _outermost(commands: Sequence[Command]) -> Iterator[Command]:
+def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
     """Leave out what other commands run, which have its words among their own."""
     known = set(map(id, commands))
     return (each for each in commands if id(each.outer) not in known)
 
 
-def _paths(call: Call) -> Iterator[str]:
+def _list_paths(call: Call) -> Iterator[str]:
     """Name every place where something may lie that a command reads, writes or runs."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
     programs = ((each.argv[0].text, each.place or call.place) for each in commands)
@@ -179,13 +179,13 @@ def _paths(call: Call) -> Iterator[str]:
         found = "/" not in name and shutil.which(name, path=os.pathsep.join(folders))
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
-    for each in _outermost(commands):
+    for each in _find_outermost(commands):
         uses += (use for word in each.argv for use in find_files(word, each.place, call))
     for use in uses:
         yield from (*use.lexical, *use.real)
 
 
-def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
+def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
     """Say what tells a file from another one in its place."""
     identity = (status.st_mode, status.st_dev, status.st_ino)
     if not dated or stat.S_IFMT(status.st_mode) not in _DATED:
@@ -195,7 +195,7 @@ def _identity(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
     return (*identity, status.st_size, status.st_mtime_ns, unread)
 
 
-def _consequences(call: Call) -> PermissionEffects:
+def _find_consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
     found = [fact for fact in call.facts if isinstance(fact, Command)]
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
@@ -203,16 +203,18 @@ def _consequences(call: Call) -> PermissionEffects:
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
     privileged = (each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED)
     return PermissionEffects(
-        reads=_listed(_named(fact) for fact in paths if fact.kind == "read"),
-        writes=_listed(_named(fact) for fact in paths if fact.kind == "write"),
-        names=_listed(name for each in _outermost(commands) for name in _names(each, call)),
-        hosts=_listed(_hosts(call, commands)),
-        changes=_listed(changes),
-        privileges=_listed(privileged),
+        reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
+        writes=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "write"),
+        names=_list_distinct(
+            name for each in _find_outermost(commands) for name in _list_named_files(each, call)
+        ),
+        hosts=_list_distinct(_list_hosts(call, commands)),
+        changes=_list_distinct(changes),
+        privileges=_list_distinct(privileged),
     )
 
 
-def _listed(found: Iterable[str]) -> tuple[str, ...]:
+def _list_distinct(found: Iterable[str]) -> tuple[str, ...]:
     """Return each once, nothing in them hidden, and whether there are more."""
     each = dict[str, None]()
     for text in (clip(visible(text), _MOST_TEXT) for text in found):
@@ -224,17 +226,17 @@ def _listed(found: Iterable[str]) -> tuple[str, ...]:
 
 def _is_outside(fact: PathUse, call: Call) -> bool:
     """Whether it may lie outside of the workspace, as it is written or with links followed."""
-    return fact.text not in _NOWHERE and not call.has(fact)
+    return fact.text not in _NOWHERE and not call.is_inside(fact)
 
 
-def _named(fact: PathUse) -> str:
+def _name_path(fact: PathUse) -> str:
     """Name a file, and where a link leads."""
     real = fact.real[0] if fact.real else ""
     is_same = not real or real in fact.lexical
     return fact.text if is_same else f"{fact.text} (which is {real})"
 
 
-def _names(command: Command, call: Call) -> Iterator[str]:
+def _list_named_files(command: Command, call: Call) -> Iterator[str]:
     words = dict.fromkeys(command.argv[1:])
     uses = (use for word in words for use in find_files(word, command.place, call))
     for at, use in enumerate(uses):
@@ -242,10 +244,10 @@ def _names(command: Command, call: Call) -> Iterator[str]:
             yield "more, which were not looked at"
             return
         if _is_outside(use, call):
-            yield _named(use)
+            yield _name_path(use)
 
 
-def _hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
+def _list_hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
     """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
     used = (fact for fact in call.facts if isinstance(fact, HostUse))
     named = (use for command in commands for use in find_hosts(command.text))

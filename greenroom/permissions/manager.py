@@ -15,7 +15,7 @@ from greenroom.permissions.explanation import Explanation, explain
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.scopes import Audience, choose_rules, order_of
+from greenroom.permissions.scopes import Audience, choose_rules, sort_key
 from greenroom.permissions.suggestions import (
     ANSWER,
     GrantKeeper,
@@ -107,7 +107,7 @@ class PermissionManager:
 
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
-        inherited = sum(len(manager._rules) for manager in self._lineage()[1:])
+        inherited = sum(len(manager._rules) for manager in self._list_lineage()[1:])
         return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
@@ -138,7 +138,7 @@ class PermissionManager:
 
     def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Hold these rules and no others."""
-        self._rules = tuple(sorted(rules, key=order_of))
+        self._rules = tuple(sorted(rules, key=sort_key))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
@@ -154,7 +154,7 @@ class PermissionManager:
 
         From a bound session the answers are gone for good, once it is saved.
         """
-        session = self._session(session_id)
+        session = self._find_session(session_id)
         if session is not None:
             session.conversation.revoke_grants()
         self._set_rules(rule for rule in self._rules if rule.session != session_id)
@@ -172,17 +172,19 @@ class PermissionManager:
             What does not hold, a line each; empty where nothing was read anew.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
-        if all(manager._bound.get(session.session_id) == binding for manager in self._lineage()):
+        if all(
+            manager._bound.get(session.session_id) == binding for manager in self._list_lineage()
+        ):
             return ()
         id_, grants = session.session_id, binding.grants  # of which most sessions have none
         rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
-        for manager in self._lineage():
+        for manager in self._list_lineage():
             manager._forget_answers(session.session_id)
             manager._bound[session.session_id] = binding
         self._add_answers(rules)
         return notes
 
-    def _session(self, session_id: str) -> GrantKeeper | None:
+    def _find_session(self, session_id: str) -> GrantKeeper | None:
         """Return the session of this id that was bound last, if it is alive."""
         binding = self._bound.get(session_id)
         return binding.session() if binding else None
@@ -341,7 +343,7 @@ class PermissionManager:
         rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
         session, root = None, context.workspace.root
         if lifetime == "session":
-            session = self._session(context.session_id)
+            session = self._find_session(context.session_id)
             rules = tuple(rule.within(context.session_id) for rule in rules)
         if session is None:
             self._add_answers(rules)
@@ -351,14 +353,14 @@ class PermissionManager:
         return rules
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
-        for manager in self._lineage():
+        for manager in self._list_lineage():
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
-    def _lineage(self) -> "tuple[PermissionManager, ...]":
+    def _list_lineage(self) -> "tuple[PermissionManager, ...]":
         """Return this manager, the one that it stands for, and those above it."""
-        own = self._own._lineage() if self._own else ()
-        return (self, *own, *self._parent._lineage()) if self._parent else (self, *own)
+        own = self._own._list_lineage() if self._own else ()
+        return (self, *own, *self._parent._list_lineage()) if self._parent else (self, *own)
 
     @classmethod
     def load_from_file(
@@ -395,7 +397,7 @@ class PermissionManager:
             found.append(self._own._judge(call, audience))
         elif self._rules or self._parent is None:
             rules = self._index(call.tool, call.category, audience)
-            verdicts = apply_mode(
+            rulings = apply_mode(
                 evaluate(call, rules),
                 call,
                 self.mode,
@@ -403,7 +405,7 @@ class PermissionManager:
                 read_only=self.read_only,
                 careful=rules.care.paths,
             )
-            found.append(Judgement(call, combine(verdicts), verdicts))
+            found.append(Judgement(call, combine(rulings), rulings))
         if self._parent is not None:
             spawner = self._spawner
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
@@ -415,5 +417,5 @@ class PermissionManager:
 
 def _is_unruled(found: Judgement) -> bool:
     """Tell whether a call is asked about only since no rule is about it."""
-    asked = (verdict for verdict in found.verdicts if verdict.decision is not RuleDecision.ALLOW)
+    asked = (ruling for ruling in found.rulings if ruling.decision is not RuleDecision.ALLOW)
     return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

@@ -33,7 +33,7 @@ from greenroom.permissions.call import (
     writes_inside,
     writes_own_rules,
 )
-from greenroom.permissions.evaluator import Verdict
+from greenroom.permissions.evaluator import Ruling
 from greenroom.shell import (
     Command,
     Part,
@@ -41,7 +41,7 @@ from greenroom.shell import (
     Place,
     Word,
     abbreviates,
-    read_usage,
+    read_invocation,
 )
 
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
@@ -79,18 +79,18 @@ def check_mode(mode: str, sandboxed: str = "ask") -> None:
 
 
 def apply_mode(
-    verdicts: Sequence[Verdict],
+    rulings: Sequence[Ruling],
     call: Call,
     mode: PermissionMode,
     *,
     sandboxed: Sandboxed = "ask",
     read_only: bool = True,
     careful: bool = False,
-) -> tuple[Verdict, ...]:
+) -> tuple[Ruling, ...]:
     """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
 
     Args:
-        verdicts: what the rules say.
+        rulings: what the rules say.
         call: the call.
         mode: how what is left open then is settled.
         sandboxed: whether commands that a sandbox holds are allowed.
@@ -99,20 +99,20 @@ def apply_mode(
     """
     confined = sandboxed == "allow" and _is_confined(call)
     inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
-    read_only = read_only and all(map(call.has, inputs))
+    read_only = read_only and all(map(call.is_inside, inputs))
 
     def reads(fact: Fact) -> bool:
         return read_only and isinstance(fact, Command) and reads_only(fact, call, careful=careful)
 
-    settled = [_settle(each, call, mode, confined=confined, reads=reads) for each in verdicts]
+    settled = [_settle(each, call, mode, confined=confined, reads=reads) for each in rulings]
     return tuple(
-        replace(verdict, decision=new[0], why=new[1]) if new else verdict
-        for verdict, new in zip(verdicts, settled, strict=True)
+        replace(ruling, decision=new[0], why=new[1]) if new else ruling
+        for ruling, new in zip(rulings, settled, strict=True)
     )
 
 
 def _settle(
-    verdict: Verdict,
+    ruling: Ruling,
     call: Call,
     mode: PermissionMode,
     *,
@@ -120,9 +120,9 @@ def _settle(
     reads: Callable[[Fact], bool],
 ) -> tuple[RuleDecision, str] | None:
     """Decide otherwise than the rules, and say why; None if what they say stands."""
-    fact, decision = verdict.fact, verdict.decision
-    is_open = decision is RuleDecision.ASK and verdict.rule is None
-    is_sure = is_open and not verdict.doubt
+    fact, decision = ruling.fact, ruling.decision
+    is_open = decision is RuleDecision.ASK and ruling.rule is None
+    is_sure = is_open and not ruling.doubt
     if decision is RuleDecision.DENY:
         return None
     if is_open and call.unless_denied:
@@ -138,10 +138,10 @@ def _settle(
     is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
     if mode == "accept-edits" and is_open and is_edit:
         return RuleDecision.ALLOW, "the mode accept-edits allows this"
-    if mode == "bypass" and not (verdict.doubt or writes_own_rules(fact, call)):
+    if mode == "bypass" and not (ruling.doubt or writes_own_rules(fact, call)):
         return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
     if mode == "deny":
-        return RuleDecision.DENY, f"{verdict.reason}; the mode deny does not ask"
+        return RuleDecision.DENY, f"{ruling.reason}; the mode deny does not ask"
     return None
 
 
@@ -175,7 +175,7 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
-    if fact.risks or place.lost or fact.extent not in ("prints", "reads"):
+    if fact.risks or place.is_lost or fact.extent not in ("prints", "reads"):
         return False
     if not os.path.isdir(call.place.root):
         return False
@@ -188,9 +188,11 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
     """Tell whether a program reads files that it finds in folders, or in a repository's past."""
-    usage = read_usage(argv)
-    is_deep = any(_DEEP.match(part.option) for part in usage.parts)
-    return usage.program.name in _READ_FOLDERS or (usage.program.name == "grep" and is_deep)
+    invocation = read_invocation(argv)
+    is_deep = any(_DEEP.match(part.option) for part in invocation.parts)
+    return invocation.program.name in _READ_FOLDERS or (
+        invocation.program.name == "grep" and is_deep
+    )
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
@@ -208,9 +210,9 @@ def _is_shadowed(name: str, place: Place) -> bool:
 
 def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     argv = fact.argv
-    _, program, start, seen = read_usage(argv)
+    _, program, start, seen = read_invocation(argv)
     if argv[0].text == "git":
-        where = _git_place(argv[1:start], place, call)
+        where = _find_git_place(argv[1:start], place, call)
         if where is None:
             return False
         place = where
@@ -224,25 +226,25 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
     apart = {part.value_at for part in seen if part.value_at > part.at}
     texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
-    texts.add(_pattern_at(argv, seen) if "pattern" in program.kinds else 0)
+    texts.add(_find_pattern(argv, seen) if "pattern" in program.kinds else 0)
     return all(
         at in texts or _is_inside(word, place, call)
         for at, word in enumerate(argv[start + 1 :], start + 1)
     )
 
 
-def _git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
+def _find_git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
     """Find where git runs, by the options before its verb; None if it may do more than read."""
     words = [word for word in words if word.text not in _GIT_HARMLESS]
     if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
         words, place = [], place.move(words[1].text)
-    if words or place.lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
+    if words or place.is_lost or not _GIT_ELSEWHERE.isdisjoint(os.environ):
         return None
     folders = map(place.lookup.resolve, dict.fromkeys((place.folder, *place.others)))
-    return None if any(map(why_git_may_run, folders)) else place
+    return None if any(map(describe_git_risk, folders)) else place
 
 
-def _pattern_at(argv: Sequence[Word], seen: Sequence[Part]) -> int:
+def _find_pattern(argv: Sequence[Word], seen: Sequence[Part]) -> int:
     """Find the operand that is a pattern; 0 if an option gives it, or it may be another."""
     if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
         return 0
@@ -261,7 +263,7 @@ def _is_inside(word: Word, place: Place, call: Call) -> bool:
     if word.text.startswith("~") and not (word.quoted or word.text == "~" or word.text[1] == "/"):
         return False  # such as `~-`, the folder before
     uses = find_files(word, place, call)
-    if len(word.text) > MAX_LENGTH or not all(map(call.has, uses)):
+    if len(word.text) > MAX_LENGTH or not all(map(call.is_inside, uses)):
         return False
     # a name that would be taken for an option
     names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
@@ -296,10 +298,10 @@ _LINE = re.compile(
 _OFF = frozenset({"false", "no", "off", "0"})
 _GITLINK = b"\0\0\xe0\0"  # the mode of an entry of the index that is another repository
 
-_cached: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+_cache: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
 
-def why_git_may_run(folder: str) -> str:
+def describe_git_risk(folder: str) -> str:
     """Say what of a repository around a folder may run; empty if nothing.
 
     Git takes the nearest repository; here all of them count, since which one git accepts depends on
@@ -310,13 +312,13 @@ def why_git_may_run(folder: str) -> str:
         folder: an absolute path without links.
     """
     try:
-        folders = (each for place in _upward(folder) for each in _git_folders(place))
-        return next((reason for each in folders for reason in _reasons(each)), "")
+        folders = (each for place in _list_parents(folder) for each in _list_git_folders(place))
+        return next((reason for each in folders for reason in _list_reasons(each)), "")
     except (OSError, ValueError) as error:
         return str(error)
 
 
-def _upward(folder: str) -> Iterator[str]:
+def _list_parents(folder: str) -> Iterator[str]:
     while True:
         yield folder
         above = os.path.dirname(folder)
@@ -325,13 +327,13 @@ def _upward(folder: str) -> Iterator[str]:
         folder = above
 
 
-def _git_folders(folder: str) -> Iterator[str]:
+def _list_git_folders(folder: str) -> Iterator[str]:
     """Find the folders that git may take for the repository of this one."""
     link = os.path.join(folder, ".git")
     if os.path.isdir(link):
         yield link
     elif os.path.lexists(link):
-        text = _read(link, 4096).decode("utf-8", "surrogateescape").rstrip("\r\n")
+        text = _read_file(link, 4096).decode("utf-8", "surrogateescape").rstrip("\r\n")
         if not text.startswith("gitdir: "):
             raise ValueError(f"{link} is not understood")
         yield os.path.join(folder, text.removeprefix("gitdir: "))
@@ -339,18 +341,18 @@ def _git_folders(folder: str) -> Iterator[str]:
         yield folder  # it may be a bare repository
 
 
-def _reasons(gitdir: str) -> Iterator[str]:
+def _list_reasons(gitdir: str) -> Iterator[str]:
     """Go through what may run in a repository."""
     folders = [gitdir]
     if os.path.lexists(common := os.path.join(gitdir, "commondir")):
-        folders.append(os.path.join(gitdir, os.fsdecode(_read(common, 4096)).rstrip("\r\n")))
+        folders.append(os.path.join(gitdir, os.fsdecode(_read_file(common, 4096)).rstrip("\r\n")))
     for each in folders:
         for name in ("config", "config.worktree"):
-            for key in _read_cached(os.path.join(each, name), _keys):
+            for key in _read_cached(os.path.join(each, name), _find_keys):
                 yield f"{os.path.join(each, name)} sets {key}, which may run a program"
         if os.path.lexists(hook := os.path.join(each, "hooks/post-index-change")):
             yield f"git may run {hook}"
-    for submodule in _read_cached(os.path.join(gitdir, "index"), _submodules):
+    for submodule in _read_cached(os.path.join(gitdir, "index"), _find_submodules):
         yield f"git may run what is set in a submodule of {submodule}"
 
 
@@ -361,16 +363,16 @@ def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str
     except (FileNotFoundError, NotADirectoryError):
         return ()
     signature = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
-    known = _cached.pop(path, None)
+    known = _cache.pop(path, None)
     if known is None or known[0] != signature:
         known = (signature, find(path))
-    while len(_cached) >= MAX_CACHED:
-        _cached.pop(next(iter(_cached)), None)
-    _cached[path] = known
+    while len(_cache) >= MAX_CACHED:
+        _cache.pop(next(iter(_cache)), None)
+    _cache[path] = known
     return known[1]
 
 
-def _read(path: str, most: int) -> bytes:
+def _read_file(path: str, most: int) -> bytes:
     """Read a regular file of a bounded size; a pipe in its place holds nothing up."""
     data = read_beginning(path, most + 1)
     if len(data) > most:
@@ -378,11 +380,11 @@ def _read(path: str, most: int) -> bytes:
     return data
 
 
-def _keys(path: str) -> tuple[str, ...]:
+def _find_keys(path: str) -> tuple[str, ...]:
     """Find the keys of a configuration that are not known to be harmless."""
     found, section = dict[str, None](), ""
     sections, programs = _HARMLESS
-    for line in _read(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
+    for line in _read_file(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
         parts = _LINE.fullmatch(line)
         if parts is None or "\0" in line:
             raise ValueError(f"{path} is not understood: {line[:60]!r}")
@@ -394,8 +396,8 @@ def _keys(path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _submodules(path: str) -> tuple[str, ...]:
+def _find_submodules(path: str) -> tuple[str, ...]:
     """Tell whether the index may hold a submodule, in which git looks for changes as well."""
     beside = os.listdir(os.path.dirname(path))
     has_others = any(name.startswith("sharedindex") for name in beside) or "modules" in beside
-    return (path,) if has_others or _GITLINK in _read(path, MAX_INDEX) else ()
+    return (path,) if has_others or _GITLINK in _read_file(path, MAX_INDEX) else ()

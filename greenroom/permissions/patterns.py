@@ -22,13 +22,13 @@ from urllib.parse import unquote
 from greenroom.core import RuleFileError
 from greenroom.shell import (
     Fits,
-    Glob,
+    NamePattern,
     expand_braces,
     fold,
     fold_path,
     match_names,
-    read_glob,
     read_names,
+    read_pattern,
 )
 
 Segments: TypeAlias = tuple[str, ...]
@@ -54,7 +54,7 @@ class Anchors:
     @cached_property
     def folded(self) -> "Anchors":
         """The same, folded."""
-        return Anchors(_folded(self.root), _folded(self.home))
+        return Anchors(_fold_names(self.root), _fold_names(self.home))
 
     @cached_property
     def texts(self) -> tuple[str, str]:
@@ -104,8 +104,8 @@ class PathPattern:
 
         With `folder` the folder before a final `/**` belongs to it, as for a search in it.
         """
-        start = self._start(anchors)
-        return _begin(self.alternatives, segments(path), start, folder=folder)
+        start = self._find_start(anchors)
+        return _match_from(self.alternatives, segments(path), start, folder=folder)
 
     def touches(self, path: str, anchors: Anchors) -> bool:
         """Match generously, as a deny rule does.
@@ -113,9 +113,9 @@ class PathPattern:
         Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
         begins with `**` holds outside the workspace as well.
         """
-        folded = map(_folded, self.alternatives)
-        start = self._generous_start(anchors)
-        return _begin(folded, segments(fold_path(path)), start, folder=True)
+        folded = map(_fold_names, self.alternatives)
+        start = self._find_generous_start(anchors)
+        return _match_from(folded, segments(fold_path(path)), start, folder=True)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
         """Tell whether a pattern of the shell, absolute, may stand for a path that this touches."""
@@ -132,7 +132,7 @@ class PathPattern:
     def names(self, wanted: Segments) -> bool:
         """Tell whether these folded names stand in the pattern one after the other, as such."""
         return any(
-            _folded(each)[at : at + len(wanted)] == wanted
+            _fold_names(each)[at : at + len(wanted)] == wanted
             for each in self.alternatives
             for at in range(len(each))
         )
@@ -143,60 +143,61 @@ class PathPattern:
 
         The path is folded, with `END` behind it.
         """
-        return tuple(_mark(_folded(each)) for each in self.alternatives)
+        return tuple(_choose_mark(_fold_names(each)) for each in self.alternatives)
 
     def _meets(self, path: str, anchors: Anchors, fits: Fits) -> bool:
-        start, names = self._generous_start(anchors), segments(fold_path(path))
-        begins = [read_glob(name).fits(each) for each, name in zip(start, names, strict=False)]
+        start, names = self._find_generous_start(anchors), segments(fold_path(path))
+        begins = [read_pattern(name).fits(each) for each, name in zip(start, names, strict=False)]
         return begins.count(True) == len(start) and any(
             match_names(
-                read_names(_folded(each)), names[len(start) :], fits, folder=True, deep="**"
+                read_names(_fold_names(each)), names[len(start) :], fits, folder=True, deep="**"
             )
             for each in self.alternatives
         )
 
-    def _generous_start(self, anchors: Anchors) -> Segments:
-        return () if self.text.startswith("**") else self._start(anchors.folded)
+    def _find_generous_start(self, anchors: Anchors) -> Segments:
+        return () if self.text.startswith("**") else self._find_start(anchors.folded)
 
-    def _start(self, anchors: Anchors) -> Segments:
+    def _find_start(self, anchors: Anchors) -> Segments:
         if self.text.startswith("/"):
             return ()
         return anchors.home if self.text.startswith("~") else anchors.root
 
 
-def _begin(
+def _match_from(
     alternatives: Iterable[Segments], names: Segments, start: Segments, *, folder: bool
 ) -> bool:
     """Match names that begin in a folder."""
     rest = names[len(start) :]
     return names[: len(start)] == start and any(
-        match_names(read_names(each), rest, Glob.fits, folder=folder) for each in alternatives
+        match_names(read_names(each), rest, NamePattern.fits, folder=folder)
+        for each in alternatives
     )
 
 
-def _meet(wanted: Glob, name: str) -> bool:
+def _meet(wanted: NamePattern, name: str) -> bool:
     """Tell whether a name may fit both; the shell's stars don't stand for the first dot."""
     hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
-    return not hidden and wanted.meets(read_glob(name))
+    return not hidden and wanted.meets(read_pattern(name))
 
 
-def _seek(wanted: Glob, name: str) -> bool:
-    given = read_glob(name)
+def _seek(wanted: NamePattern, name: str) -> bool:
+    given = read_pattern(name)
     spelled = 2 * (len(given.head) + len(given.tail) + name.count("?")) >= len(wanted.text)
     return wanted.fits(name) or (spelled and wanted.meets(given))
 
 
 @lru_cache(maxsize=1024)
-def _mark(alternative: Segments) -> str:
+def _choose_mark(alternative: Segments) -> str:
     """Take the longest text that is written out: a name, the beginning of one, or its end."""
-    globs = [read_glob(name) for name in alternative if name != "**"]
+    globs = [read_pattern(name) for name in alternative if name != "**"]
     texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
     texts += [f"{each.tail}/" for each in globs]
     return max(texts, key=len, default="")
 
 
 @lru_cache(maxsize=1024)
-def _folded(alternative: Segments) -> Segments:
+def _fold_names(alternative: Segments) -> Segments:
     return tuple(fold(name) for name in alternative)
 
 
@@ -259,7 +260,9 @@ class Host:
         plain = _PLAIN_URL.fullmatch(url)
         usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
         exact = _shorten(plain[1].lower()) if plain and usable else ""
-        return cls(exact, frozenset(name for each in _crude(url) for name in _names(each)))
+        return cls(
+            exact, frozenset(name for each in _read_crudely(url) for name in _list_names(each))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,19 +287,19 @@ class HostPattern:
 
     def matches(self, host: Host) -> bool:
         """Match the one name that every reader sees."""
-        return bool(host.exact) and self._names(host.exact)
+        return bool(host.exact) and self._is_about(host.exact)
 
     def touches(self, host: Host) -> bool:
         """Match any name that some reader could see."""
-        return any(self._names(name) for name in host.names)
+        return any(self._is_about(name) for name in host.names)
 
-    def _names(self, name: str) -> bool:
+    def _is_about(self, name: str) -> bool:
         if self.text.startswith("*."):
             return name.endswith(self.text[1:])
         return name == self.text
 
 
-def _crude(url: str) -> set[str]:
+def _read_crudely(url: str) -> set[str]:
     """Take the host as careless clients would: no scheme, no slashes, user-info dropped.
 
     Some take a backslash for a slash, and others for part of the user-info.
@@ -309,7 +312,7 @@ def _crude(url: str) -> set[str]:
     return found
 
 
-def _names(host: str) -> set[str]:
+def _list_names(host: str) -> set[str]:
     """Write a host in every way that may mean it: composed, encoded, and as an address."""
     if len(host) > MAX_HOST:  # no resolver takes it, and composing may take the square of it
         return {host.casefold()}
@@ -378,15 +381,17 @@ class Expression:
                 f"a regex has 1 to {MAX_EXPRESSION} characters, this has {len(text)}"
             )
         if _UNREADABLE.search(text):
-            raise _refused(text, "has comments or the flag x", "leave them out")
+            raise _make_error(text, "has comments or the flag x", "leave them out")
         part = re.sub(r"\A\.\*(?![?+])|(?<!\\)\.\*\Z", "", text)  # a search finds it without, too
         try:
             self._whole, self._part = re.compile(text), re.compile(part)
         except (re.error, OverflowError, RecursionError) as error:
             raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
-        self.limit, self.search_limit = _longest(text), _longest(part, searches=True)
+        self.limit, self.search_limit = _limit_length(text), _limit_length(part, searches=True)
         if self.limit < MIN_TEXT:
-            raise _refused(text, "may match in too many ways", "use fewer repeats or alternatives")
+            raise _make_error(
+                text, "may match in too many ways", "use fewer repeats or alternatives"
+            )
 
     def fullmatch(self, text: str) -> bool:
         """Tell whether the whole text matches; one that is too long does not."""
@@ -402,7 +407,7 @@ class Expression:
         return any(map(self._part.search, {text, text.replace("\n", " ")}))
 
 
-def _longest(text: str, *, searches: bool = False) -> int:
+def _limit_length(text: str, *, searches: bool = False) -> int:
     """Say how long a text may be, by the repeats without an end, and the ways to match the rest."""
     loops, ways, choice = int(searches), 1 + len(text) // 32, -1
     groups = [[0, 1]]  # around this place: where they begin, how many alternatives they have so far
@@ -422,7 +427,7 @@ def _longest(text: str, *, searches: bool = False) -> int:
         elif sign:
             if follows_choice and sign != "?":
                 hint = "write [ab]* for (a|b)* and a* for (a+)*"
-                raise _refused(text, "repeats what holds a repeat or alternatives", hint)
+                raise _make_error(text, "repeats what holds a repeat or alternatives", hint)
             is_endless = sign in "*+" or sign.endswith(",}")
             loops += is_endless
             ways *= max([2 - is_endless, *map(int, _NUMBER.findall(sign))])
@@ -430,5 +435,5 @@ def _longest(text: str, *, searches: bool = False) -> int:
     return min(MAX_TEXT, int((MAX_STEPS / (ways * groups[0][1])) ** (1 / max(loops, 1))))
 
 
-def _refused(text: str, why: str, hint: str) -> RuleFileError:
+def _make_error(text: str, why: str, hint: str) -> RuleFileError:
     return RuleFileError(f"the regex {text!r} {why}", hint=hint)

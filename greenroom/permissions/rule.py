@@ -183,7 +183,7 @@ class PermissionRule:
         return f"{self} for {limits}" if limits else str(self)
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether its time is over."""
         return self.expires is not None and utc_now() >= self.expires
 

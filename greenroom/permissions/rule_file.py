@@ -97,9 +97,9 @@ def _meets(rule: PermissionRule, example: str) -> bool:
     call = _example_call(rule, example)
     if rule.matcher.about_calls and not is_about_tool(rule.matcher, call.tool, call.category):
         return False
-    verdicts = evaluate(call, RuleIndex([replace(rule, expires=None)]))
-    is_about = any(verdict.rule is not None for verdict in verdicts)
-    return is_about and combine(verdicts) is rule.decision
+    rulings = evaluate(call, RuleIndex([replace(rule, expires=None)]))
+    is_about = any(ruling.rule is not None for ruling in rulings)
+    return is_about and combine(rulings) is rule.decision
 
 
 def _example_call(rule: PermissionRule, example: str) -> Call:

@@ -28,7 +28,7 @@ _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)
 
 
-def order_of(rule: PermissionRule) -> tuple[bool, int, int, int]:
+def sort_key(rule: PermissionRule) -> tuple[bool, int, int, int]:
     """Return the place of a rule among others; what compares less is asked first."""
     scope, decision = _SCOPES.index(rule.scope), _STRICTEST_FIRST.index(rule.decision)
     if rule.final:  # nothing overrides one, so of several the strictest is asked first
@@ -40,13 +40,13 @@ class Audience(NamedTuple):
     """The sessions and agent types whose rules hold, as pairs such as ("agent", "coder").
 
     Attributes:
-        granted: those of which allowances hold.
-        bound: those of which denials and questions hold; the agents above are among them.
+        allow_subjects: those of which allowances hold.
+        deny_subjects: those of which denials and questions hold; the agents above are among them.
         takes_grants: whether every step so far passes on what is allowed above it.
     """
 
-    granted: frozenset[tuple[str, str]]
-    bound: frozenset[tuple[str, str]]
+    allow_subjects: frozenset[tuple[str, str]]
+    deny_subjects: frozenset[tuple[str, str]]
     takes_grants: bool = True
 
     @classmethod
@@ -59,12 +59,16 @@ class Audience(NamedTuple):
     def below(self, spawner: Self, *, pass_grants: bool) -> Self:
         """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
         takes = self.takes_grants and pass_grants
-        granted = self.granted | spawner.granted if takes else self.granted
-        return self._replace(granted=granted, bound=self.bound | spawner.bound, takes_grants=takes)
+        passed_on = spawner.allow_subjects if takes else frozenset[tuple[str, str]]()
+        return self._replace(
+            allow_subjects=self.allow_subjects | passed_on,
+            deny_subjects=self.deny_subjects | spawner.deny_subjects,
+            takes_grants=takes,
+        )
 
     def is_bound_by(self, rule: PermissionRule) -> bool:
         """Tell whether a rule holds for the call."""
-        names = self.granted if rule.decision is RuleDecision.ALLOW else self.bound
+        names = self.allow_subjects if rule.decision is RuleDecision.ALLOW else self.deny_subjects
         return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
@@ -91,7 +95,7 @@ class RuleIndex:
         self._paths: set[int] = set()
         self._hosts: set[int] = set()
         for number, rule in enumerate(self._rules):
-            self._file(number, rule.matcher)
+            self._add(number, rule.matcher)
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
         paths = [path for matcher in careful for path in matcher.path]
@@ -101,7 +105,7 @@ class RuleIndex:
             hosts=any(matcher.domain for matcher in careful),
         )
 
-    def _file(self, number: int, matcher: RuleMatcher) -> None:
+    def _add(self, number: int, matcher: RuleMatcher) -> None:
         if matcher.about_calls:
             self._calls.add(number)
         elif matcher.about_commands:
@@ -119,41 +123,41 @@ class RuleIndex:
         else:
             self._hosts.add(number)
 
-    def about(self, fact: Fact) -> Sequence[PermissionRule]:
+    def find_rules(self, fact: Fact) -> Sequence[PermissionRule]:
         """Find the rules that may be about a fact, in their order."""
         numbers = set(self._calls)
         if isinstance(fact, Command):
-            numbers |= self._about_command(fact)
+            numbers |= self._find_by_command(fact)
         elif isinstance(fact, PathUse):
-            numbers |= self._about_path(fact)
+            numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
         if isinstance(fact, PathUse | Change) and fact.command is not None:
-            numbers |= self._about_program(fact.command)
+            numbers |= self._find_by_outer(fact.command)
         return [self._rules[number] for number in sorted(numbers)]
 
-    def _about_path(self, fact: PathUse) -> set[int]:
+    def _find_by_path(self, fact: PathUse) -> set[int]:
         if fact.patterns:
             return self._paths
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
-    def _about_command(self, fact: Command) -> set[int]:
+    def _find_by_command(self, fact: Command) -> set[int]:
         words = {word.text for word in fact.argv}
         if fact.loose:
             words.update(extract_words(fact.text))
         given = words if all(word.static for word in fact.argv) else None
         # A program that we don't know may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}
-        numbers = self._running(programs, given) if fact.argv[0].static else self._commands
-        return numbers if fact.outer is None else numbers | self._about_program(fact.outer)
+        numbers = self._find_by_program(programs, given) if fact.argv[0].static else self._commands
+        return numbers if fact.outer is None else numbers | self._find_by_outer(fact.outer)
 
-    def _about_program(self, fact: Command) -> set[int]:
+    def _find_by_outer(self, fact: Command) -> set[int]:
         """Find the rules about the program, without a look at each of its words."""
         program = fact.argv[0]
-        return self._running({program.text}, None) if program.static else self._commands
+        return self._find_by_program({program.text}, None) if program.static else self._commands
 
-    def _running(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
+    def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs with some of these words, or with any if they are None."""
         found = set(self._expressions)
         for program in set(map(program_name, programs)) & self._programs.keys():

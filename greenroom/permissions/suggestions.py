@@ -24,7 +24,7 @@ from greenroom.permissions.call import (
     writes_inside,
     writes_own_rules,
 )
-from greenroom.permissions.evaluator import Verdict, covers
+from greenroom.permissions.evaluator import Ruling, covers
 from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import encode_rule, parse_rules
@@ -38,8 +38,8 @@ from greenroom.shell import (
     Unknown,
     Word,
     changes_programs,
-    extent,
-    read_usage,
+    find_extent,
+    read_invocation,
 )
 
 # Answers that hold for one session: how they are kept with it, and what is believed of them.
@@ -53,7 +53,7 @@ _SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "
 _SHOWN = 200  # characters of an answer that can't be read
 
 
-class Grants(Protocol):
+class GrantStore(Protocol):
     """What the conversation of a session has to be, so that answers are kept in it."""
 
     @property
@@ -75,7 +75,7 @@ class GrantKeeper(Protocol):
         """Its id."""
 
     @property
-    def conversation(self) -> Grants:
+    def conversation(self) -> GrantStore:
         """Where the answers are kept."""
 
 
@@ -95,7 +95,7 @@ def read_grants(
     rules, notes = list[PermissionRule](), list[str]()
     for grant in grants:
         try:
-            rule = _read(grant, session_id)
+            rule = _read_grant(grant, session_id)
         except RuleFileError as error:
             note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
             if grant.get("decision") != "allow":
@@ -112,7 +112,7 @@ def read_grants(
     return tuple(dict.fromkeys(rules)), tuple(dict.fromkeys(notes))
 
 
-def _read(grant: Mapping[str, object], session_id: str) -> PermissionRule:
+def _read_grant(grant: Mapping[str, object], session_id: str) -> PermissionRule:
     if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
         raise RuleFileError(f"an answer does not say {further[0]!r}")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
@@ -167,22 +167,22 @@ _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 _VERB = re.compile(r"[a-z][A-Za-z0-9:_-]*")
 
 
-def suggest(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+def suggest(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
     """Propose rules that would have allowed the open parts of a call, each for one of them.
 
     A part such as a download, for which no rule is narrow enough, gets none, and is asked about
     again. Nothing is proposed at all where a rule asks or may deny, or where a part can't be told
     beforehand, is wrapped in another, or writes to a file outside of the workspace.
     """
-    open_parts = [each for each in verdicts if each.decision is RuleDecision.ASK]
+    open_parts = [each for each in rulings if each.decision is RuleDecision.ASK]
     if any(each.rule is not None or _is_unclear(each.fact, call) for each in open_parts):
         return ()
-    proposed = ((each.fact, _matcher(_subject(each.fact), call)) for each in open_parts)
+    proposed = ((each.fact, _make_matcher(_find_subject(each.fact), call)) for each in open_parts)
     matchers = [each for fact, each in proposed if each and covers(each, fact, call)]
     return tuple(make_answer(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
 
 
-def _subject(fact: Fact) -> Fact:
+def _find_subject(fact: Fact) -> Fact:
     """Return the command that a variable is set for, or that writes to a file; else the fact."""
     return fact.command or fact if isinstance(fact, Change | PathUse) else fact
 
@@ -192,7 +192,7 @@ def _is_unclear(fact: Fact, call: Call) -> bool:
         case Command():
             by_another = fact.outer is not None and not fact.outer.guard
             dynamic = any(word.dynamic for word in fact.argv)
-            runs_text = _name(fact.argv[0].text) in _RUN_OTHERS and not _activates(fact, call)
+            runs_text = _base_name(fact.argv[0].text) in _RUN_OTHERS and not _activates(fact, call)
             return by_another or dynamic or runs_text
         case PathUse() if any(isinstance(each, Command) for each in call.facts):
             return fact.command is None or not writes_inside(fact, call)
@@ -202,31 +202,31 @@ def _is_unclear(fact: Fact, call: Call) -> bool:
             return isinstance(fact, Unknown)
 
 
-def forbid(call: Call, verdicts: Sequence[Verdict]) -> tuple[PermissionRule, ...]:
+def forbid(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
     """Propose the rule that a remembered denial adds: as for an "always", else verb or words.
 
     A call with several open parts gives none, since it does not say which of them was meant.
     """
-    open_facts = [each.fact for each in verdicts if each.decision is RuleDecision.ASK]
-    open_parts = [_subject(fact) if isinstance(fact, Change) else fact for fact in open_facts]
+    open_facts = [each.fact for each in rulings if each.decision is RuleDecision.ASK]
+    open_parts = [_find_subject(fact) if isinstance(fact, Change) else fact for fact in open_facts]
     if not open_parts or any(each != open_parts[0] for each in open_parts):
         return ()
     fact = open_parts[0]
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # what was asked about is all of it
-    matcher = _matcher(fact, call, forbids=True)
+    matcher = _make_matcher(fact, call, forbids=True)
     return (make_answer(RuleDecision.DENY, matcher),) if matcher else ()
 
 
-def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+def _make_matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
     if not forbids and writes_own_rules(fact, call):
         return None
     try:
         match fact:
             case Command():
-                return _command_matcher(fact, call, forbids=forbids)
+                return _make_command_matcher(fact, call, forbids=forbids)
             case PathUse():
-                return _path(fact, call)
+                return _make_path_matcher(fact, call)
             case HostUse() if fact.host.exact and not fact.guard:
                 return RuleMatcher(tool=(call.tool,), domain=(fact.host.exact,))
             case Whole():
@@ -237,12 +237,12 @@ def _matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatcher | 
         return None  # a name that no rule can hold, such as a path with a brace
 
 
-def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
+def _make_path_matcher(fact: PathUse, call: Call) -> RuleMatcher | None:
     """Propose the file's folder within the workspace, else the file itself.
 
     A hidden folder is never opened as a whole, nor is a protected one.
     """
-    pattern = _path_text(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
+    pattern = _write_path(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
     folder = posixpath.dirname(pattern)
     is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
     if folder and is_open and not find_protected(fact, call):
@@ -250,16 +250,18 @@ def _path(fact: PathUse, call: Call) -> RuleMatcher | None:
     return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None
 
 
-def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> RuleMatcher | None:
+def _make_command_matcher(
+    fact: Command, call: Call, *, forbids: bool = False
+) -> RuleMatcher | None:
     """Say what an "always" allows of a command, or a "never" forbids; None if it is too broad.
 
     Both name the variables that are set for the command. An allowance also names the files in the
     workspace that its output goes to; a denial is about the program and its verb, as of `git push`.
     """
     words = [word.text for word in fact.argv]
-    length = _length(words, fact, call) if words else None
+    length = _count_words(words, fact, call) if words else None
     if forbids:
-        length = length or _verb(words)
+        length = length or _count_verb_words(words)
     elif length is None or not all(_may_set(each, fact, call) for each in fact.settings):
         return None
     named = fact.argv[: length or None]
@@ -270,47 +272,49 @@ def _command_matcher(fact: Command, call: Call, *, forbids: bool = False) -> Rul
         tool=(call.tool,),
         command_prefix=(quote_words(given),) if length else (),
         argv_exact=() if length else given,
-        redirect_to=() if forbids else _targets(fact, call),
+        redirect_to=() if forbids else _list_targets(fact, call),
     )
 
 
-def _verb(words: Sequence[str]) -> int:
+def _count_verb_words(words: Sequence[str]) -> int:
     """Say how many words name a program and its verb; 0 if it is not known to have verbs."""
-    length = _begin(words, _GROUPS)
+    length = _match_table(words, _GROUPS)
     return length + 1 if length and _VERB.fullmatch("".join(words[length : length + 1])) else 0
 
 
-def _length(words: Sequence[str], fact: Command, call: Call) -> int | None:
+def _count_words(words: Sequence[str], fact: Command, call: Call) -> int | None:
     """Say how many first words a rule names, 0 for exactly all; None if no rule is narrow enough.
 
     The workspace's own programs are like those of their name.
     """
     program = _own_program(words[0], fact, call) or words[0]
-    name, others = _name(program), words[1:]
+    name, others = _base_name(program), words[1:]
     words = [program if "/" in program else name, *others]
-    if (lead := _begin(words, _LEADS)) and words[lead:]:
+    if (lead := _match_table(words, _LEADS)) and words[lead:]:
         there = (name,) not in _TABLES["fetchers"] or _own_program(
             f"node_modules/.bin/{words[lead]}", fact, call
         )
-        length = _length(words[lead:], fact, call) if there else None
+        length = _count_words(words[lead:], fact, call) if there else None
         return length and length + lead
     if _activates(fact, call) or (
-        len(fact.argv) == 2 and extent(read_usage(fact.argv)) == "prints"
+        len(fact.argv) == 2 and find_extent(read_invocation(fact.argv)) == "prints"
     ):
         return 0
     options = [fact.argv[at].text for at, _ in fact.risks]
     if not all(name == "sed" and each.startswith(("-i", "--in-")) for each in options):
         return None
-    if length := _begin(words, _DAILY) or (0 if options else _reading(fact)):
+    if length := _match_table(words, _DAILY) or (0 if options else _count_reading_words(fact)):
         return length
     if name == "export" and others:
         return 0 if all("=" in each and _may_set(each, fact, call) for each in others) else None
     is_broad = _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words))
-    leaves = (name,) in _WRITERS and not all(_stays(word, fact, call) for word in fact.argv[1:])
+    leaves = (name,) in _WRITERS and not all(
+        _stays_inside(word, fact, call) for word in fact.argv[1:]
+    )
     return None if is_broad or leaves else 0
 
 
-def _begin(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
+def _match_table(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
     """Return the length of the longest row that they begin with, at most three; 0 if none fits."""
     first = tuple(words[:3])
     if len(first) == 3 and (*first[:2], "*") in table and _VERB.fullmatch(first[2]):
@@ -325,16 +329,19 @@ def _is_broad(name: str, others: Sequence[str]) -> bool:
         return not others or others[0].startswith("-")
     if name == "git":
         return not others or any(_FORCES.fullmatch(x) or ("git", x) in _NEVER for x in others)
-    return name.startswith("-") or _begin([name, *others], _NEVER) > 0
+    return name.startswith("-") or _match_table([name, *others], _NEVER) > 0
 
 
-def _reading(fact: Command) -> int:
+def _count_reading_words(fact: Command) -> int:
     """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
-    usage = read_usage(fact.argv)
-    program, verb = usage.program, usage.start
+    invocation = read_invocation(fact.argv)
+    program, verb = invocation.program, invocation.start
     name = fact.argv[0].text
     is_plain = verb < 2 and "$" not in program.kinds and "/" not in name
-    is_harmless = name not in ("cd", "command", "find") and extent(usage) in ("prints", "reads")
+    is_harmless = name not in ("cd", "command", "find") and find_extent(invocation) in (
+        "prints",
+        "reads",
+    )
     return verb + 1 if is_plain and is_harmless else 0
 
 
@@ -343,10 +350,10 @@ def _activates(fact: Command, call: Call) -> bool:
     words = [word.text for word in fact.argv]
     is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
     is_ours = is_source and _own_program(words[1], fact, call) == "activate"
-    return is_ours and bool(_inside(words[1], fact, call))
+    return is_ours and bool(_list_inside(words[1], fact, call))
 
 
-def _name(program: str) -> str:
+def _base_name(program: str) -> str:
     """Take the name of a program that may be named by its path, or with its version."""
     name = program.rpartition("/")[2]
     return name.rstrip("-.0123456789") or name
@@ -355,7 +362,7 @@ def _name(program: str) -> str:
 def _own_program(program: str, fact: Command, call: Call) -> str:
     """Name a program of a virtual environment or of `node_modules` in the workspace; else empty."""
     folder, _, name = program.rpartition("/")
-    there = [path for path in _inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
+    there = [path for path in _list_inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
     return name if there and all(map(_holds_programs, there)) else ""
 
 
@@ -368,12 +375,12 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
     """Tell whether a rule may name this setting: programs are not found by it."""
     name, _, value = setting.partition("=")
     if name in ("PYTHONPATH", "NODE_PATH"):
-        return all(_inside(each, fact, call) for each in value.split(":"))
+        return all(_list_inside(each, fact, call) for each in value.split(":"))
     finds = changes_programs(name) and not _HARMLESS.fullmatch(name)
     return not finds and _PLAIN.fullmatch(value) is not None
 
 
-def _stays(word: Word, fact: Command, call: Call) -> bool:
+def _stays_inside(word: Word, fact: Command, call: Call) -> bool:
     """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
     uses = find_files(word, fact.place, call)
@@ -381,20 +388,20 @@ def _stays(word: Word, fact: Command, call: Call) -> bool:
     return is_inside and (fills or all(call.place.root not in use.lexical for use in uses))
 
 
-def _inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
+def _list_inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
     """Return the paths of a name that lies in the workspace, unprotected; else nothing."""
     use = (fact.place or call.place).use("write", name)
     return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()
 
 
-def _targets(fact: Command, call: Call) -> tuple[str, ...]:
+def _list_targets(fact: Command, call: Call) -> tuple[str, ...]:
     """Name the files in the workspace that the output of a command goes to."""
     uses = (each for each in call.facts if isinstance(each, PathUse) and each.command == fact)
     inside = [each for each in uses if each.kind == "write" and writes_inside(each, call)]
-    return tuple(filter(None, (_path_text(path, call) for use in inside for path in use.lexical)))
+    return tuple(filter(None, (_write_path(path, call) for use in inside for path in use.lexical)))
 
 
-def _path_text(path: str, call: Call) -> str:
+def _write_path(path: str, call: Call) -> str:
     """Write a path as rules do, from the workspace if it lies there; empty if none can name it."""
     root = posixpath.join(call.place.root, "")
     return "" if _SPECIAL.search(path) else path.removeprefix(root)

@@ -40,14 +40,14 @@ class CgroupPlaces:
         version = 2 if (mounted / "cgroup.controllers").exists() else 1
         found = []
         for controller in ("memory", "pids"):
-            for folder in _candidates(version, controller, lines, mounted):
+            for folder in _list_candidates(version, controller, lines, mounted):
                 if _is_usable(folder, _LIMIT_FILES[version][controller]):
                     found.append((controller, folder))
                     break
         return cls(version, tuple(found))
 
 
-def _candidates(
+def _list_candidates(
     version: int, controller: str, lines: Sequence[Sequence[str]], mounted: Path
 ) -> Iterator[Path]:
     """Name the folders to try: our own group, and those that it lies in."""

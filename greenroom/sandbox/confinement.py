@@ -75,7 +75,7 @@ async def open_confinement(
     workspace: Workspace,
     *,
     user: User | None = None,
-    shown: Sequence[str] = (),
+    readable: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
 ) -> AsyncIterator[Confinement]:
@@ -87,14 +87,14 @@ async def open_confinement(
         report: what of it is held.
         workspace: where the command works.
         user: who runs the command, if not we.
-        shown: files and folders that it must be able to read, whatever is hidden.
+        readable: files and folders that it must be able to read, whatever is hidden.
         ignores_termination: SIGTERM is for the command, not for what is around it.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
         ToolError: it can't be made.
     """
-    with_user = tuple(shown) if user is None else (*shown, *_FOR_ANOTHER_USER)
+    with_user = tuple(readable) if user is None else (*readable, *_FOR_ANOTHER_USER)
     maker = _Maker(sandbox, mechanisms, report, workspace, user, with_user, ignores_termination)
     try:
         yield await in_thread(maker.make)
@@ -114,7 +114,7 @@ class _Maker:
     report: SandboxReport
     workspace: Workspace
     user: User | None
-    shown: tuple[str, ...]
+    readable: tuple[str, ...]
     ignores_termination: bool
     cleanup_stack: ExitStack = field(default_factory=ExitStack)
     environment: dict[str, str] = field(default_factory=dict)
@@ -122,16 +122,16 @@ class _Maker:
     def make(self) -> Confinement:
         is_bubblewrap = self.mechanisms.tier == "bubblewrap"
         with translate_setup_errors():
-            paths = PolicyPaths.of(self.sandbox, self.workspace, self.shown)
+            paths = PolicyPaths.of(self.sandbox, self.workspace, self.readable)
             self.report = report_in_place(self.report, self.sandbox, paths)
             check_required(self.sandbox, self.report)
             temporary = TemporaryFolder.make()
             self.cleanup_stack.callback(temporary.remove)
-            cgroup = self._cgroup()
+            cgroup = self._make_cgroup()
             around, specification = self._wrap(paths, temporary.path)
             if self.user and not is_bubblewrap:  # which has one of its own
                 temporary.give(self.user.uid, self.user.gid)
-        specification.update(self._limits(cgroup))
+        specification.update(self._describe_limits(cgroup))
         text = serde.dumps(specification).decode()
         prefix = [*our_python("-I", "-S", enforce.__file__, text), *around]
         if self.user:
@@ -140,7 +140,7 @@ class _Maker:
             prefix += our_python("-I", "-S", enforce.__file__, "--become", *ids, folder)
         return Confinement(tuple(prefix), self.environment, self.report, is_bubblewrap)
 
-    def _cgroup(self) -> Cgroup:
+    def _make_cgroup(self) -> Cgroup:
         limits, inside = self.sandbox.limits, self.mechanisms.tier == "bubblewrap"
         cgroup = Cgroup.make(
             self.mechanisms.cgroups,
@@ -150,7 +150,7 @@ class _Maker:
         self.cleanup_stack.callback(cgroup.remove)
         return cgroup
 
-    def _limits(self, cgroup: Cgroup) -> dict[str, object]:
+    def _describe_limits(self, cgroup: Cgroup) -> dict[str, object]:
         asked, counted = self.sandbox.limits, dict(self.mechanisms.cgroups.folders)
         limits = {
             "RLIMIT_CPU": asked.cpu_seconds,
@@ -172,16 +172,16 @@ class _Maker:
         """Return what is between our program and the command, and what our program does."""
         match self.mechanisms.tier:
             case "bubblewrap":
-                return self._bubblewrap(paths, temporary)
+                return self._wrap_in_bubblewrap(paths, temporary)
             case "landlock":
-                return self._landlock(paths, temporary)
+                return self._wrap_in_landlock(paths, temporary)
             case "seatbelt":
                 profile = seatbelt_profile(paths, temporary, network=self._has_network)
                 self._set_temporary(temporary)
                 return [self.mechanisms.program, "-p", profile], {}
             case "limits":
                 self._set_temporary(temporary)
-                return [], {"filter": self._filter(())}
+                return [], {"filter": self._make_filter(())}
 
     @property
     def _has_network(self) -> bool:
@@ -192,13 +192,13 @@ class _Maker:
         if self.user:
             self.environment.update(self.user.environment(folder))
 
-    def _filter(self, families: tuple[int, ...]) -> str:
+    def _make_filter(self, families: tuple[int, ...]) -> str:
         """Return the filter as digits; without the network, sockets are of these families alone."""
         if not self.mechanisms.has_filter:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
-    def _bubblewrap(
+    def _wrap_in_bubblewrap(
         self, paths: PolicyPaths, temporary: str
     ) -> tuple[list[str], dict[str, object]]:
         unreadable = os.path.join(temporary, "unreadable")
@@ -216,13 +216,15 @@ class _Maker:
             becomes_user=self.user is not None,
         )
         # The network of its own has a loopback, which reaches nothing outside.
-        calls = self._filter(ADDRESS_FAMILIES)
+        calls = self._make_filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": calls}
 
-    def _landlock(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _wrap_in_landlock(
+        self, paths: PolicyPaths, temporary: str
+    ) -> tuple[list[str], dict[str, object]]:
         self._set_temporary(temporary)
         rules = {
-            "read": ["/", *paths.writable, *paths.shown],
+            "read": ["/", *paths.writable, *paths.readable],
             "write": [*paths.writable, temporary],
             "devices": [f"/dev/{name}" for name in _DEVICES],
             "hidden": ["/dev", *paths.hidden],
@@ -232,5 +234,5 @@ class _Maker:
             "lists": not paths.hidden,
             "scopes": self.mechanisms.scopes,
             "drops_capabilities": True,
-            "filter": self._filter(()),
+            "filter": self._make_filter(()),
         }

@@ -107,7 +107,7 @@ _probes: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox probes"
 
 
 async def examine_sandbox(
-    sandbox: Sandbox, workspace: Workspace | None = None, *, shown: Sequence[str] = ()
+    sandbox: Sandbox, workspace: Workspace | None = None, *, readable: Sequence[str] = ()
 ) -> SandboxReport:
     """Say what of a policy holds on this machine; with a workspace, what holds of it there.
 
@@ -118,7 +118,7 @@ async def examine_sandbox(
     Args:
         sandbox: the policy.
         workspace: where a command works.
-        shown: files and folders that it must be able to read.
+        readable: files and folders that it must be able to read.
 
     Raises:
         ToolError: the policy's paths can't be found from the workspace.
@@ -132,7 +132,7 @@ async def examine_sandbox(
     if workspace is None:
         return report_on(sandbox, await _find_mechanisms())
     with translate_setup_errors():
-        report, _ = await _choose_user(sandbox, workspace, shown)
+        report, _ = await _choose_user(sandbox, workspace, readable)
         paths = await in_thread(lambda: PolicyPaths.of(sandbox, workspace))
     return report_in_place(report, sandbox, paths)
 
@@ -141,7 +141,7 @@ def confine(
     sandbox: Sandbox | None,
     workspace: Workspace,
     *,
-    shown: Sequence[str] = (),
+    readable: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
 ) -> AbstractAsyncContextManager[Confinement]:
@@ -150,7 +150,7 @@ def confine(
     Args:
         sandbox: the policy; None holds it to nothing.
         workspace: where the command works.
-        shown: files and folders that it must be able to read, whatever is hidden.
+        readable: files and folders that it must be able to read, whatever is hidden.
         ignores_termination: SIGTERM is for the command, not for what is around it.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
@@ -160,19 +160,19 @@ def confine(
     """
     if sandbox is None:
         return nullcontext(Confinement())
-    return _confine(sandbox, workspace, shown, ignores_termination, cleanup)
+    return _confine(sandbox, workspace, readable, ignores_termination, cleanup)
 
 
 @asynccontextmanager
 async def _confine(
     sandbox: Sandbox,
     workspace: Workspace,
-    shown: Sequence[str],
+    readable: Sequence[str],
     ignores_termination: bool,
     cleanup: Cleanup,
 ) -> AsyncIterator[Confinement]:
     with translate_setup_errors():
-        report, user = await _choose_user(sandbox, workspace, shown)
+        report, user = await _choose_user(sandbox, workspace, readable)
     check_required(sandbox, report)
     async with open_confinement(
         sandbox,
@@ -180,7 +180,7 @@ async def _confine(
         report,
         workspace,
         user=user,
-        shown=shown,
+        readable=readable,
         ignores_termination=ignores_termination,
         cleanup=cleanup,
     ) as confinement:
@@ -195,26 +195,26 @@ def list_python_files() -> tuple[str, ...]:
 
 async def _find_mechanisms() -> Mechanisms:
     if not _mechanisms:
-        _mechanisms.append(await _examine())
+        _mechanisms.append(await _detect())
     return _mechanisms[0]
 
 
 async def _choose_user(
-    sandbox: Sandbox, workspace: Workspace, shown: Sequence[str]
+    sandbox: Sandbox, workspace: Workspace, readable: Sequence[str]
 ) -> tuple[SandboxReport, User | None]:
     """Find who is to run a command, None for ourselves, and what of a policy is held then."""
     way = await _find_mechanisms()
     report = report_on(sandbox, way)
     is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
     asked = await in_thread(
-        lambda: UserProbe.of(sandbox, workspace, shown, limits_processes=is_lacking)
+        lambda: UserProbe.of(sandbox, workspace, readable, limits_processes=is_lacking)
     )
     if asked is None:
         return report, None
     held = await _try_as(way, asked)
     if isinstance(held, str):
         return report_as_root(report, asked.user, held), None
-    less = _find_lost(way, held)
+    less = _find_missing(way, held)
     if less:
         return report_as_root(report, asked.user, f"{', '.join(sorted(less))} not held"), None
     return report_as_user(report, sandbox, asked.user), asked.user
@@ -249,15 +249,15 @@ def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
     """Tell whether a probe may have failed for what else ran at that time."""
     if isinstance(held, str):
         return held.startswith(_TOO_LONG)
-    return _find_lost(way, held) == {"processes"}
+    return _find_missing(way, held) == {"processes"}
 
 
-def _find_lost(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
+def _find_missing(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
     """Name what should be held as another user, and is not."""
     return {*way.held_parts, "processes"} - held
 
 
-async def _examine() -> Mechanisms:
+async def _detect() -> Mechanisms:
     """Try one way after the other until one works."""
     why: dict[str, str] = {}
     # There may be much to remove: a cancel does not wait for it.
@@ -288,7 +288,7 @@ async def _try_way(way: Mechanisms, other: UserProbe | None = None) -> frozenset
             await in_thread(stack.close)
     if ended.timed_out:
         return f"{_TOO_LONG} {_PROBE_SECONDS:g} s"
-    if ended.left:
+    if ended.has_survivors:
         return "what the probe started could not be ended"
     text = b"".join(output).decode(errors="replace").strip()
     if ended.code != 0:
@@ -300,12 +300,14 @@ async def _run_probe(
     way: Mechanisms, other: UserProbe | None, stack: ExitStack, output: list[bytes]
 ) -> Exit:
     asked, sandbox, workspace = await in_thread(lambda: _prepare_probe(stack, other))
-    report, shown = report_on(sandbox, way), [probe.__file__, *list_python_files()]
+    report, readable = report_on(sandbox, way), [probe.__file__, *list_python_files()]
     user = other.user if other else None
     if other:
         report = report_as_user(report, sandbox, other.user)
-        shown += other.read
-    async with open_confinement(sandbox, way, report, workspace, user=user, shown=shown) as held:
+        readable += other.read
+    async with open_confinement(
+        sandbox, way, report, workspace, user=user, readable=readable
+    ) as held:
         questions = serde.dumps(asked).decode()
         command = ["--run"] if user else our_python("-I", "-S")
         return await run_contained(
@@ -345,9 +347,9 @@ def _prepare_probe(
         "hidden": str(outside / "hidden"),
         "socket": str(outside / "socket"),
         "pid": str(os.getpid()),
-        "net": _namespace("net"),
+        "net": _read_namespace("net"),
     }
-    asked["pid_namespace"] = _namespace("pid")
+    asked["pid_namespace"] = _read_namespace("pid")
     if other:
         asked["processes"] = str(_PROBE_PROCESSES)
         asked["read"], asked["write"] = "\0".join(other.read), "\0".join(other.write)
@@ -368,7 +370,7 @@ def probe_policy(hidden: str) -> Sandbox:
     return Sandbox(deny_read=(hidden,), limits=limits)
 
 
-def _namespace(kind: str) -> str:
+def _read_namespace(kind: str) -> str:
     try:
         return os.readlink(f"/proc/self/ns/{kind}")
     except OSError:

@@ -102,9 +102,9 @@ class Landlock:
         """Refuse everything, and never give a right to what is hidden."""
         version = landlock_version()
         self._hidden = hidden
-        self._handled = next(_RIGHTS[each] for each in (5, 3, 2, 1) if version >= each)
+        self._handled_rights = next(_RIGHTS[each] for each in (5, 3, 2, 1) if version >= each)
         scoped = _SCOPES if scopes and version >= 6 else 0
-        ruleset = Ruleset(self._handled, 0, scoped)
+        ruleset = Ruleset(self._handled_rights, 0, scoped)
         size = ctypes.c_size_t(24 if version >= 6 else 8)
         self._fd = check(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), size, 0), "Landlock")
         self._rules = 0
@@ -137,8 +137,8 @@ class Landlock:
         try:
             if not os.path.isdir(path):
                 rights &= _OF_FILES
-            if rights & self._handled:
-                rule = PathRule(rights & self._handled, fd)
+            if rights & self._handled_rights:
+                rule = PathRule(rights & self._handled_rights, fd)
                 added = libc.syscall(_ADD_RULE, self._fd, 1, ctypes.byref(rule), 0)
                 check(added, f"Landlock: {path}")
         finally:
@@ -184,7 +184,7 @@ def hand_over(program: bytes) -> None:
     os.dup2(fd, FILTER_FD)
 
 
-def processes_of(user: int) -> int:
+def count_processes(user: int) -> int:
     """Count the processes and threads of a user, by the real id as the kernel does."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -204,7 +204,7 @@ def give_output(user: int, group: int) -> None:
         os.fchown(1, user, group)
 
 
-def limit(limits: "dict[str, int]") -> None:
+def set_limits(limits: "dict[str, int]") -> None:
     """Lower the resource limits; those that are lower already stay."""
     for name, value in limits.items():
         which = getattr(resource, name)
@@ -234,30 +234,32 @@ class Specification:
         self.ignores_termination: bool = given.get("ignores_termination", False)
 
 
-def put_into_force(asked: Specification) -> None:
-    """Do to this process what is asked, in the one order in which it can be done."""
-    for path in asked.cgroups:
+def put_into_force(specification: Specification) -> None:
+    """Apply a specification to this process, in the only order that works."""
+    for path in specification.cgroups:
         with open(path, "w") as members:
             members.write(str(os.getpid()))
-    if asked.more_processes:
-        user = asked.user[0] if asked.user else os.getuid()
-        asked.limits["RLIMIT_NPROC"] = processes_of(user) + asked.more_processes
-    limit({"RLIMIT_CORE": 0, **asked.limits})
-    if asked.user:
-        give_output(*asked.user)
-    if asked.drops_capabilities:
-        kept = _BECOMING if asked.user else ()
+    if specification.more_processes:
+        user = specification.user[0] if specification.user else os.getuid()
+        specification.limits["RLIMIT_NPROC"] = count_processes(user) + specification.more_processes
+    set_limits({"RLIMIT_CORE": 0, **specification.limits})
+    if specification.user:
+        give_output(*specification.user)
+    if specification.drops_capabilities:
+        kept = _BECOMING if specification.user else ()
         for capability in (each for each in range(_CAPABILITIES) if each not in kept):
             libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0)
-    if asked.passes_filter:
-        hand_over(asked.filter)
+    if specification.passes_filter:
+        hand_over(specification.filter)
         return
     if sys.platform.startswith("linux"):
         check(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
-    if asked.landlock:
-        restrict_files(asked.landlock, lists=asked.lists, scopes=asked.scopes)
-    if asked.filter:
-        restrict_calls(asked.filter)
+    if specification.landlock:
+        restrict_files(
+            specification.landlock, lists=specification.lists, scopes=specification.scopes
+        )
+    if specification.filter:
+        restrict_calls(specification.filter)
 
 
 def restore_signals(*, ignores_termination: bool) -> None:
@@ -301,7 +303,7 @@ def become(user: int, group: int) -> None:
     raise OSError(f"user {user} could become root again")
 
 
-def clean(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
+def drop_linker_variables(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
     """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
     return {
         name: value
@@ -318,21 +320,21 @@ def report(text: str) -> None:
 def run(command: "list[str]") -> None:
     """Become the command."""
     try:
-        os.execvpe(command[0], command, clean(os.environb))  # noqa: S606  (that is its purpose)
+        os.execvpe(command[0], command, drop_linker_variables(os.environb))  # noqa: S606  (that is its purpose)
     except OSError as error:
         report(f"{command[0]}: {error.strerror}")
         os._exit(COMMAND_NOT_FOUND)
 
 
-def run_confined(specification: str, command: "list[str]") -> None:
+def run_confined(text: str, command: "list[str]") -> None:
     """Become the command, confined."""
     try:
-        asked = Specification(specification)
-        put_into_force(asked)
+        specification = Specification(text)
+        put_into_force(specification)
     except (OSError, ValueError) as error:
         report(f"the sandbox could not be set up: {error}")
         os._exit(FAILED)
-    restore_signals(ignores_termination=asked.ignores_termination)
+    restore_signals(ignores_termination=specification.ignores_termination)
     run(command)
 
 

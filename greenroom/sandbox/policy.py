@@ -100,8 +100,8 @@ class Sandbox(Wire, frozen=True):
         """
         _check("mode", self.mode, get_args(SandboxMode))
         _check("network", self.network, get_args(SandboxNetwork))
-        force_setattr(self, "writable", _paths("writable", self.writable))
-        force_setattr(self, "deny_read", _paths("deny_read", self.deny_read))
+        force_setattr(self, "writable", _check_paths("writable", self.writable))
+        force_setattr(self, "deny_read", _check_paths("deny_read", self.deny_read))
         force_setattr(self, "require", frozenset(self.require))
         for part in self.require:
             _check("require", part, get_args(SandboxPart))
@@ -129,7 +129,7 @@ def _check(name: str, value: str, known: tuple[str, ...]) -> None:
         raise ConfigurationError(f"{name}: no {value!r}", hint=f"one of {', '.join(known)}")
 
 
-def _paths(name: str, given: object) -> tuple[str, ...]:
+def _check_paths(name: str, given: object) -> tuple[str, ...]:
     if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, tuple | list | set):
         raise ConfigurationError(f"{name} is {given!r}", hint="give a list of paths")
     paths = tuple(str(os.fspath(each)) for each in given)

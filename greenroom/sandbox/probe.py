@@ -122,10 +122,10 @@ def is_open_to_us(path: str, right: int) -> bool:
     return libc.access(os.fsencode(path), right) == 0 or ctypes.get_errno() == errno.EROFS
 
 
-def check_paths(asked: Questions) -> None:
+def check_paths(questions: Questions) -> None:
     """End with a reason where this user may not use what a command has to use."""
     for verb, right in (("read", os.R_OK), ("write", os.R_OK | os.W_OK)):
-        for path in filter(None, asked.get(verb, "").split("\0")):
+        for path in filter(None, questions.get(verb, "").split("\0")):
             if not is_open_to_us(path, right):
                 sys.exit(f"it may not {verb} {path}")
 
@@ -140,10 +140,10 @@ def is_limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
         resource.setrlimit(which, before)
 
 
-def find_held(asked: Questions) -> "dict[str, bool]":
+def try_all(questions: Questions) -> "dict[str, bool]":
     """Try everything; what is inside must work, or this is not a sandbox but a wall."""
-    inside, outside = asked["inside"], asked["outside"]
-    check_paths(asked)
+    inside, outside = questions["inside"], questions["outside"]
+    check_paths(questions)
     write(f"{os.environ.get('TMPDIR', inside)}/temporary")
     write(f"{inside}/new")
     os.rename(f"{inside}/new", f"{inside}/renamed")
@@ -159,30 +159,30 @@ def find_held(asked: Questions) -> "dict[str, bool]":
         ),
         "attributes": is_refused(partial(os.chmod, f"{outside}/kept", 0o600)),
         "protected": is_refused(
-            partial(write, f"{asked['protected']}/new"),
-            partial(os.rename, asked["protected"], f"{inside}/moved"),
+            partial(write, f"{questions['protected']}/new"),
+            partial(os.rename, questions["protected"], f"{inside}/moved"),
             partial(os.makedirs, f"{inside}/.git/hooks"),
         ),
-        "hidden": is_refused(partial(read, asked["hidden"])),
-        "network": is_apart("net", asked["net"]) or is_refused(reach, offer),
-        "services": is_refused(partial(connect, asked["socket"])),
-        "signals": is_apart("pid", asked["pid_namespace"])
-        or is_refused(partial(os.kill, int(asked["pid"]), 0)),
+        "hidden": is_refused(partial(read, questions["hidden"])),
+        "network": is_apart("net", questions["net"]) or is_refused(reach, offer),
+        "services": is_refused(partial(connect, questions["socket"])),
+        "signals": is_apart("pid", questions["pid_namespace"])
+        or is_refused(partial(os.kill, int(questions["pid"]), 0)),
         "syscalls": is_refused(trace),
         "memory": is_limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
         "cpu": resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY,
         "file_size": is_limited(
             resource.RLIMIT_FSIZE, 10, partial(write, f"{inside}/long", "x" * 100)
         ),
-        "processes": bomb(int(asked["processes"]))
-        if "processes" in asked
+        "processes": bomb(int(questions["processes"]))
+        if "processes" in questions
         else is_limited(resource.RLIMIT_NPROC, 1, fork),
     }
 
 
 def main(questions: str) -> None:
     """Answer the questions."""
-    found = find_held(json.loads(questions))
+    found = try_all(json.loads(questions))
     sys.stdout.write(json.dumps([part for part, is_held in found.items() if is_held]))
 
 

@@ -66,8 +66,8 @@ def signal_name(number: int) -> str:
 # The report only grows, and says how far things are:
 #
 #     nothing                             the command has not begun         pid is None
-#     "<pid>"                             it runs                           complete is False
-#     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    complete is True
+#     "<pid>"                             it runs                           is_complete is False
+#     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    is_complete is True
 #
 # From running to ended there are three ways. The command ends: what is left below the launcher is
 # killed, and the code reported. The lifeline closes (`aclose`, after a time-out or a cancel; or our
@@ -83,7 +83,7 @@ def signal_name(number: int) -> str:
 #
 #     ours, by SIGKILL as well   nothing: the kernel closes the lifeline
 #     the launcher's             parent and command die with it, and `aclose` kills the command's
-#                                group; what has left that may live on: `left` is True
+#                                group; what has left that may live on: `has_survivors` is true
 #     ours and the launcher's    parent and command die; what the command has started may live on
 #
 # Out of reach are processes of another user, and what a service starts for a command, such as a
@@ -96,17 +96,17 @@ class ProcessReport:
 
     Attributes:
         pid: the command's process id, or None where it did not begin.
-        complete: whether the launcher has reported everything.
+        is_complete: whether the launcher has reported everything.
         code: the command's exit code; negative where a signal of that number killed it; None where
             it was stopped before its end.
-        left: whether something that it started may still run.
+        has_survivors: whether something that it started may still run.
         note: what it wrote to the file descriptor `NOTE_FD`, or why it did not begin.
     """
 
     pid: int | None
-    complete: bool = False
+    is_complete: bool = False
     code: int | None = None
-    left: bool = False
+    has_survivors: bool = False
     note: bytes = b""
 
     @classmethod
@@ -117,7 +117,7 @@ class ProcessReport:
             return cls(None, note=data)
         ended = _END.fullmatch(data, begun.end())
         if ended is None:
-            return cls(int(begun[1]), left=True)
+            return cls(int(begun[1]), has_survivors=True)
         code, state, note = ended.groups()
         return cls(int(begun[1]), True, int(code) if code else None, state == b"left", note)
 
@@ -250,7 +250,7 @@ class ContainedProcess:
         report = ProcessReport.parse(bytes(self._report_bytes) + _drain(self._reports))
         self._output.close()
         self._reports.close()
-        if not report.complete:
+        if not report.is_complete:
             # The launcher itself was killed, and could not.
             report.signal_group(signal.SIGKILL)
         return report
@@ -291,13 +291,13 @@ class Exit:
             stopped before its end.
         timed_out: whether it was stopped at the time-out.
         note: what it wrote to the file descriptor `NOTE_FD`.
-        left: whether something that it started may still run.
+        has_survivors: whether something that it started may still run.
     """
 
     code: int | None
     timed_out: bool = False
     note: bytes = b""
-    left: bool = False
+    has_survivors: bool = False
 
 
 async def run_contained(
@@ -317,7 +317,7 @@ async def run_contained(
     those that called `setsid` or forked twice, and whatever it does to its parent; elsewhere such a
     one can get away. Out of reach are processes of another user, and what a command asks a service
     to start, such as a container. A command that hunts down its parent's parent may keep a process;
-    then `Exit.left` says so.
+    then `Exit.has_survivors` says so.
 
     Args:
         command: the program, found along `PATH`, and its arguments.
@@ -344,7 +344,7 @@ async def run_contained(
         )
     if process.rest:
         on_output(process.rest)
-    return Exit(report.code, limit.cancelled_caught, report.note, report.left)
+    return Exit(report.code, limit.cancelled_caught, report.note, report.has_survivors)
 
 
 def our_python(*arguments: str) -> list[str]:

@@ -83,7 +83,7 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
         os.dup2(1, 2)
         os.dup2(note, NOTE_FD)
         os.read(may_run, 1)  # waits until the parent has closed the other end
-        os.execvpe(command[0], command, clean(os.environb))  # noqa: S606  (that is its purpose)
+        os.execvpe(command[0], command, drop_linker_variables(os.environb))  # noqa: S606  (that is its purpose)
     except OSError as error:
         os.write(1, f"{command[0]}: {error.strerror}\n".encode())
     finally:
@@ -114,7 +114,7 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
         os._exit(0)
 
 
-def clean(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
+def drop_linker_variables(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
     """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
     return {
         name: value
@@ -150,7 +150,7 @@ def watch(parent: int, wake: int) -> bool:
             return reap(parent)[1]
 
 
-def processes() -> "list[tuple[int, int, int]]":
+def list_processes() -> "list[tuple[int, int, int]]":
     """List the living processes as (id, parent's id, group's id)."""
     if not os.path.exists("/proc/self/stat"):
         command = "ps -A -o pid=,ppid=,pgid=,stat="
@@ -174,7 +174,7 @@ def processes() -> "list[tuple[int, int, int]]":
 def find_descendants(root: int, child: int) -> "list[int]":
     """List what descends from the process `root`, or is in the command's process group."""
     # Our own group holds us and the `ps` that made the list, never a part of the command.
-    rows = [row for row in processes() if row[2] != os.getpgrp()]
+    rows = [row for row in list_processes() if row[2] != os.getpgrp()]
     found = {root}
     size = 0
     while size != len(found):

@@ -190,10 +190,10 @@ def describe_sandbox(sandbox: Sandbox) -> str:
         >>> describe_sandbox(Sandbox("read-only"))
         'only $TMPDIR can be written, no network'
     """
-    return ", ".join(_refusals(sandbox))
+    return ", ".join(_list_refusals(sandbox))
 
 
-def _refusals(sandbox: Sandbox) -> Iterator[str]:
+def _list_refusals(sandbox: Sandbox) -> Iterator[str]:
     workspace = "the workspace and " if sandbox.mode == "workspace-write" else ""
     yield f"only {workspace}$TMPDIR can be written"
     if sandbox.network == "none":

@@ -101,7 +101,7 @@ class PolicyPaths:
         writable: what may be written.
         protected: names in there that must stay as they are; some of them may not exist.
         hidden: what must not be read; all of it exists.
-        shown: what must be readable, wherever it lies.
+        readable: what must be readable, wherever it lies.
         unprotected: names that should be protected, and can't be, since a symbolic link is or leads
             to them.
         pinned: folders around what is protected, which must stay where they are with it.
@@ -114,7 +114,7 @@ class PolicyPaths:
     writable: tuple[str, ...]
     protected: tuple[str, ...]
     hidden: tuple[str, ...]
-    shown: tuple[str, ...]
+    readable: tuple[str, ...]
     unprotected: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     is_searched: bool = True
@@ -122,7 +122,9 @@ class PolicyPaths:
     is_traced: bool = True
 
     @classmethod
-    def of(cls, sandbox: Sandbox, workspace: Workspace, shown: Sequence[str] = ()) -> "PolicyPaths":
+    def of(
+        cls, sandbox: Sandbox, workspace: Workspace, readable: Sequence[str] = ()
+    ) -> "PolicyPaths":
         """Resolve the paths of a policy. Reads the disk: call it in a thread.
 
         Raises:
@@ -140,13 +142,13 @@ class PolicyPaths:
         denied = (os.path.realpath(_make_absolute(path, root)) for path in sandbox.deny_read)
         hidden = tuple(dict.fromkeys(each for each in denied if os.path.exists(each)))
         cwd = os.path.realpath(workspace.cwd)
-        linked, is_traced = _find_linked(hidden, frozenset((*writable, *shown, cwd)))
+        linked, is_traced = _find_linked(hidden, frozenset((*writable, *readable, cwd)))
         return cls(
             cwd=cwd,
             writable=tuple(dict.fromkeys(writable)),
             protected=protected,
             hidden=hidden,
-            shown=tuple(shown),
+            readable=tuple(readable),
             unprotected=tuple(each for each in named if _is_linked(each)),
             pinned=tuple(dict.fromkeys(_list_between(protected, writable))),
             is_searched=all(each.is_complete for each in nested),
@@ -315,7 +317,7 @@ class UserProbe:
         cls,
         sandbox: Sandbox,
         workspace: Workspace,
-        shown: Sequence[str],
+        readable: Sequence[str],
         *,
         limits_processes: bool,
     ) -> "UserProbe | None":
@@ -323,6 +325,6 @@ class UserProbe:
         user = User.of(sandbox, workspace, limits_processes=limits_processes)
         if user is None:
             return None
-        paths = PolicyPaths.of(sandbox, workspace, shown)
-        read = (os.path.realpath(workspace.root), *paths.shown)
+        paths = PolicyPaths.of(sandbox, workspace, readable)
+        read = (os.path.realpath(workspace.root), *paths.readable)
         return cls(user, tuple(filter(os.path.exists, read)), paths.writable)

@@ -27,13 +27,13 @@ _TYPING = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: what puts characters into a terminal's input."""
 
 
-def _numbers(table: str) -> frozenset[int]:
+def _read_numbers(table: str) -> frozenset[int]:
     """Read the numbers of system calls; the names are for readers."""
     return frozenset(int(entry.split()[1]) for entry in table.split(","))
 
 
 # Both know these by the same number.
-_COMMON = _numbers("""
+_COMMON = _read_numbers("""
     io_uring_setup 425, io_uring_enter 426, io_uring_register 427, open_tree 428,
     move_mount 429, fsopen 430, fsconfig 431, fsmount 432, fspick 433, pidfd_getfd 438,
     process_madvise 440, mount_setattr 442, quotactl_fd 443, open_tree_attr 467
@@ -59,7 +59,7 @@ _X86_64 = _Architecture(
     ioctl=16,
     clone=56,
     unshare=272,
-    refused=_numbers("""
+    refused=_read_numbers("""
         ptrace 101, syslog 103, uselib 134, vhangup 153, pivot_root 155, adjtimex 159,
         chroot 161, acct 163, settimeofday 164, mount 165, umount2 166, swapon 167, swapoff 168,
         reboot 169, sethostname 170, setdomainname 171, iopl 172, ioperm 173, init_module 175,
@@ -76,7 +76,7 @@ _AARCH64 = _Architecture(
     ioctl=29,
     clone=220,
     unshare=97,
-    refused=_numbers("""
+    refused=_read_numbers("""
         lookup_dcookie 18, umount2 39, mount 40, pivot_root 41, chroot 51, vhangup 58,
         quotactl 60, acct 89, kexec_load 104, init_module 105, delete_module 106,
         clock_settime 112, syslog 116, ptrace 117, reboot 142, sethostname 161,

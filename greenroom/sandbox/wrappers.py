@@ -39,25 +39,25 @@ def bubblewrap_command(
         has_filter: whether a filter of system calls comes by `FILTER_FD`.
         becomes_user: whether the command is root at first and becomes another user then.
     """
-    shown = list(_list_shown(paths, network=network))
+    readable = list(_list_visible(paths, network=network))
     mounts = [
         *_mount_system(),
         *(
             (path, ["--perms", "0755", "--dir", path])
-            for path in _list_above((*paths.writable, *shown), paths)
+            for path in _list_above((*paths.writable, *readable), paths)
         ),
         *((path, ["--bind", path, path]) for path in paths.writable),
         # What is mounted can't be moved.
         *((path, ["--bind", path, path]) for path in paths.pinned),
         *((path, ["--ro-bind", path, path]) for path in paths.protected),
-        *((path, ["--ro-bind", path, path]) for path in shown),
+        *((path, ["--ro-bind", path, path]) for path in readable),
         *((path, _hide(path, unreadable)) for path in paths.hidden),
     ]
     # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
     mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
     return [
         program,
-        *_namespaces(network=network, has_users=becomes_user),
+        *_list_namespaces(network=network, has_users=becomes_user),
         "--die-with-parent",
         *("--cap-drop", "ALL"),
         *(word for name in _BECOMING if becomes_user for word in ("--cap-add", name)),
@@ -72,7 +72,7 @@ def bubblewrap_command(
     ]
 
 
-def _namespaces(*, network: bool, has_users: bool) -> list[str]:
+def _list_namespaces(*, network: bool, has_users: bool) -> list[str]:
     if not has_users:
         return ["--unshare-all", *(["--share-net"] if network else [])]
     # In a user namespace of its own there would be root alone.
@@ -120,9 +120,9 @@ def _list_empty(paths: PolicyPaths) -> tuple[str, ...]:
     return ("/run", "/dev/shm", TEMPORARY, *paths.hidden)  # noqa: S108
 
 
-def _list_shown(paths: PolicyPaths, *, network: bool) -> Iterator[str]:
+def _list_visible(paths: PolicyPaths, *, network: bool) -> Iterator[str]:
     """Name what must be seen although its folder is not; what may be written is seen anyway."""
-    names = [*paths.shown, paths.cwd]
+    names = [*paths.readable, paths.cwd]
     if network:
         names.append(os.path.realpath("/etc/resolv.conf"))
     covered = _list_empty(paths)
@@ -155,10 +155,10 @@ def seatbelt_profile(paths: PolicyPaths, temporary: str, *, network: bool) -> st
         (deny mach-lookup (global-name "com.apple.coreservices.launchservicesd"))
         (deny network*)
     """
-    return "\n".join(_lines(paths, temporary, network=network))
+    return "\n".join(_list_rules(paths, temporary, network=network))
 
 
-def _lines(paths: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str]:
+def _list_rules(paths: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str]:
     yield "(version 1)"
     yield "(allow default)"
     yield "(deny file-write*)"
@@ -166,7 +166,7 @@ def _lines(paths: PolicyPaths, temporary: str, *, network: bool) -> Iterator[str
     yield f"(allow file-write* {devices})"
     rules = [
         *((path, "allow file-read* file-write*") for path in (*paths.writable, temporary)),
-        *((path, "allow file-read*") for path in paths.shown if paths.hidden),
+        *((path, "allow file-read*") for path in paths.readable if paths.hidden),
         *((path, "deny file-write*") for path in paths.protected),
         *((path, "deny file-read* file-write*") for path in paths.hidden),
     ]

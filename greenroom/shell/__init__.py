@@ -2,7 +2,7 @@
 
 `parse` finds every simple command in a text. `list_effects` says what these would do: the programs
 that run, with their words (`Command`), the files that redirections open (`PathUse`), the variables
-that are set (`Change`), and whatever can't be told beforehand (`Unknown`). `read_usage` tells
+that are set (`Change`), and whatever can't be told beforehand (`Unknown`). `read_invocation` tells
 options from operands as the program itself would. Nothing is run, nothing is known of agents or
 rules, and it can be used alone.
 
@@ -26,15 +26,15 @@ from greenroom.shell.effects import (
     Stars as Stars,
     Unknown as Unknown,
 )
-from greenroom.shell.glob import (
+from greenroom.shell.name_patterns import (
     Fits as Fits,
-    Glob as Glob,
+    NamePattern as NamePattern,
     expand_braces as expand_braces,
     fold as fold,
     fold_path as fold_path,
     match_names as match_names,
-    read_glob as read_glob,
     read_names as read_names,
+    read_pattern as read_pattern,
 )
 from greenroom.shell.parser import parse as parse
 from greenroom.shell.programs import (
@@ -42,9 +42,9 @@ from greenroom.shell.programs import (
     SHELLS as SHELLS,
     WRAPPERS as WRAPPERS,
     abbreviates as abbreviates,
-    extent as extent,
+    find_extent as find_extent,
+    read_invocation as read_invocation,
     read_only_commands as read_only_commands,
-    read_usage as read_usage,
 )
 from greenroom.shell.risks import (
     changes_programs as changes_programs,

@@ -11,21 +11,27 @@ from itertools import product
 from math import prod
 
 from greenroom.core import lookalikes, visible
-from greenroom.shell.effects import Change, Command, Place, ShellEffect, Unknown
+from greenroom.shell.effects import (
+    Change,
+    Command,
+    Place,
+    ShellEffect,
+    Unknown,
+    list_redirection_effects,
+)
 from greenroom.shell.parser import parse
 from greenroom.shell.programs import (
     RUNNERS,
     SHELLS,
     WRAPPERS,
-    Usage,
-    extent,
+    Invocation,
     find_actions,
+    find_extent,
     find_inner_text,
     is_known,
     is_transparent,
-    read_usage,
+    read_invocation,
 )
-from greenroom.shell.redirections import list_opened_files, list_written_files
 from greenroom.shell.risks import (
     changes_programs,
     computes,
@@ -95,7 +101,7 @@ def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
         ['cd src', 'sets the variable FOO', 'make', 'write out']
     """
     if len(command) > MAX_LENGTH:
-        return (Unknown(reason=f"a command of {len(command)} characters", refused=True),)
+        return (Unknown(reason=f"a command of {len(command)} characters", too_large=True),)
     facts = _gather(Analyser(place, len(command)).read_text(command))
     if hidden := name_hidden_characters(command):
         reason = f"the command holds characters that can't be seen: {hidden}"
@@ -159,7 +165,7 @@ class Analyser:
             script = self._scripts[text] = self._parse(text)
         for node in script.findings:
             if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
-                self._written_names.update(list_written_files(node))
+                self._written_names.update(_list_written_files(node))
         concerned = list(filter(concerns_variables, script.findings))
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(map(computes, concerned))
@@ -217,7 +223,7 @@ class Analyser:
             yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
         yield from facts
         for redirection in node.redirections:
-            yield from list_opened_files(redirection, command, place)
+            yield from list_redirection_effects(redirection, command, place)
         self._settings = around
 
     def _may_run_written_file(self, node: SimpleCommand) -> bool:
@@ -245,25 +251,25 @@ class Analyser:
         if level >= MAX_LEVEL or self._inner_words < 0:
             yield Unknown(reason="too many commands inside commands")
             return
-        usage = read_usage(words)
-        found = find_risks(usage)
+        invocation = read_invocation(words)
+        found = find_risks(invocation)
         command = Command(
             argv=tuple(words),
-            guard=guard or is_transparent(usage),
+            guard=guard or is_transparent(invocation),
             outer=outer,
             start=start,
             risks=found,
-            loose=bool(found) or not is_known(usage),
+            loose=bool(found) or not is_known(invocation),
             place=self.place,
             settings=self._settings,
-            extent="any" if found else extent(usage),
-            parts=usage.parts,
-            inner=usage.inner,
+            extent="any" if found else find_extent(invocation),
+            parts=invocation.parts,
+            inner=invocation.inner,
         )
         yield command
         if basename(program.text) in _FOLDER_CHANGES:
             self.place = _change_folder(self.place, words)
-        yield from self._read_inner(command, usage, level, guard)
+        yield from self._read_inner(command, invocation, level, guard)
 
     def _read_unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
         name = words[0].text
@@ -274,7 +280,7 @@ class Analyser:
             yield from self.read_command(words[gone:], level=level + 1, guard=True)
 
     def _read_inner(
-        self, command: Command, usage: Usage, level: int, guard: bool
+        self, command: Command, invocation: Invocation, level: int, guard: bool
     ) -> Iterator[ShellEffect]:
         """Take apart what a command runs: a text, or the program that its own words name."""
         name = basename(command.argv[0].text)
@@ -282,7 +288,7 @@ class Analyser:
         if text is not None:
             yield from self._read_inner_text(text, command, level, guard)
         elif name in WRAPPERS:
-            yield from self._read_wrapped_command(command, usage, level, guard)
+            yield from self._read_wrapped_command(command, invocation, level, guard)
         elif name in RUNNERS and self._has_input:
             yield Unknown(reason=f"{name} may run what its standard input brings")
         elif name == "find":
@@ -295,11 +301,11 @@ class Analyser:
                 )
 
     def _read_wrapped_command(
-        self, command: Command, usage: Usage, level: int, guard: bool
+        self, command: Command, invocation: Invocation, level: int, guard: bool
     ) -> Iterator[ShellEffect]:
-        argv, kinds, start = command.argv, usage.program.kinds, command.inner
+        argv, kinds, start = command.argv, invocation.program.kinds, command.inner
         if start is None:
-            if usage.program.name != "command":
+            if invocation.program.name != "command":
                 yield Unknown(reason=f"an option of {argv[0].text} that is not understood")
             return
         while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
@@ -329,6 +335,15 @@ class Analyser:
             yield Unknown(reason=f"{name} runs a text that is only known at run time")
         joined = " ".join(word.text for word in text)
         yield from self.read_text(joined, level + 1, guard or not known)
+
+
+def _list_written_files(node: SimpleCommand) -> Iterator[str]:
+    """Name the files that a command says it writes, without their folders."""
+    for each in node.redirections:
+        if ">" in each.operator and not each.target.text.isdecimal():
+            yield basename(each.target.text)
+    if node.words and basename(node.words[0].text) == "tee":
+        yield from (basename(word.text) for word in node.words[1:])
 
 
 def _list_settings(assignments: Sequence[Assignment]) -> dict[str, str]:

@@ -8,15 +8,15 @@ paths of a command may begin, and where symbolic links lead on this disk.
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from greenroom.core import visible
 from greenroom.shell.file_lookup import MAX_LENGTH, FileLookup
-from greenroom.shell.glob import loosen
-from greenroom.shell.words import Part, Word
+from greenroom.shell.name_patterns import loosen
+from greenroom.shell.words import Part, Redirection, Word
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 """What a command does with what its words name, as far as it has no risks.
@@ -148,11 +148,11 @@ class Unknown:
 
     Attributes:
         reason: why it can't be told.
-        refused: whether it is so large that it is denied rather than asked about.
+        too_large: whether it is so large that it is denied rather than asked about.
     """
 
     reason: str
-    refused: bool = False
+    too_large: bool = False
     guard: bool = field(default=False, init=False)
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ class Place:
         root: the workspace root, which relative patterns begin at.
         folder: the folder that the call begins in.
         others: folders that it may have changed to.
-        lost: whether it may be anywhere.
+        is_lost: whether it may be anywhere.
         lookup: what was looked up for this check.
         home: the user's own folder.
     """
@@ -194,7 +194,7 @@ class Place:
     root: str
     folder: str
     others: tuple[str, ...] = ()
-    lost: bool = False
+    is_lost: bool = False
     lookup: FileLookup = field(default_factory=FileLookup, repr=False)
     home: str = field(default_factory=partial(os.path.expanduser, "~"))
 
@@ -205,13 +205,13 @@ class Place:
         steps = [_normalize(f"{folder}/{path}") for folder in folders]
         others = tuple(dict.fromkeys((*self.others, *steps)))
         long = any(len(each) > MAX_FOLLOWED for each in steps)
-        if self.lost or long or len(others) > MAX_FOLDERS or "\0" in path:
+        if self.is_lost or long or len(others) > MAX_FOLDERS or "\0" in path:
             return self.lose()
         return self if others == self.others else replace(self, others=others)
 
     def lose(self) -> "Place":
         """Return the place after a change of folder that can't be told."""
-        return self if self.lost else replace(self, lost=True)
+        return self if self.is_lost else replace(self, is_lost=True)
 
     def use(
         self,
@@ -234,7 +234,7 @@ class Place:
             return Unknown(reason=f"not a usable path: {path[:60]!r}")
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
-        if self.lost and not name.startswith("/") and not guard:
+        if self.is_lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
         try:
             lexical, real, patterns = self._resolve(name, stars)
@@ -293,7 +293,7 @@ class Place:
         for path in paths:
             fitting, sure = self.lookup.find_matches(f"{path}{end}")
             found += fitting
-            unsure += [] if sure and not self.lost else [path]
+            unsure += [] if sure and not self.is_lost else [path]
         # From wherever the links lead that fit.
         self.lookup.is_exhausted |= _UP_AGAIN.search(name) is not None
         return found, unsure
@@ -308,3 +308,49 @@ def _resolve_links(path: str, folder: str) -> str:
         if link := _PROCESS.match(path):
             path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
     return path
+
+
+_DESCRIPTOR = re.compile(r"\d+-?|-")
+_SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
+
+
+def list_redirection_effects(
+    redirection: Redirection, command: Command | None, place: Place
+) -> Iterator[ShellEffect]:
+    """Say which file a redirection opens: `ls > out` writes out, `sort < names` reads names.
+
+    The shell opens it, so no rule about `ls` covers what `ls > out` writes. Copies of descriptors
+    (`2>&1`), here-documents and /dev/null open nothing that matters.
+    """
+    operator, target = redirection.operator, redirection.target
+    if operator in ("<<", "<<-", "<<<"):
+        return
+    if operator in ("<&", ">&") and target.static and _DESCRIPTOR.fullmatch(target.text):
+        return
+    if target.static and target.text == "/dev/null":
+        return
+    reads = operator in ("<", "<&")
+    if _SOCKET.match(target.text):
+        yield Unknown(reason=f"opens a network connection through {target.text}")
+    elif target.static and (target.quoted or not re.match(r"~(?![/+])", target.text)):
+        yield place.use(
+            "read" if reads else "write",
+            target.text,
+            tilde=not target.quoted,
+            guard=reads,
+            command=command,
+        )
+    else:
+        yield from _list_target_effects(target, "read" if reads else "write", place)
+
+
+def _list_target_effects(
+    target: Word, kind: Literal["read", "write"], place: Place
+) -> Iterator[ShellEffect]:
+    """Look for denials of the files that the target may match; others are asked about."""
+    if target.number and target.text.startswith("<("):
+        return
+    if target.pattern and not target.dynamic:
+        yield place.use(kind, target.text, tilde=not target.quoted, guard=True, stars="files")
+    if kind == "write" or target.dynamic:
+        yield Unknown(reason=f"{kind}s a file only known at run time: {target.text}")

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, field
 from itertools import islice
 
-from greenroom.shell.glob import fold, read_glob
+from greenroom.shell.name_patterns import fold, read_pattern
 
 MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they are
 MAX_LENGTH = 4096  # of a path that the system can look up
@@ -81,7 +81,7 @@ class FileLookup:
         """
         found, sure, is_open = [""], True, False
         for name in filter(None, pattern.split("/")):
-            glob = read_glob(fold(name))
+            glob = read_pattern(fold(name))
             is_open = not glob.plain
             if not is_open:
                 found = [f"{folder}/{name}" for folder in found]

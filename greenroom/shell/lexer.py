@@ -77,7 +77,7 @@ class Findings:
     nodes: list[Finding] = field(default_factory=list)
     computes: bool = False
 
-    def unclear(self, reason: str, *, change: bool = False) -> None:
+    def add_unclear(self, reason: str, *, change: bool = False) -> None:
         """Note something that can't be told, or a change that is not a command."""
         self.nodes.append(Unclear(reason, change))
 
@@ -137,7 +137,7 @@ class Lexer:
         self.at += len(text)
         return True
 
-    def error(self, reason: str) -> ShellSyntaxError:
+    def make_error(self, reason: str) -> ShellSyntaxError:
         """Make an error that names this place."""
         rest = self.peek(20).split("\n")[0]
         return ShellSyntaxError(f"{reason} {f'before {rest!r}' if rest else 'at the end'}")
@@ -155,7 +155,7 @@ class Lexer:
             ShellSyntaxError: it is one level too many.
         """
         if self.depth >= MAX_DEPTH:
-            raise self.error("nested too deeply")
+            raise self.make_error("nested too deeply")
         self.depth += 1
         return self
 
@@ -166,23 +166,23 @@ class Lexer:
         """Come back up."""
         self.depth -= 1
 
-    def words(self) -> list[Word] | None:
+    def read_words(self) -> list[Word] | None:
         """Read all plain words that come next, or one other; None if none begins here.
 
         Braces may turn the other one into several or none.
         """
         if plain := self.take(PLAIN_WORDS):
             return [Word(each) for each in plain.split()]
-        if not (pieces := self.pieces()):
+        if not (pieces := self.read_pieces()):
             return None
         return [join(each) for each in expand(pieces) if holds_word(each)]
 
-    def word(self) -> Word | None:
+    def read_word(self) -> Word | None:
         """Read one word without writing out its braces; None if no word begins here."""
-        pieces = self.pieces()
+        pieces = self.read_pieces()
         return join(pieces) if holds_word(pieces) else None
 
-    def pieces(self) -> list[Piece]:
+    def read_pieces(self) -> list[Piece]:
         """Read one word as pieces; an empty list if no word begins here."""
         pieces: list[Piece] = []
         while True:
@@ -194,22 +194,22 @@ class Lexer:
             elif self.accept('"'):
                 pieces += self._read_expandable(_IN_QUOTES, '$`"\\', '"')
             elif char == "\\":
-                pieces.append(self._escape())
+                pieces.append(self._read_escape())
             elif char in ("$", "`"):
-                pieces.append(self.expansion(quoted=False))
-            elif self.process_substitution():
+                pieces.append(self.read_expansion(quoted=False))
+            elif self.read_process_substitution():
                 pieces.append(Piece(self.text[start : self.at], dynamic=True, number=True))
             else:
                 return pieces
 
-    def here_document(self) -> Word:
+    def read_here_document(self) -> Word:
         """Read the whole text as the body of a here-document whose end was not quoted."""
         return join(self._read_expandable(_IN_HERE_DOCUMENT, "$`\\", ""))
 
     def _read_single_quotes(self) -> Piece:
         quoted = self.take(_SINGLE)
         if not quoted:
-            raise self.error("a single quote is not closed")
+            raise self.make_error("a single quote is not closed")
         return Piece(quoted[1:-1])
 
     def _read_expandable(self, plain: re.Pattern[str], special: str, end: str) -> list[Piece]:
@@ -221,14 +221,14 @@ class Lexer:
             if text := self.take(plain):
                 pieces.append(Piece(text))
             elif self.peek() == "\\":
-                pieces.append(self._escape(special))
+                pieces.append(self._read_escape(special))
             else:
-                pieces.append(self.expansion(quoted=True))
+                pieces.append(self.read_expansion(quoted=True))
         if end:
             raise ShellSyntaxError("a double quote is not closed")
         return pieces
 
-    def _escape(self, special: str = "") -> Piece:
+    def _read_escape(self, special: str = "") -> Piece:
         """Read a backslash; inside quotes it is one, except before what is special there."""
         pair = self.peek(2)
         self.at += len(pair)
@@ -237,13 +237,13 @@ class Lexer:
         kept = special and pair[1:] not in special
         return Piece(pair if kept or pair == "\\" else pair[1:])
 
-    def expansion(self, *, quoted: bool) -> Piece:
+    def read_expansion(self, *, quoted: bool) -> Piece:
         """Read what begins with a dollar sign or a backtick."""
         start, known = self.at, len(self.findings.nodes)
         with self.nest():
             if self.peek() == "`":
-                self._backticks(quoted=quoted)
-            elif (text := self._dollar(quoted=quoted)) is not None:
+                self._read_backticks(quoted=quoted)
+            elif (text := self._read_dollar(quoted=quoted)) is not None:
                 return text
         raw, splits = self.text[start : self.at], self.findings.folder_splits
         number = _NUMBER.match(raw) is not None
@@ -257,26 +257,26 @@ class Lexer:
             return piece
         return find_value(variable[1] or variable[2], piece, self.findings.values, splits)
 
-    def _backticks(self, *, quoted: bool) -> None:
+    def _read_backticks(self, *, quoted: bool) -> None:
         body = self.take(_BACKTICKS)
         if not body:
-            raise self.error("a backtick is not closed")
+            raise self.make_error("a backtick is not closed")
         special = r"\\([$`\\\"])" if quoted else r"\\([$`\\])"
         self._commands.read_text(re.sub(special, r"\1", body[1:-1]))
 
-    def _dollar(self, *, quoted: bool) -> Piece | None:
+    def _read_dollar(self, *, quoted: bool) -> Piece | None:
         """Read an expansion; the piece is None where its text is only known at run time."""
         if self.accept("$(("):
-            self.sum("))")
+            self.read_sum("))")
         elif self.accept("$("):
             self._commands.read_substitution(")")
         elif self.accept("${"):
-            self._parameter(quoted=quoted)
+            self._read_parameter(quoted=quoted)
         elif self.accept("$["):
-            self.findings.unclear("uses the old form of arithmetic, $[…]")
-            self.sum("]")
+            self.findings.add_unclear("uses the old form of arithmetic, $[…]")
+            self.read_sum("]")
         elif not quoted and self.peek(2) == "$'":
-            return self._ansi_c()
+            return self._read_ansi_c()
         elif not quoted and self.accept('$"'):
             self._read_expandable(_IN_QUOTES, '$`"\\', '"')  # translated at run time, so unknown
         elif self.accept("$\\\n"):
@@ -286,27 +286,27 @@ class Lexer:
             return None if self.take(_NAME) else Piece("$", quoted)
         return None
 
-    def _ansi_c(self) -> Piece:
+    def _read_ansi_c(self) -> Piece:
         raw = self.take(_ANSI_C)
         if not raw:
-            raise self.error("a quote is not closed")
+            raise self.make_error("a quote is not closed")
         if _ODD_ESCAPE.search(raw.replace(r"\\", "")):
             return Piece(raw, dynamic=True)
         return Piece(re.sub(r"\\(.)", lambda m: _SIMPLE_ESCAPES.get(m[1], m[1]), raw[2:-1]))
 
-    def _parameter(self, *, quoted: bool) -> None:
+    def _read_parameter(self, *, quoted: bool) -> None:
         if not self.take(_PARAMETER):
-            raise self.error("an expansion that is not understood")
+            raise self.make_error("an expansion that is not understood")
         if self.accept("}") or self.take(_OFFSET):
             return
         if not self.take(_OPERATOR):
-            self.findings.unclear("uses an expansion that may set a variable or run something")
-        self._until_brace(quoted=quoted)
+            self.findings.add_unclear("uses an expansion that may set a variable or run something")
+        self._skip_to_brace(quoted=quoted)
 
-    def _until_brace(self, *, quoted: bool) -> None:
+    def _skip_to_brace(self, *, quoted: bool) -> None:
         while not self.accept("}"):
             char = self.peek()
-            if self.take(_IN_BRACES) or self.process_substitution():
+            if self.take(_IN_BRACES) or self.read_process_substitution():
                 continue
             if char == "'" and quoted:
                 raise ShellSyntaxError("a quote inside an expansion inside quotes is ambiguous")
@@ -315,13 +315,13 @@ class Lexer:
             elif self.accept('"'):
                 self._read_expandable(_IN_QUOTES, '$`"\\', '"')
             elif char in ("$", "`"):
-                self.expansion(quoted=quoted)
+                self.read_expansion(quoted=quoted)
             elif char:
                 self.at += 2 if char == "\\" else 1
             else:
                 raise ShellSyntaxError("an expansion is not closed")
 
-    def process_substitution(self) -> bool:
+    def read_process_substitution(self) -> bool:
         """Read <(…) or >(…) if one begins here."""
         if self.peek(2) not in ("<(", ">("):
             return False
@@ -330,7 +330,7 @@ class Lexer:
             self._commands.read_substitution(")")
         return True
 
-    def sum(self, closing: str) -> None:
+    def read_sum(self, closing: str) -> None:
         """Read arithmetic up to its end; it may contain commands.
 
         Raises:
@@ -343,18 +343,18 @@ class Lexer:
                 self.findings.computes |= bool(_VARIABLES.search(text))
             elif char in ("$", "`"):
                 # What it turns into is evaluated like the rest.
-                piece = self.expansion(quoted=True)
+                piece = self.read_expansion(quoted=True)
                 self.findings.computes = True
                 if not (piece.number or piece.name):
-                    self.findings.unclear("computes with text that is only known at run time")
+                    self.findings.add_unclear("computes with text that is only known at run time")
             else:
                 nesting += (char == "(") - (char == ")")
                 if not 0 <= nesting <= MAX_PARENTHESES or not char:
-                    raise self.error("arithmetic is not closed")
+                    raise self.make_error("arithmetic is not closed")
                 if char not in "()":
-                    self.findings.unclear(
+                    self.findings.add_unclear(
                         f"uses {char!r} in arithmetic, which may run what it names"
                     )
                 self.at += 1
         if _SET_BY_SHELL.search(self.text, start, self.at):
-            self.findings.unclear("computes with a variable that holds text of the command")
+            self.findings.add_unclear("computes with a variable that holds text of the command")

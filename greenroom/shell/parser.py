@@ -75,7 +75,7 @@ class Parser:
         lexer: where it reads.
         findings: what was found so far.
         waiting: the here-documents whose bodies have not been reached yet.
-        piped: whether the standard input is a pipe.
+        is_piped: whether the standard input is a pipe.
     """
 
     def __init__(self, text: str, findings: Findings, *, depth: int = 0) -> None:
@@ -83,17 +83,17 @@ class Parser:
         self.lexer = Lexer(text, findings, self, depth=depth)
         self.findings = findings
         self.waiting: list[_HereDocument] = []
-        self.piped = False
+        self.is_piped = False
 
-    def _apart(self, text: str) -> "Parser":
+    def _start_nested(self, text: str) -> "Parser":
         """Begin to read another text, with the same findings."""
         return Parser(text, self.findings, depth=self.lexer.depth)
 
     def read_text(self, text: str) -> None:
         """Read the commands of another text, as of backticks."""
-        self._apart(text).read_substitution("")
+        self._start_nested(text).read_substitution("")
 
-    def commands(self, *ends: str, empty: bool = False) -> str:
+    def read_commands(self, *ends: str, empty: bool = False) -> str:
         """Read a list of commands up to one of these ends, which is moved over and returned.
 
         Raises:
@@ -103,20 +103,20 @@ class Parser:
         seen = empty
         while True:
             self._skip_lines()
-            end = self._end(ends)
+            end = self._take_end(ends)
             if end is not None and seen:
                 return end
-            if not self._pipeline():
-                raise self.lexer.error("not understood")
+            if not self._read_pipeline():
+                raise self.lexer.make_error("not understood")
             seen = True
             self.lexer.skip_blanks()
             if not (self.lexer.take(_SEPARATOR) or self.lexer.peek() == "\n"):
-                end = self._end(ends)
+                end = self._take_end(ends)
                 if end is None:
-                    raise self.lexer.error("not understood")
+                    raise self.lexer.make_error("not understood")
                 return end
 
-    def _end(self, ends: tuple[str, ...]) -> str | None:
+    def _take_end(self, ends: tuple[str, ...]) -> str | None:
         """Move over an end if one comes next; otherwise return None."""
         if self.lexer.at >= len(self.lexer.text):
             return "" if "" in ends else None
@@ -129,32 +129,32 @@ class Parser:
             return self.lexer.take(_KEYWORD)
         return None
 
-    def _pipeline(self) -> bool:
+    def _read_pipeline(self) -> bool:
         """Read commands joined by `|`, `&&` and `||`."""
-        piped = self.piped
+        is_piped = self.is_piped
         while True:
             timed = False
             while self.lexer.peek() in ("!", "t") and self.lexer.take(_PREFIX):
                 timed = True
                 self.lexer.skip_blanks()
-            is_command = self._command()
+            is_command = self._read_command()
             self.lexer.skip_blanks()
             connector = self.lexer.take(_CONNECTOR) if is_command else ""
-            self.piped = piped or connector in ("|", "|&")
+            self.is_piped = is_piped or connector in ("|", "|&")
             if not connector:
                 return is_command or timed
             self._skip_lines()
 
-    def _command(self) -> bool:
+    def _read_command(self) -> bool:
         """Read one command; False if none begins here."""
         nodes = self.findings.nodes
         if plain := self.lexer.take(_PLAIN):
-            nodes.append(_plain_command(plain, has_input=self.piped))
+            nodes.append(_make_plain_command(plain, has_input=self.is_piped))
             return True
         known = len(nodes)
-        if not self._compound():
-            return self._simple()
-        if redirections := self._redirections():
+        if not self._read_compound():
+            return self._read_simple()
+        if redirections := self._read_redirections():
             if any(each.is_input for each in redirections):
                 inside = nodes[known:]
                 nodes[known:] = [
@@ -164,7 +164,7 @@ class Parser:
             nodes.append(SimpleCommand(redirections=tuple(redirections)))
         return True
 
-    def _compound(self) -> bool:
+    def _read_compound(self) -> bool:
         """Read a compound command without its redirections; False if none begins here."""
         opening = _COMPOUND.match(self.lexer.text, self.lexer.at) or _FUNCTION.match(
             self.lexer.text, self.lexer.at
@@ -175,105 +175,105 @@ class Parser:
             self.lexer.at = opening.end()
             match opening[0]:
                 case "((":
-                    self._sum_command()
+                    self._read_sum_command()
                 case "(":
-                    self.commands(")")
+                    self.read_commands(")")
                 case "{":
-                    self.commands("}")
+                    self.read_commands("}")
                 case "if":
-                    self._if()
+                    self._read_if()
                 case "while" | "until":
-                    self.commands("do")
-                    self.commands("done")
+                    self.read_commands("do")
+                    self.read_commands("done")
                 case "for":
-                    self._for()
+                    self._read_for()
                 case "case":
-                    self._case()
+                    self._read_case()
                 case "[[":
-                    self._condition()
+                    self._read_condition()
                 case _:
-                    self._function(opening[1] or opening[2])
+                    self._read_function(opening[1] or opening[2])
         return True
 
     def _expect_word(self) -> Word:
         self.lexer.skip_blanks()
-        word = self.lexer.word()
+        word = self.lexer.read_word()
         if word is None:
-            raise self.lexer.error("a word is missing")
+            raise self.lexer.make_error("a word is missing")
         self.lexer.skip_blanks()
         return word
 
-    def _sum_command(self) -> None:
+    def _read_sum_command(self) -> None:
         start = self.lexer.at
-        self.lexer.sum("))")
+        self.lexer.read_sum("))")
         is_plain = not _SUBSHELL.search(self.lexer.text[start : self.lexer.at])
-        self.findings.unclear(
+        self.findings.add_unclear(
             "evaluates an arithmetic command, which may set variables", change=is_plain
         )
 
-    def _if(self) -> None:
-        self.commands("then")
-        while (end := self.commands("elif", "else", "fi")) != "fi":
+    def _read_if(self) -> None:
+        self.read_commands("then")
+        while (end := self.read_commands("elif", "else", "fi")) != "fi":
             if end == "elif":
-                self.commands("then")
+                self.read_commands("then")
 
-    def _for(self) -> None:
+    def _read_for(self) -> None:
         around = self.findings.values
         self.lexer.skip_blanks()
         if self.lexer.accept("(("):
-            self.findings.unclear("counts in an arithmetic loop", change=True)
-            self.lexer.sum("))")
+            self.findings.add_unclear("counts in an arithmetic loop", change=True)
+            self.lexer.read_sum("))")
         else:
-            self._for_words()
+            self._read_for_words()
         self.lexer.skip_blanks()
         self.lexer.accept(";")
         self._skip_lines()
         body = self.lexer.take(_BODY)
         if not body:
-            raise self.lexer.error("a loop without its body")
-        self.commands("done" if body == "do" else "}")
+            raise self.lexer.make_error("a loop without its body")
+        self.read_commands("done" if body == "do" else "}")
         self.findings.values = around
 
-    def _for_words(self) -> None:
+    def _read_for_words(self) -> None:
         """Read the head of a loop: its variable, and the values if they are known."""
         name = self.lexer.take(_NAME)
         if not name.isidentifier():
-            raise self.lexer.error("a loop without its variable")
+            raise self.lexer.make_error("a loop without its variable")
         if name in self.findings.values:
-            self.findings.unclear(f"a loop over {name} inside another one")
+            self.findings.add_unclear(f"a loop over {name} inside another one")
         self._skip_lines()
         words = [_ARGUMENTS]
         if self.lexer.take(_IN):
             words = []
             self.lexer.skip_blanks()
-            while (more := self.lexer.words()) is not None:
+            while (more := self.lexer.read_words()) is not None:
                 words += more
                 self.lexer.skip_blanks()
             if self.lexer.peek() not in (";", "\n"):
-                raise self.lexer.error("a loop that is not understood")
+                raise self.lexer.make_error("a loop that is not understood")
         self.findings.nodes += [Assignment(name, word) for word in words]
         assigned = self.findings.assigned_names
         known = assigned is not None and name not in assigned
         self.findings.values = {**self.findings.values, name: list_values(words) if known else ()}
 
-    def _case(self) -> None:
+    def _read_case(self) -> None:
         self._expect_word()
         self._skip_lines()
         if not self.lexer.take(_IN):
-            raise self.lexer.error("expected 'in'")
+            raise self.lexer.make_error("expected 'in'")
         self._skip_lines()
-        while self._end(("esac",)) is None:
+        while self._take_end(("esac",)) is None:
             self.lexer.accept("(")
             self._expect_word()
             while not self.lexer.accept(")"):
                 if not self.lexer.accept("|"):
-                    raise self.lexer.error("a pattern that is not understood")
+                    raise self.lexer.make_error("a pattern that is not understood")
                 self._expect_word()
-            if self.commands(";;", "esac", empty=True) == "esac":
+            if self.read_commands(";;", "esac", empty=True) == "esac":
                 return
             self._skip_lines()
 
-    def _condition(self) -> None:
+    def _read_condition(self) -> None:
         """Read [[ … ]]."""
         while True:
             self._skip_lines()
@@ -283,30 +283,32 @@ class Parser:
             if word.text == "]]" and not word.quoted:
                 return
             if word.text in _EVALUATING:
-                self.findings.unclear(f"evaluates the operands of {word.text} in [[ ]]")
+                self.findings.add_unclear(f"evaluates the operands of {word.text} in [[ ]]")
 
-    def _function(self, name: str) -> None:
+    def _read_function(self, name: str) -> None:
         """Read the body of a function, which is judged as if it ran."""
-        self.findings.unclear(f"defines the function {name}", change=True)
+        self.findings.add_unclear(f"defines the function {name}", change=True)
         self._skip_lines()
         around = self.findings.values
         # It may be called from elsewhere.
         self.findings.values = {key: value for key, value in around.items() if key == HOME}
-        if not self._command():
-            raise self.lexer.error("a command is missing")
+        if not self._read_command():
+            raise self.lexer.make_error("a command is missing")
         self.findings.values = around
 
     def read_substitution(self, end: str) -> None:
         """Read the commands of a substitution up to its end, which is moved over."""
         start = self.lexer.at
         waiting, self.waiting = self.waiting, []
-        self.commands(end, empty=True)
+        self.read_commands(end, empty=True)
         self.finish_here_documents()
         if waiting and "\n" in self.lexer.text[start : self.lexer.at]:
-            self.findings.unclear("a line ends inside a substitution before a here-document began")
+            self.findings.add_unclear(
+                "a line ends inside a substitution before a here-document began"
+            )
         self.waiting = waiting
 
-    def _simple(self) -> bool:
+    def _read_simple(self) -> bool:
         """Read a simple command; False if none begins here.
 
         Raises:
@@ -317,27 +319,27 @@ class Parser:
         redirections: list[Redirection] = []
         start = self.lexer.at
         while True:
-            if redirection := self._redirection():
+            if redirection := self._read_redirection():
                 redirections.append(redirection)
-            elif not words and (assignment := self._assignment()):
+            elif not words and (assignment := self._read_assignment()):
                 assignments.append(assignment)
-            elif (more := self.lexer.words()) is not None:
+            elif (more := self.lexer.read_words()) is not None:
                 words += more
             elif self.lexer.peek() in ("(", "<", ">"):
-                raise self.lexer.error("not understood")
+                raise self.lexer.make_error("not understood")
             else:
                 break
             self.lexer.skip_blanks()
         if words and _RESERVED.fullmatch(words[0].text) and not words[0].quoted:
-            raise self.lexer.error("a keyword in an unexpected place")
+            raise self.lexer.make_error("a keyword in an unexpected place")
         if self.lexer.at == start:
             return False
-        has_input = self.piped or any(each.is_input for each in redirections)
+        has_input = self.is_piped or any(each.is_input for each in redirections)
         node = SimpleCommand(tuple(words), tuple(assignments), tuple(redirections), has_input)
         self.findings.nodes.append(node)
         return True
 
-    def _assignment(self) -> Assignment | None:
+    def _read_assignment(self) -> Assignment | None:
         """Read one assignment; None if none begins here."""
         found = _ASSIGNMENT.match(self.lexer.text, self.lexer.at)
         if found is None:
@@ -345,22 +347,22 @@ class Parser:
         name, operator = found.groups()
         self.lexer.at = found.end()
         if operator == "[" or self.lexer.peek() == "(":
-            raise self.lexer.error("an array is set")
-        value = self.lexer.word() or Word("")
+            raise self.lexer.make_error("an array is set")
+        value = self.lexer.read_word() or Word("")
         if operator == "+=":
             value = Word(f"${{{name}}}{value.text}", dynamic=True)
         return Assignment(name, value)
 
-    def _redirections(self) -> list[Redirection]:
+    def _read_redirections(self) -> list[Redirection]:
         """Read all redirections that come next."""
         self.lexer.skip_blanks()
         found: list[Redirection] = []
-        while redirection := self._redirection():
+        while redirection := self._read_redirection():
             found.append(redirection)
             self.lexer.skip_blanks()
         return found
 
-    def _redirection(self) -> Redirection | None:
+    def _read_redirection(self) -> Redirection | None:
         """Read one redirection; None if none begins here.
 
         Raises:
@@ -372,19 +374,21 @@ class Parser:
         self.lexer.at = found.end()
         operator = found["op"]
         if (found["fd"] or "").startswith("{"):
-            self.findings.unclear(f"sets the variable {found['fd']} to a descriptor", change=True)
+            self.findings.add_unclear(
+                f"sets the variable {found['fd']} to a descriptor", change=True
+            )
         self.lexer.skip_blanks()
         if operator in ("<&", ">&") and self.lexer.accept("-"):
             return Redirection(operator, Word("-"))  # behind it a new word begins
         start = self.lexer.at
-        target = self.lexer.word()
+        target = self.lexer.read_word()
         if target is None:
-            raise self.lexer.error("a redirection without its target")
+            raise self.lexer.make_error("a redirection without its target")
         if "{" in target.text and ("," in target.text or ".." in target.text):
             target = target._replace(dynamic=True)  # it may be written out to another name
         if operator in ("<<", "<<-"):
             if target.dynamic or re.search(r"[\n$`]", self.lexer.text[start : self.lexer.at]):
-                raise self.lexer.error("a here-document whose end can't be told")
+                raise self.lexer.make_error("a here-document whose end can't be told")
             self.waiting.append(_HereDocument(target, operator == "<<-"))
         return Redirection(operator, target)
 
@@ -392,20 +396,20 @@ class Parser:
         """Move over blanks, comments and ends of lines, and over the here-documents behind them."""
         self.lexer.skip_blanks()
         while self.lexer.accept("\n"):
-            self._here_documents()
+            self._read_here_documents()
             self.lexer.skip_blanks()
 
-    def _here_documents(self) -> None:
+    def _read_here_documents(self) -> None:
         """Read the bodies that begin here; each becomes a command with only a redirection."""
         waiting, self.waiting = self.waiting, []
         for document in waiting:
-            text = self._body(document)
+            text = self._read_body(document)
             body = Word(text, quoted=True)
             if not document.delimiter.quoted:
-                body = self._apart(text).lexer.here_document()
+                body = self._start_nested(text).lexer.read_here_document()
             self.findings.nodes.append(SimpleCommand(redirections=(Redirection("<<", body),)))
 
-    def _body(self, document: _HereDocument) -> str:
+    def _read_body(self, document: _HereDocument) -> str:
         lines: list[str] = []
         continued = False
         while self.lexer.at < len(self.lexer.text):
@@ -422,10 +426,10 @@ class Parser:
         """Note here-documents whose body never came."""
         if self.waiting:
             self.waiting = []
-            self.findings.unclear("a here-document without its body")
+            self.findings.add_unclear("a here-document without its body")
 
 
-def _plain_command(text: str, *, has_input: bool = False) -> SimpleCommand:
+def _make_plain_command(text: str, *, has_input: bool = False) -> SimpleCommand:
     return SimpleCommand(tuple([Word(each) for each in text.split()]), has_input=has_input)
 
 
@@ -444,12 +448,12 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
     """
     plain = None if text.startswith("#") else _PLAIN.match(text)
     if plain and plain.end() == len(text):  # as most are
-        return Script((_plain_command(text),))
+        return Script((_make_plain_command(text),))
     findings = Findings(text, folder_splits, {HOME: (Piece(home),)} if home else {})
     reader = Parser(text, findings)
     try:
-        reader.commands("", empty=True)
+        reader.read_commands("", empty=True)
         reader.finish_here_documents()
     except ShellSyntaxError as error:
-        findings.unclear(f"can't be read as a command: {error}")
+        findings.add_unclear(f"can't be read as a command: {error}")
     return Script(tuple(findings.nodes), findings.computes)

@@ -133,7 +133,7 @@ _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
-class Usage(NamedTuple):
+class Invocation(NamedTuple):
     """A command as its program understands it.
 
     Attributes:
@@ -161,24 +161,24 @@ class Usage(NamedTuple):
         return start if all(word.static for word in self.argv[:start]) else None
 
 
-def read_usage(argv: Sequence[Word]) -> Usage:
+def read_invocation(argv: Sequence[Word]) -> Invocation:
     """Take a command apart as its program does.
 
     Example:
         >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in read_usage(words).parts:
+        >>> for part in read_invocation(words).parts:
         ...     print(part.at, part.option, part.value)
         1 -n None
         1 -k 2
         3 --reverse None
         5  None
     """
-    program, start = _program_of(argv)
+    program, start = _find_program(argv)
     parts = tuple(_list_parts(argv, program, start)) if program.kinds else ()
-    return Usage(argv, program, start, parts)
+    return Invocation(argv, program, start, parts)
 
 
-def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
+def _find_program(argv: Sequence[Word]) -> tuple[Program, int]:
     program = PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
     if program.name != "git":
         return program, 0
@@ -188,11 +188,11 @@ def _program_of(argv: Sequence[Word]) -> tuple[Program, int]:
     return program, len(argv)
 
 
-def is_known(usage: Usage) -> bool:
+def is_known(invocation: Invocation) -> bool:
     """Tell whether it is known what the program does with its words."""
-    known, has_verb = usage.program, usage.start < len(usage.argv)
+    known, has_verb = invocation.program, invocation.start < len(invocation.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
-    return basename(usage.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
+    return basename(invocation.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
 
 
 def _list_parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
@@ -249,35 +249,35 @@ def read_only_commands() -> tuple[str, ...]:
     return (*READ_ONLY, "command -v", *versions)
 
 
-def extent(usage: Usage) -> Extent:
+def find_extent(invocation: Invocation) -> Extent:
     """Say what a command without risks does with what its words name.
 
     Example:
-        >>> [extent(read_usage([Word(each) for each in line.split()])) for line in (
+        >>> [find_extent(read_invocation([Word(each) for each in line.split()])) for line in (
         ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
         ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
     """
-    argv, program = usage.argv, usage.program
+    argv, program = invocation.argv, invocation.program
     name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
     if "prints" in program.kinds or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
         return "prints"
     if name == "command" and first in ("-v", "-V"):
         return "reads"
-    if "reads" in program.kinds and _is_listing(usage):
+    if "reads" in program.kinds and _is_listing(invocation):
         return "reads"
     return "stores" if "stores" in program.kinds else "any"
 
 
-def _is_listing(usage: Usage) -> bool:
+def _is_listing(invocation: Invocation) -> bool:
     """Tell whether a program that can do more than list is told to list, if it is one."""
-    if "$" not in usage.program.kinds:
+    if "$" not in invocation.program.kinds:
         return True
-    options = [part for part in usage.parts if part.option]
-    if "&" in usage.program.kinds and not all("&" in part.marks for part in options):
+    options = [part for part in invocation.parts if part.option]
+    if "&" in invocation.program.kinds and not all("&" in part.marks for part in options):
         return False
-    operand = next((part for part in usage.parts if not part.option), None)
-    marks = usage.program.marks("-") if operand is None else operand.marks
-    if operand is not None and operand.at != usage.start + 1:
+    operand = next((part for part in invocation.parts if not part.option), None)
+    marks = invocation.program.marks("-") if operand is None else operand.marks
+    if operand is not None and operand.at != invocation.start + 1:
         marks = ""
     return any("$" in each for each in (marks, *(part.marks for part in options)))
 
@@ -333,13 +333,13 @@ def _find_file_text(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
     return () if is_stdin else None
 
 
-def is_transparent(usage: Usage) -> bool:
+def is_transparent(invocation: Invocation) -> bool:
     """Tell whether a command only runs another one, which alone has to be allowed."""
-    argv, start = usage.argv, usage.inner
+    argv, start = invocation.argv, invocation.inner
     if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
     plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
-    return "transparent" in usage.program.kinds or plain_env
+    return "transparent" in invocation.program.kinds or plain_env
 
 
 def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from greenroom.shell.effects import Command, ShellEffect, Unknown
-from greenroom.shell.programs import Usage, extent
+from greenroom.shell.programs import Invocation, find_extent
 from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, extract_words
 
 # Variables: which settings change what runs, and which builtins set them.
@@ -162,7 +162,7 @@ def _is_plain(value: Word) -> bool:
 
 
 Risks = Iterator[tuple[int, str]]
-_Check = Callable[[Usage], Risks]
+_Check = Callable[[Invocation], Risks]
 
 _GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
 # Words of programs, matched at their beginnings, that let them write files or run programs.
@@ -218,7 +218,7 @@ _SED = re.compile(
 _AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|@]")
 
 
-def find_risks(usage: Usage) -> tuple[tuple[int, str], ...]:
+def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their places, and why.
 
     What a program writes depends on every word that it is given, so each has to be known, unless
@@ -226,15 +226,15 @@ def find_risks(usage: Usage) -> tuple[tuple[int, str], ...]:
 
     Example:
         >>> from greenroom.shell.words import Word
-        >>> from greenroom.shell.programs import read_usage
-        >>> find_risks(read_usage([Word(each) for each in ("sort", "-ro", "file", "names")]))
+        >>> from greenroom.shell.programs import read_invocation
+        >>> find_risks(read_invocation([Word(each) for each in ("sort", "-ro", "file", "names")]))
         ((1, '-ro lets sort write files or run programs'),)
     """
-    argv, found = usage.argv, dict[int, str]()
-    name = usage.program.name.partition(" ")[0] or basename(argv[0].text)
-    for at, why in _list_risks(usage, name):
+    argv, found = invocation.argv, dict[int, str]()
+    name = invocation.program.name.partition(" ")[0] or basename(argv[0].text)
+    for at, why in _list_risks(invocation, name):
         found.setdefault(at, why or f"{argv[at].text[:40]} lets {name} write files or run programs")
-    if extent(usage) not in ("prints", "reads"):
+    if find_extent(invocation) not in ("prints", "reads"):
         for at, word in enumerate(argv):
             if word.unknown and not _is_message(argv, at):
                 found.setdefault(at, f"{word.text[:40]} is only known at run time")
@@ -247,99 +247,104 @@ def _is_message(words: Sequence[Word], at: int) -> bool:
     return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
 
 
-def _list_risks(usage: Usage, name: str) -> Risks:
-    argv, program = usage.argv, usage.program
+def _list_risks(invocation: Invocation, name: str) -> Risks:
+    argv, program = invocation.argv, invocation.program
     if "always" in program.kinds and len(argv) > 1:
-        yield max(usage.start, 1), f"{name} runs what files say"
-    for part in usage.parts:
+        yield max(invocation.start, 1), f"{name} runs what files say"
+    for part in invocation.parts:
         writes_nothing = part.value in ("-", "/dev/null")
         if "!" in part.marks or ("?" in part.marks and not writes_nothing):
             yield part.at, ""
     for finder in _CHECKS.get(name, ()):
-        yield from finder(usage)
+        yield from finder(invocation)
     if pattern := _TEXTS.get(name):
-        yield from _check_words(usage, pattern)
+        yield from _check_words(invocation, pattern)
     has_cautions = pattern or not program.kinds.isdisjoint("!?")
     if has_cautions and "plain" not in program.kinds and any(word.dynamic for word in argv):
-        for at in _find_possible_options(usage):
+        for at in _find_possible_options(invocation):
             yield at, f"{argv[at].text[:40]} may turn out to be an option that lets {name} do more"
 
 
-def _find_possible_options(usage: Usage) -> Iterator[int]:
+def _find_possible_options(invocation: Invocation) -> Iterator[int]:
     """Find the words that may turn out to be an option which the text does not show."""
-    values = {part.value_at for part in usage.parts if part.value_at > part.at}
-    ended = {part.at for part in usage.parts if part.ended}
-    for at, word in enumerate(usage.argv):
+    values = {part.value_at for part in invocation.parts if part.value_at > part.at}
+    ended = {part.at for part in invocation.parts if part.ended}
+    for at, word in enumerate(invocation.argv):
         is_value = at in values and not word.split  # which may be nothing
-        if at > usage.start and word.may_be_option and not (is_value or at in ended):
+        if at > invocation.start and word.may_be_option and not (is_value or at in ended):
             yield at
 
 
-def _check_words(usage: Usage, pattern: re.Pattern[str]) -> Risks:
-    ended = {part.at for part in usage.parts if part.ended}
-    for at, word in enumerate(usage.argv[1:], 1):
+def _check_words(invocation: Invocation, pattern: re.Pattern[str]) -> Risks:
+    ended = {part.at for part in invocation.parts if part.ended}
+    for at, word in enumerate(invocation.argv[1:], 1):
         if pattern.match(word.text) and not (at in ended and word.text.startswith("+")):
             yield at, ""
 
 
-def _check_git(usage: Usage) -> Risks:
+def _check_git(invocation: Invocation) -> Risks:
     """Find the options before the verb; those behind it are in the table."""
-    for at, word in enumerate(usage.argv[1 : usage.start], 1):
+    for at, word in enumerate(invocation.argv[1 : invocation.start], 1):
         if word.text.partition("=")[0] in _GIT_GLOBAL or (word.dynamic and word.may_be_option):
             yield at, ""
 
 
-def _check_subscripts(usage: Usage) -> Risks:
-    for at, word in enumerate(usage.argv[1:], 1):
+def _check_subscripts(invocation: Invocation) -> Risks:
+    for at, word in enumerate(invocation.argv[1:], 1):
         if "[" in word.text or word.dynamic:
-            yield at, f"{usage.argv[0].text} evaluates subscripts, which may run commands"
+            yield at, f"{invocation.argv[0].text} evaluates subscripts, which may run commands"
         elif changes_programs(word.text.partition("=")[0]):
-            yield at, f"{usage.argv[0].text} sets {word.text[:40]}, by which programs are found"
+            yield (
+                at,
+                f"{invocation.argv[0].text} sets {word.text[:40]}, by which programs are found",
+            )
 
 
-def _check_second_file(usage: Usage) -> Risks:
-    files = [part.at for part in usage.parts if not part.option]
+def _check_second_file(invocation: Invocation) -> Risks:
+    files = [part.at for part in invocation.parts if not part.option]
     # which may be two
-    several = [at for at in files if usage.argv[at].pattern or usage.argv[at].split]
+    several = [at for at in files if invocation.argv[at].pattern or invocation.argv[at].split]
     for at in several or files[1:]:
-        yield at, f"the second file of {usage.argv[0].text} is written"
+        yield at, f"the second file of {invocation.argv[0].text} is written"
 
 
-def _check_date(usage: Usage) -> Risks:
+def _check_date(invocation: Invocation) -> Risks:
     """Find the operand that date takes for the new time."""
-    for part in usage.parts:
-        if not part.option and not usage.argv[part.at].text.startswith("+"):
-            yield part.at, f"{usage.argv[part.at].text[:40]} is set for the whole system"
+    for part in invocation.parts:
+        if not part.option and not invocation.argv[part.at].text.startswith("+"):
+            yield part.at, f"{invocation.argv[part.at].text[:40]} is set for the whole system"
 
 
-def _check_sed(usage: Usage) -> Risks:
-    scripts = [p for p in usage.parts if p.option == "-e" or p.option.startswith("--e")]
-    for part in scripts or [part for part in usage.parts if not part.option][:1]:
+def _check_sed(invocation: Invocation) -> Risks:
+    scripts = [p for p in invocation.parts if p.option == "-e" or p.option.startswith("--e")]
+    for part in scripts or [part for part in invocation.parts if not part.option][:1]:
         at = part.value_at or part.at
-        if usage.argv[at].dynamic or not sed_only_prints(part.value or usage.argv[at].text):
+        if invocation.argv[at].dynamic or not sed_only_prints(
+            part.value or invocation.argv[at].text
+        ):
             yield at, "this sed script may write files or run programs"
 
 
-def _check_awk(usage: Usage) -> Risks:
-    script = next((usage.argv[part.at] for part in usage.parts if not part.option), None)
+def _check_awk(invocation: Invocation) -> Risks:
+    script = next((invocation.argv[part.at] for part in invocation.parts if not part.option), None)
     if script is not None and (script.dynamic or not awk_only_prints(script.text)):
-        at = next(at for at, word in enumerate(usage.argv) if word is script)
+        at = next(at for at, word in enumerate(invocation.argv) if word is script)
         yield at, "this awk script may write files or run programs"
 
 
-def _check_jq(usage: Usage) -> Risks:
+def _check_jq(invocation: Invocation) -> Risks:
     """Find a filter that is not known; `--arg` is followed by a name and a value."""
-    argv = usage.argv
-    places = [part.at for part in usage.parts if not part.option]
+    argv = invocation.argv
+    places = [part.at for part in invocation.parts if not part.option]
     filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
     if filters and argv[filters[0]].dynamic:
         yield filters[0], "this jq filter is only known at run time"
 
 
-def _check_values(usage: Usage) -> Risks:
+def _check_values(invocation: Invocation) -> Risks:
     """Find values of options that run a command here, or open folders outside of the workspace."""
-    options, pattern = _VALUES[usage.program.name]
-    for part in usage.parts:
+    options, pattern = _VALUES[invocation.program.name]
+    for part in invocation.parts:
         if part.option in options and pattern.match(part.value or ""):
             yield part.at, ""
 

@@ -179,14 +179,14 @@ def expand(pieces: Pieces) -> list[Pieces]:
     if "{" not in plain or ("," not in plain and ".." not in plain):
         return [pieces]  # without these, braces stand for themselves
     parts = _GROUP.split(plain)
-    choices = [_choices(part) for part in parts if part]
+    choices = [_list_choices(part) for part in parts if part]
     is_clear = len(pieces) == 1 and not any("{" in part or "}" in part for part in parts[::2])
     if not is_clear or prod(map(len, choices)) > MAX_WORDS:
         return [[*pieces, UNSURE]]
     return [list(each) for each in product(*choices)]
 
 
-def _choices(part: str) -> list[Piece]:
+def _list_choices(part: str) -> list[Piece]:
     """List what a group of braces may be, or the text between two groups."""
     inside = part[1:-1] if part[0] == "{" else ""
     if found := _SIMPLE_RANGE.fullmatch(inside):
@@ -363,7 +363,7 @@ def find_value(
 ) -> Piece:
     """Put the value of a variable in the place of its name; outside of quotes it is taken apart."""
     if name == FOLDER:
-        return _current_folder(piece, folder_splits)
+        return _write_current_folder(piece, folder_splits)
     choices = values.get(name, ())
     if not piece.quoted and any(map(_is_taken_apart, choices)):
         return piece
@@ -386,7 +386,7 @@ def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> 
     command = " ".join(word.text for word in first.words)
     if len(nodes) == 1:
         if first == SimpleCommand(first.words) and command == "pwd":
-            return _current_folder(piece, folder_splits)
+            return _write_current_folder(piece, folder_splits)
         return piece._replace(number=_PRINTS_NUMBERS.fullmatch(command) is not None)
     # "$(cat <<'END' …)" is how a long message is written.
     last = nodes[-1]
@@ -399,5 +399,5 @@ def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> 
     return piece
 
 
-def _current_folder(piece: Piece, splits: bool) -> Piece:
+def _write_current_folder(piece: Piece, splits: bool) -> Piece:
     return piece if splits and not piece.quoted else piece._replace(name=FOLDER)

@@ -173,7 +173,7 @@ class RegisteredTool:
         if self.sandbox is None:
             return None
         files = cast("Sequence[str]", getattr(self.tool, "sandbox_files", ()))
-        report = await examine_sandbox(self.sandbox, workspace, shown=files)
+        report = await examine_sandbox(self.sandbox, workspace, readable=files)
         check_required(self.sandbox, report)
         return report
 

@@ -55,7 +55,7 @@ def forgetting(owner, name):
 
 def clear_about(*reasons):
     """Make the parser say nothing where it says that something is unclear for one of these reasons."""
-    unclear = Findings.unclear
+    unclear = Findings.add_unclear
 
     def hides(self, reason, *, change=False):
         if not any(each in reason for each in reasons):
@@ -90,7 +90,7 @@ def empty_is_fine(list_effects):
 _COMMAND = Analyser.read_command
 _ANALYSE = import_module(f"{PACKAGE}.shell.analyser").list_effects
 _NOTHING = import_module(f"{PACKAGE}.permissions.evaluator")._NOTHING
-_REACH = import_module(f"{PACKAGE}.permissions.evaluator")._reach
+_REACH = import_module(f"{PACKAGE}.permissions.evaluator")._count_named_words
 _COMBINE = import_module(f"{PACKAGE}.permissions.evaluator").combine
 
 # What is taken away, how, and the groups of cases that are asked.
@@ -110,7 +110,7 @@ MUTANTS = {
     "a continued word is one word": (
         [
             (
-                "shell.lexer.Lexer._escape",
+                "shell.lexer.Lexer._read_escape",
                 lambda self, special="": setattr(self, "at", self.at + 2) or Piece(" "),
             )
         ],
@@ -121,14 +121,14 @@ MUTANTS = {
         ["subst"],
     ),
     "backticks are commands": (
-        [("shell.lexer.Lexer._backticks", forgetting(Lexer, "_backticks"))],
+        [("shell.lexer.Lexer._read_backticks", forgetting(Lexer, "_read_backticks"))],
         ["subst"],
     ),
     "process substitutions are commands": (
         [
             (
-                "shell.lexer.Lexer.process_substitution",
-                forgetting(Lexer, "process_substitution"),
+                "shell.lexer.Lexer.read_process_substitution",
+                forgetting(Lexer, "read_process_substitution"),
             )
         ],
         ["subst"],
@@ -136,8 +136,8 @@ MUTANTS = {
     "defaults of parameters are read": (
         [
             (
-                "shell.lexer.Lexer._until_brace",
-                forgetting(Lexer, "_until_brace"),
+                "shell.lexer.Lexer._skip_to_brace",
+                forgetting(Lexer, "_skip_to_brace"),
             )
         ],
         ["subst"],
@@ -149,19 +149,19 @@ MUTANTS = {
     "here-documents expand": (
         [
             (
-                "shell.lexer.Lexer.here_document",
-                forgetting(Lexer, "here_document"),
+                "shell.lexer.Lexer.read_here_document",
+                forgetting(Lexer, "read_here_document"),
             )
         ],
         ["subst"],
     ),
     "a here-document ends at its delimiter": (
-        [("shell.parser.Parser._body", swallow_the_rest)],
+        [("shell.parser.Parser._read_body", swallow_the_rest)],
         ["chain"],
     ),
     "arithmetic reads variables": ([("shell.analyser.may_hold_code", no)], ["subst"]),
     "arithmetic over what commands print": (
-        [("shell.lexer.Findings.unclear", clear_about("only known at run time"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("only known at run time"))],
         ["subst"],
     ),
     "arithmetic over what the shell fills in": (
@@ -169,7 +169,7 @@ MUTANTS = {
         ["subst"],
     ),
     "subscripts in arithmetic": (
-        [("shell.lexer.Findings.unclear", clear_about("in arithmetic, which may run"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("in arithmetic, which may run"))],
         ["subst"],
     ),
     "builtins that compute": ([("shell.analyser.computes", no)], ["subst"]),
@@ -177,12 +177,12 @@ MUTANTS = {
         [("shell.parser._EVALUATING", frozenset())],
         ["subst"],
     ),
-    "redirections are writes": ([("shell.analyser.list_opened_files", nothing)], ["redir"]),
+    "redirections are writes": ([("shell.analyser.list_redirection_effects", nothing)], ["redir"]),
     "descriptors and /dev/null are no files": (
-        [("shell.redirections._DESCRIPTOR", re.compile("(?!)"))],
+        [("shell.effects._DESCRIPTOR", re.compile("(?!)"))],
         ["redir", "benign"],
     ),
-    "sockets are no files": ([("shell.redirections._SOCKET", re.compile("(?!)"))], ["redir"]),
+    "sockets are no files": ([("shell.effects._SOCKET", re.compile("(?!)"))], ["redir"]),
     "assignments are changes": ([("shell.analyser.is_display_setting", yes)], ["env"]),
     "only display variables are none": (
         [("shell.analyser.is_display_setting", no)],
@@ -197,28 +197,28 @@ MUTANTS = {
         ["env", "subst"],
     ),
     "functions are changes": (
-        [("shell.lexer.Findings.unclear", clear_about("defines the function"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("defines the function"))],
         ["env"],
     ),
     "bodies of functions are judged": (
         [
             (
-                "shell.parser.Parser._function",
-                forgetting(Parser, "_function"),
+                "shell.parser.Parser._read_function",
+                forgetting(Parser, "_read_function"),
             )
         ],
         ["env"],
     ),
     "arithmetic is unclear": (
-        [("shell.lexer.Findings.unclear", clear_about("arithmetic"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("arithmetic"))],
         ["env", "subst", "wrap"],
     ),
     "expansions that set or run are unclear": (
-        [("shell.lexer.Findings.unclear", clear_about("an expansion that may"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("an expansion that may"))],
         ["subst"],
     ),
     "what can't be read is asked about": (
-        [("shell.lexer.Findings.unclear", clear_about("can't be read"))],
+        [("shell.lexer.Findings.add_unclear", clear_about("can't be read"))],
         ["subst"],
     ),
     "programs have names": (
@@ -250,7 +250,7 @@ MUTANTS = {
         [
             (
                 "shell.analyser.is_transparent",
-                lambda usage: usage.argv[0].text in WRAPPERS,
+                lambda invocation: invocation.argv[0].text in WRAPPERS,
             )
         ],
         ["wrap"],
@@ -289,7 +289,7 @@ MUTANTS = {
     "an allowance names the program itself": (
         [
             (
-                "permissions.evaluator._reach",
+                "permissions.evaluator._count_named_words",
                 lambda matcher, fact: _REACH(matcher, _short(fact)),
             )
         ],
@@ -322,8 +322,8 @@ MUTANTS = {
     ),
     "words that are not known may be files that are written": (
         [
-            ("shell.analyser.extent", lambda usage: "reads"),
-            ("shell.risks.extent", lambda usage: "reads"),
+            ("shell.analyser.find_extent", lambda invocation: "reads"),
+            ("shell.risks.find_extent", lambda invocation: "reads"),
         ],
         ["benign"],
     ),
@@ -343,13 +343,13 @@ MUTANTS = {
         ["path"],
     ),
     "the current folder is known": (
-        [("shell.words._current_folder", lambda piece, splits: piece)],
+        [("shell.words._write_current_folder", lambda piece, splits: piece)],
         ["path"],
     ),
     "builtins change what later words mean": ([("shell.analyser.redefines", no)], ["dynamic"]),
     "values of variables are run": ([("shell.analyser.list_variable_effects", nothing)], ["env"]),
     "a file is run that was just written": (
-        [("shell.analyser.list_written_files", nothing)],
+        [("shell.analyser._list_written_files", nothing)],
         ["dynamic"],
     ),
     "operands are in a folder": (
@@ -380,7 +380,7 @@ MUTANTS = {
         [
             (
                 "permissions.patterns.HostPattern.matches",
-                lambda self, host: any(self._names(name) for name in host.names),
+                lambda self, host: any(self._is_about(name) for name in host.names),
             )
         ],
         ["url"],
@@ -397,8 +397,8 @@ MUTANTS = {
         [
             (
                 "permissions.manager.combine",
-                lambda verdicts: min(
-                    (v.decision for v in verdicts),
+                lambda rulings: min(
+                    (v.decision for v in rulings),
                     default=RuleDecision.ASK,
                     key=["allow", "ask", "deny"].index,
                 ),
@@ -413,7 +413,7 @@ MUTANTS = {
             ("permissions.evaluator._NOTHING", replaced(_NOTHING, decision=RuleDecision.ALLOW)),
             (
                 "permissions.manager.combine",
-                lambda verdicts: _COMBINE(verdicts) if verdicts else RuleDecision.ALLOW,
+                lambda rulings: _COMBINE(rulings) if rulings else RuleDecision.ALLOW,
             ),
         ],
         ["quote"],

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.permissions.patterns import Anchors, Host, PathPattern, fold
-from greenroom.shell.glob import Glob
+from greenroom.shell.name_patterns import NamePattern
 
 PARTS = [*"ab-*?", "**", "[ab]", "[!a]", "[a-b]", "[-a]", "[]a]", "[", "]"]
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=7).map("".join), st.text("ab-][", max_size=7))
 def test_a_pattern_fits_the_names_that_the_shell_would_say(pattern, name):
-    assert Glob(pattern).fits(name) is fnmatchcase(name, pattern)
+    assert NamePattern(pattern).fits(name) is fnmatchcase(name, pattern)
 
 
 def test_a_set_is_negated_as_the_shell_does_it():
     for pattern in ("x[^a]", "x[!a]", "x[^]a]"):
-        assert Glob(pattern).fits("xb")
-        assert not Glob(pattern).fits("xa")
-    assert Glob("[[^]").fits("^")
+        assert NamePattern(pattern).fits("xb")
+        assert not NamePattern(pattern).fits("xa")
+    assert NamePattern("[[^]").fits("^")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_set_is_negated_as_the_shell_does_it():
     ],
 )
 def test_what_stands_before_and_behind_the_stars_is_known(pattern, head, tail, plain):
-    glob = Glob(pattern)
+    glob = NamePattern(pattern)
     assert (glob.head, glob.tail, glob.plain) == (head, tail, plain)
 
 

@@ -9,7 +9,7 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import END, Anchors, PathPattern
 from greenroom.shell import file_lookup
 from greenroom.shell.file_lookup import FileLookup
-from greenroom.shell.glob import loosen
+from greenroom.shell.name_patterns import loosen
 
 DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
 PROGRAMS = ("cat", "ls", "grep", "wc", "find", "rg", "git add", "git diff", "xargs", "echo", "cd")

@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.modes import MAX_CONFIG, why_git_may_run
+from greenroom.permissions.modes import MAX_CONFIG, describe_git_risk
 
 MARKER = "#!/bin/sh\necho > {}/ran\ncat\n"
 
@@ -162,7 +162,7 @@ HARMLESS = """\
 
 def test_what_names_no_program_does_not_matter(root):
     (root / ".git/config").write_text(HARMLESS)
-    assert why_git_may_run(str(root.resolve())) == ""
+    assert describe_git_risk(str(root.resolve())) == ""
     assert decide("git status && git log -3", root) is RuleDecision.ALLOW
 
 
@@ -178,13 +178,13 @@ def test_what_is_not_understood_is_asked_about(text, root):
 def test_odd_files_are_asked_about_and_hold_nothing_up(root):
     config = root / ".git/config"
     config.write_text("#" * (MAX_CONFIG + 1))
-    assert "too large" in why_git_may_run(str(root))
+    assert "too large" in describe_git_risk(str(root))
     config.unlink()
     os.mkfifo(config)
-    assert "regular" in why_git_may_run(str(root))
+    assert "regular" in describe_git_risk(str(root))
     config.unlink()
     config.mkdir()
-    assert why_git_may_run(str(root)) != ""
+    assert describe_git_risk(str(root)) != ""
 
 
 def test_a_change_of_the_configuration_is_seen(root):

@@ -63,7 +63,7 @@ NAMES = [
 class Scan(RuleIndex):
     """Rules without an index: all of them may be about anything."""
 
-    def about(self, fact):
+    def find_rules(self, fact):
         return self._rules
 
 
@@ -141,9 +141,11 @@ def test_few_of_many_rules_are_looked_at():
         *read_call("Read", {"file_path": "D4/secret9.KEY"}, CONTEXT).facts,
         *read_call("WebFetch", {"url": "https://a.test/"}, CONTEXT).facts,
     ]
-    found = [[rules.index(rule) for rule in index.about(fact) if rule in rules] for fact in facts]
+    found = [
+        [rules.index(rule) for rule in index.find_rules(fact) if rule in rules] for fact in facts
+    ]
     assert found == [[], [7], [104, 109], []]
-    assert all(len(list(index.about(fact))) <= 4 for fact in facts)
+    assert all(len(list(index.find_rules(fact))) <= 4 for fact in facts)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def test_in_a_profile_the_most_specific_line_is_the_last() -> None:
         writable=("/home/me/ws",),
         protected=("/home/me/ws/.git",),
         hidden=("/home/me", "/home/me/ws/secret"),
-        shown=("/home/me/python",),
+        readable=("/home/me/python",),
     )
     lines = seatbelt_profile(ground, "/private/t", network=True).splitlines()
     order = [

@@ -114,7 +114,7 @@ async def test_one_that_leaves_something_behind_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def leaving(*_: object, **__: object) -> Exit:
-        return Exit(0, left=True)
+        return Exit(0, has_survivors=True)
 
     monkeypatch.setattr(detection, "run_contained", leaving)
     told = await detection._try_way(Mechanisms("limits"))

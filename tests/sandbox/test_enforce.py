@@ -54,9 +54,7 @@ def test_limits_are_lowered_and_never_raised() -> None:
         "print(resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_CORE))"
     )
     assert become(shown, limits={"RLIMIT_CPU": 7}) == "(7, 8) (0, 0)"
-    lower = (
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5)); enforce.limit({'RLIMIT_FSIZE': 9}); "
-    )
+    lower = "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5)); enforce.set_limits({'RLIMIT_FSIZE': 9}); "
     assert become(lower + "print(resource.getrlimit(resource.RLIMIT_FSIZE))") == "(5, 5)"
 
 
@@ -67,17 +65,17 @@ def test_it_joins_groups_before_anything_else(tmp_path: Path) -> None:
 
 def test_more_processes_are_counted_from_those_there_are() -> None:
     found = become("print(resource.getrlimit(resource.RLIMIT_NPROC)[0])", more_processes=5)
-    assert 5 < int(found) <= enforce.processes_of(os.getuid()) + 5 + 200
+    assert 5 < int(found) <= enforce.count_processes(os.getuid()) + 5 + 200
 
 
 def test_processes_are_counted_by_their_real_user_with_all_their_threads() -> None:
     code = """
 import threading
 os.listdir = lambda _: ["self", str(os.getpid()), "4194304999"]
-before, done = enforce.processes_of(os.getuid()), threading.Event()
+before, done = enforce.count_processes(os.getuid()), threading.Event()
 for _ in range(3):
     threading.Thread(target=done.wait).start()
-print(before, enforce.processes_of(os.getuid()), enforce.processes_of(4_000_000))
+print(before, enforce.count_processes(os.getuid()), enforce.count_processes(4_000_000))
 done.set()
 """
     assert become(code) == "1 4 0"
@@ -181,7 +179,7 @@ def test_signals_are_as_a_command_expects_them() -> None:
 
 def test_what_the_linker_reads_is_kept_from_the_command() -> None:
     environment = {b"LD_PRELOAD": b"x", b"DYLD_X": b"x", b"PATH": b"/bin", b"OLD_PATH": b"/bin"}
-    assert set(enforce.clean(environment)) == {b"PATH", b"OLD_PATH"}  # type: ignore[arg-type]
+    assert set(enforce.drop_linker_variables(environment)) == {b"PATH", b"OLD_PATH"}  # type: ignore[arg-type]
 
 
 def test_a_program_reads_nothing_of_what_the_linker_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +267,7 @@ def test_a_limit_that_this_process_has_is_put_back_by_nobody(
     lowered: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "getrlimit", lambda _: (10, resource.RLIM_INFINITY))
     monkeypatch.setattr(resource, "setrlimit", lowered.__setitem__)
-    enforce.limit({"RLIMIT_CPU": 3, "RLIMIT_AS": 9})
+    enforce.set_limits({"RLIMIT_CPU": 3, "RLIMIT_AS": 9})
     assert lowered == {resource.RLIMIT_CPU: (3, 4), resource.RLIMIT_AS: (9, 9)}
 
 

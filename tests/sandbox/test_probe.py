@@ -45,7 +45,7 @@ def test_without_a_sandbox_limits_alone_are_held(questions: dict[str, str]) -> N
 def test_a_wall_is_no_sandbox(questions: dict[str, str]) -> None:
     questions["inside"] = "/nowhere"
     with pytest.raises(FileNotFoundError):
-        probe.find_held(questions)
+        probe.try_all(questions)
 
 
 def test_without_a_temporary_folder_it_is_no_sandbox_either(
@@ -53,7 +53,7 @@ def test_without_a_temporary_folder_it_is_no_sandbox_either(
 ) -> None:
     monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(FileNotFoundError, match="/nowhere"):
-        probe.find_held(questions)
+        probe.try_all(questions)
 
 
 def test_an_attempt_counts_as_refused_only_if_all_like_it_are(tmp_path: Path) -> None:

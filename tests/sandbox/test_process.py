@@ -59,7 +59,7 @@ async def test_a_launcher_that_does_not_answer_is_killed_with_its_group(
     monkeypatch.setattr(contained_process, "_LAST_MOMENT", 0.05)
     script = f"echo $$ > {tmp_path}/pid; kill -STOP {GUARD}; echo stopped >&19; sleep 600"
     ended, _ = await run(script, timeout=2)
-    assert ended == Exit(None, timed_out=True, left=True)
+    assert ended == Exit(None, timed_out=True, has_survivors=True)
     pid = int(await trio.Path(tmp_path / "pid").read_text())
     with trio.fail_after(60), suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
@@ -113,13 +113,13 @@ async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
         (b"", ProcessReport(None)),
         (b"Traceback\n", ProcessReport(None, note=b"Traceback\n")),
         (b"12", ProcessReport(None, note=b"12")),
-        (b"12\n", ProcessReport(12, left=True)),
-        (b"12\n-9", ProcessReport(12, left=True)),
-        (b"12\n-9\ngo", ProcessReport(12, left=True)),
-        (b"12\nabc\ngone\n", ProcessReport(12, left=True)),
-        (b"12\nabc\n0\ngone\n", ProcessReport(12, left=True)),
+        (b"12\n", ProcessReport(12, has_survivors=True)),
+        (b"12\n-9", ProcessReport(12, has_survivors=True)),
+        (b"12\n-9\ngo", ProcessReport(12, has_survivors=True)),
+        (b"12\nabc\ngone\n", ProcessReport(12, has_survivors=True)),
+        (b"12\nabc\n0\ngone\n", ProcessReport(12, has_survivors=True)),
         (b"12\n-9\ngone\n", ProcessReport(12, True, -9)),
-        (b"12\n0\nleft\n", ProcessReport(12, True, 0, left=True)),
+        (b"12\n0\nleft\n", ProcessReport(12, True, 0, has_survivors=True)),
         (b"12\n\ngone\n/a\nb\n", ProcessReport(12, True, note=b"/a\nb\n")),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_report_may_end_anywhere_and_hold_anything(data: bytes, report: Proces
 async def test_a_command_that_writes_into_the_report_is_not_believed(flood: str) -> None:
     ended, output = await run(f"{flood} > /proc/{GUARD}/fd/2; echo hi")
     assert output == b"hi\n"
-    assert ended == Exit(None, left=True)
+    assert ended == Exit(None, has_survivors=True)
 
 
 async def test_no_time_at_all_starts_nothing(tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ async def test_the_dead_that_were_left_to_the_launcher_are_collected() -> None:
 def test_both_ways_to_list_processes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     if not shutil.which("ps"):
         pytest.skip("ps (procps) is not installed")
-    direct = launcher.processes()
+    direct = launcher.list_processes()
     monkeypatch.setattr(os.path, "exists", lambda _: False)
-    by_ps = launcher.processes()
+    by_ps = launcher.list_processes()
     own = next(row for row in direct if row[0] == os.getpid())
     assert own in by_ps
     assert own == (os.getpid(), os.getppid(), os.getpgrp())
@@ -106,7 +106,7 @@ def test_a_family_is_descendants_and_the_group(monkeypatch: pytest.MonkeyPatch) 
         (9003, 1, 9001),
         (9004, 1, 9004),
     ]
-    monkeypatch.setattr(launcher, "processes", lambda: [*rows, (9005, own, group)])
+    monkeypatch.setattr(launcher, "list_processes", lambda: [*rows, (9005, own, group)])
     assert sorted(launcher.find_descendants(own, 9001)) == [9001, 9002, 9003]
 
 
@@ -137,7 +137,7 @@ def test_without_a_subreaper_an_empty_family_ends_it(monkeypatch: pytest.MonkeyP
 def test_what_the_linker_reads_does_not_reach_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/lib")
     monkeypatch.setenv("PLAIN", "kept")
-    cleaned = launcher.clean(os.environb)
+    cleaned = launcher.drop_linker_variables(os.environb)
     assert b"LD_LIBRARY_PATH" not in cleaned
     assert cleaned[b"PLAIN"] == b"kept"
 
@@ -181,7 +181,7 @@ def test_a_process_that_ends_while_it_is_looked_at_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "listdir", lambda _: ["self", "4194305", str(os.getpid())])
-    assert [row[0] for row in launcher.processes()] == [os.getpid()]
+    assert [row[0] for row in launcher.list_processes()] == [os.getpid()]
 
 
 async def test_a_caller_that_listens_no_more_changes_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from greenroom.shell.glob import _find_braces
+from greenroom.shell.name_patterns import _find_braces
 
 
 def search(pattern: str) -> list[int]:

@@ -124,7 +124,7 @@ class CommandEnd:
             status = ToolStatus.TIMEOUT
         text = self.output.text().rstrip("\n")
         ending = self._ending()
-        left = "it may have left processes running" if self.exit.left else ""
+        left = "it may have left processes running" if self.exit.has_survivors else ""
         lines = [text or "(no output)", *(f"[{note}]" for note in (ending, left, *notes) if note)]
         facts: dict[str, object] = {
             "exit_code": self.exit.code,
@@ -138,7 +138,7 @@ class CommandEnd:
         )
 
     def _ending(self) -> str:
-        killed = "" if self.exit.left else _ALL_KILLED
+        killed = "" if self.exit.has_survivors else _ALL_KILLED
         code = self.exit.code
         if self.exit.timed_out:
             return f"timed out after {self.seconds:g} s{killed}"
@@ -176,7 +176,7 @@ async def run_command(
     """
     output = OutputBuffer(_KEPT_CHARACTERS)
     live = LiveOutput(context.progress)
-    async with confine(sandbox, context.workspace, shown=shown, cleanup=context.cleanup) as held:
+    async with confine(sandbox, context.workspace, readable=shown, cleanup=context.cleanup) as held:
         ended = await run_contained(
             [*held.prefix, *command],
             cwd=cwd,

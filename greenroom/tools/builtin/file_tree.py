@@ -10,7 +10,7 @@ from typing import Literal
 
 from greenroom.core import ToolError
 from greenroom.fs import open_regular
-from greenroom.shell import Glob, expand_braces, read_glob
+from greenroom.shell import NamePattern, expand_braces, read_pattern
 
 # ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
 
@@ -49,7 +49,7 @@ class GlobPattern:
         return any(match_parts(parts, names) for parts in self._alternatives)
 
 
-def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
+def match_parts(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bool:
     """Match names one to one with parts; None means any number of names.
 
     Only the last None ever has to take more names, so the work is at most parts times names.
@@ -57,7 +57,7 @@ def match_parts(parts: Sequence[Glob | None], names: Sequence[str]) -> bool:
     part = name = 0
     retry: tuple[int, int] | None = None
     while name < len(names):
-        wanted: Glob | Literal[False] | None = parts[part] if part < len(parts) else False
+        wanted: NamePattern | Literal[False] | None = parts[part] if part < len(parts) else False
         if wanted is None:
             retry = (part, name)
             part += 1
@@ -89,12 +89,12 @@ def list_alternatives(pattern: str) -> list[str]:
         raise ToolError(message) from error
 
 
-def read_part(part: str) -> Glob | None:
+def read_part(part: str) -> NamePattern | None:
     """Read what is between two slashes; None for `**`."""
     if part == "**":
         return None
     # A glob has no escapes, but takes a bracketed character literally.
-    return read_glob(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
+    return read_pattern(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
 
 
 # ---- .gitignore, as gitignore(5) describes it.
@@ -104,7 +104,7 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class _Rule:
-    parts: tuple[Glob | None, ...]
+    parts: tuple[NamePattern | None, ...]
     folders_only: bool
     keeps: bool
 

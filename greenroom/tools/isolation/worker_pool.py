@@ -328,7 +328,7 @@ class WorkerPool:
         self._ended += 1
         report = await worker.aclose(context.cleanup)
         report = replace(report, code=confinement.exit_code(report.code))
-        if report.left:
+        if report.has_survivors:
             context.abandoned(f"process of {call.tool}")
         return report
 
@@ -361,7 +361,7 @@ async def run_isolated(
     async with confine(
         sandbox,
         context.workspace,
-        shown=list_files(function),
+        readable=list_files(function),
         ignores_termination=True,
         cleanup=context.cleanup,
     ) as confinement:

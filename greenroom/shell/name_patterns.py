@@ -18,7 +18,7 @@ _CLASS = re.compile(r"\[[:=.]")
 MAX_NAME = 1024  # characters of a name that a disk can hold, and more
 
 
-class Glob:
+class NamePattern:
     """A pattern with `*`, `?` and `[…]`; a bracket without its partner stands for itself.
 
     Attributes:
@@ -28,7 +28,7 @@ class Glob:
         tail: what every name ends with.
 
     Example:
-        >>> Glob("*.[ch]").fits("main.c"), Glob("*.[^ch]").fits("main.c")
+        >>> NamePattern("*.[ch]").fits("main.c"), NamePattern("*.[^ch]").fits("main.c")
         (True, False)
     """
 
@@ -46,7 +46,7 @@ class Glob:
         literal = name.startswith(self.head) and name.endswith(self.tail)
         return literal and self._expression.match(name) is not None
 
-    def meets(self, other: "Glob") -> bool:
+    def meets(self, other: "NamePattern") -> bool:
         """Tell whether a name may fit both: what precedes and follows their stars agrees."""
         if self.plain or other.plain:
             return self.fits(other.head) if other.plain else other.fits(self.head)
@@ -62,23 +62,25 @@ class Glob:
 
 
 @lru_cache(maxsize=1024)
-def read_glob(text: str) -> Glob:
+def read_pattern(text: str) -> NamePattern:
     """Read a pattern once."""
-    return Glob(text)
+    return NamePattern(text)
 
 
-Steps: TypeAlias = tuple[tuple[Glob, bool], ...]
+Steps: TypeAlias = tuple[tuple[NamePattern, bool], ...]
 """The names of a pattern, and whether each may come at any depth."""
 
-Fits: TypeAlias = Callable[[Glob, str], bool]
-_ANYTHING = Glob("*")
+Fits: TypeAlias = Callable[[NamePattern, str], bool]
+_ANYTHING = NamePattern("*")
 
 
 @lru_cache(maxsize=1024)
 def read_names(names: tuple[str, ...]) -> Steps:
     """Read the names of a pattern, each `**` with the next; a final one is any at any depth."""
     steps = [
-        (read_glob(name), before == "**") for before, name in pairwise(("", *names)) if name != "**"
+        (read_pattern(name), before == "**")
+        for before, name in pairwise(("", *names))
+        if name != "**"
     ]
     return (*steps, (_ANYTHING, True)) if names[-1:] == ("**",) else tuple(steps)
 
@@ -86,7 +88,7 @@ def read_names(names: tuple[str, ...]) -> Steps:
 def match_names(
     wanted: Steps,
     names: Sequence[str],
-    fits: Fits = Glob.fits,
+    fits: Fits = NamePattern.fits,
     *,
     folder: bool,
     deep: str | None = None,
