@@ -10,10 +10,10 @@ blocks: call it in a thread.
 
 from greenroom.fs import durable as durable
 from greenroom.fs.durable import (
-    HeldError as HeldError,
-    check_held as check_held,
+    FolderLockedError as FolderLockedError,
+    check_lock as check_lock,
     is_alive as is_alive,
-    is_held as is_held,
+    is_locked as is_locked,
     lock as lock,
     unlock as unlock,
 )

@@ -353,7 +353,7 @@ _lock_inodes: dict[int, int] = {}
 """The inode of each lock that this process holds or tries to take, by its descriptor."""
 
 
-class HeldError(Exception):
+class FolderLockedError(Exception):
     """Another writer holds the lock; `pid` is its process id, or None if unknown."""
 
     def __init__(self, pid: int | None) -> None:
@@ -366,7 +366,7 @@ def lock(folder: str) -> int:
     """Lock a folder, making it where needed; return the file descriptor that holds the lock.
 
     Raises:
-        HeldError: another writer holds it.
+        FolderLockedError: another writer holds it.
         OSError: the lock file can't be made.
     """
     for _ in range(_ATTEMPTS):
@@ -377,18 +377,18 @@ def lock(folder: str) -> int:
         fd = _try_lock(os.path.join(folder, "lock"))
         if fd is not None:
             return fd
-    raise HeldError(None)
+    raise FolderLockedError(None)
 
 
-def check_held(fd: int, folder: str) -> None:
+def check_lock(fd: int, folder: str) -> None:
     """Check that the lock is still ours: that its file was neither removed nor replaced.
 
     Raises:
-        HeldError: it is not ours; the error has the new holder's process id, if known.
+        FolderLockedError: it is not ours; the error has the new holder's process id, if known.
         OSError: the folder can't be read.
     """
     if not _is_ours(fd, folder):
-        raise HeldError(_find_holder(folder))
+        raise FolderLockedError(_find_holder(folder))
 
 
 def unlock(fd: int, folder: str) -> None:
@@ -444,7 +444,7 @@ def _try_lock(path: str) -> int | None:
     except BlockingIOError:
         pid = _read_pid(fd)
         _close(fd)
-        raise HeldError(pid) from None
+        raise FolderLockedError(pid) from None
     except FileNotFoundError:
         pass
     except BaseException:
@@ -462,7 +462,7 @@ def _is_ours(fd: int, folder: str) -> bool:
         return False
 
 
-def is_held(folder: str) -> bool:
+def is_locked(folder: str) -> bool:
     """Return whether the process that the lock file names is alive.
 
     Trying the lock would tell for sure, but could make that process fail to get it.

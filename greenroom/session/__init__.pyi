@@ -26,8 +26,8 @@ from greenroom.session.history import (
     Page as Page,
     Position as Position,
     RepairReport as RepairReport,
-    backwards as backwards,
     encode_line as encode_line,
+    read_backwards as read_backwards,
     read_on as read_on,
     read_page as read_page,
 )

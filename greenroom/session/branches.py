@@ -16,10 +16,10 @@ from greenroom.session.entries import (
     MessageEntry,
     Replacement,
     RewindEntry,
-    follow,
     messages_of,
+    update_values,
 )
-from greenroom.session.transcript import Transcript, no_place
+from greenroom.session.transcript import Transcript, place_error
 
 _Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
@@ -69,9 +69,9 @@ class Branch:
         return self.begins_at if self.begun_by == "rewind" else 0
 
 
-def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
+def find_branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
     """Return every branch of a history, the current one last."""
-    transcript, found, growing = Transcript(), list[Branch](), _Growing()
+    transcript, found, start = Transcript(), list[Branch](), _BranchStart()
     for entry in entries:
         if not isinstance(entry, RewindEntry | Replacement):
             transcript.apply(entry)
@@ -79,11 +79,11 @@ def branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
         length, said = len(transcript), transcript.own
         transcript.apply(entry)
         if transcript.branch > len(found):
-            found.append(growing.branch(len(found), said, is_current=False))
-            growing = growing.next(entry, length, found[-1])
+            found.append(start.branch(len(found), said, is_current=False))
+            start = start.next(entry, length, found[-1])
         elif length > len(transcript) or isinstance(entry, Replacement):
-            growing = growing.next(entry, length, growing.parent)
-    return (*found, growing.branch(len(found), transcript.own, is_current=True))
+            start = start.next(entry, length, start.parent)
+    return (*found, start.branch(len(found), transcript.own, is_current=True))
 
 
 def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
@@ -106,7 +106,7 @@ def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
 
 
 @dataclass(frozen=True)
-class _Growing:
+class _BranchStart:
     """How the branch began that is still being added to."""
 
     begun_by: _Beginning | None = None
@@ -121,14 +121,14 @@ class _Growing:
 
     def next(
         self, entry: RewindEntry | Replacement, length: int, parent: Branch | None
-    ) -> "_Growing":
+    ) -> "_BranchStart":
         if isinstance(entry, Replacement):
             word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
-            return _Growing(word, parent, length, min(entry.keep, length))
+            return _BranchStart(word, parent, length, min(entry.keep, length))
         # The messages before that place may be an older branch's.
         while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
             parent = parent.parent
-        return _Growing("rewind", parent, entry.to)
+        return _BranchStart("rewind", parent, entry.to)
 
 
 _COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied is not known",))
@@ -153,7 +153,7 @@ def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ..
         if isinstance(entry, Replacement):  # a summary stands where the last did that it replaces
             cut = max(len(places) - entry.keep, 0)
             place = places[cut - 1] if cut else 0
-        follow(places, entry, [place] * len(messages_of(entry)))
+        update_values(places, entry, [place] * len(messages_of(entry)))
         if isinstance(entry, MessageEntry) and entry.message.tool_uses:
             called = len(places)
         elif isinstance(entry, CopiedEntry) and called:
@@ -162,5 +162,5 @@ def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ..
         elif isinstance(entry, CheckpointEntry):
             found[entry.checkpoint.id] = entry.checkpoint
     if not 0 <= to <= len(places):
-        raise no_place(to, len(places))
+        raise place_error(to, len(places))
     return tuple(found.values())[places[to - 1] if to else 0 :]

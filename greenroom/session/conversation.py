@@ -1,6 +1,6 @@
 """A conversation in memory: what is added to it, and which of that waits for a commit.
 
-An entry is proved when it is added and not when it is saved: what could not be written, or not be
+An entry is validated when it is added and not when it is saved: what could not be written, or not be
 read again, is refused at its source and never stands in the way of what comes behind it. From there
 on it is
 
@@ -8,7 +8,7 @@ on it is
     offered    handed to a commit that has not returned, or has failed: it may be stored or not
     stored     in the store, and no longer kept here in its encoded form
 
-`committing` offers the first entries that are pending. If its block raises, as where a cancel falls
+`commit` writes the first entries that are pending. If its block raises, as where a cancel falls
 into it or a connection is lost behind the commit, they stay both pending and offered, until
 `settle` is told what the store holds: then they are stored, or merely pending again. Nothing that
 is added meanwhile gets in between, since additions go to the end.
@@ -48,8 +48,8 @@ from greenroom.session.entries import (
     ToolsStartedEntry,
     decision_entry,
     open_questions,
-    prove,
     record_entry,
+    validate_entry,
 )
 from greenroom.session.transcript import Transcript, answer_calls, unanswered
 
@@ -71,11 +71,11 @@ class Conversation:
         """What all entries add up to, stored or not."""
         self.pending: list[PendingEntry] = []
         """The entries that no commit is known to have stored, in order."""
-        self._offered = 0  # how many of these the commit has that was begun last
+        self._unconfirmed = 0  # how many of these the commit has that was begun last
         self._is_writing = False
         # The last `mark_tools_started`, and how many calls it names.
-        self._start: PendingEntry | None = None
-        self._starting = 0
+        self._start_entry: PendingEntry | None = None
+        self._start_calls = 0
         self._is_withdrawn = False
 
     def restore(self, entries: Iterable[Entry]) -> None:
@@ -86,7 +86,9 @@ class Conversation:
     def begin_with(self, entries: Sequence[Entry]) -> None:
         """Begin with the entries of another conversation, all pending here, and pair its calls."""
         self._begin(entries)
-        self.pending += entries  # proved when they were added there, so they can wait for a thread
+        self.pending += (
+            entries  # validated when they were added there, so they can wait for a thread
+        )
         self.pair_tool_uses()
 
     @property
@@ -195,15 +197,15 @@ class Conversation:
         """Record that these calls of the last reply start; to be saved before they do."""
         if started := tuple(ids):
             self._add(ToolsStartedEntry(started))
-            self._start, self._starting = self.pending[-1], len(started)
+            self._start_entry, self._start_calls = self.pending[-1], len(started)
 
     def withdraw_tools_started(self) -> None:
         """Take back the record that calls of the last reply start, unless it is being committed."""
-        is_last = bool(self.pending) and self.pending[-1] is self._start
-        is_offered = len(self.pending) <= self._offered
+        is_last = bool(self.pending) and self.pending[-1] is self._start_entry
+        is_offered = len(self.pending) <= self._unconfirmed
         if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
             return
-        self.transcript.withdraw_start(self._starting)
+        self.transcript.withdraw_start(self._start_calls)
         self._is_withdrawn = is_offered
         if not is_offered:
             self._drop_start()
@@ -233,7 +235,7 @@ class Conversation:
         if ids:
             self._queue(MessageEntry(answer_calls(ids, started, reason, outputs)))
         if len(ids) == len(waiting):
-            self.transcript.settle()
+            self.transcript.mark_paired()
         return ids
 
     # -- going back, and going on from something else
@@ -257,7 +259,7 @@ class Conversation:
             InvalidJSONError: the summary holds something that can't be stored.
         """
         first = check_summary(summary).stamp()
-        self._add(CompactionEntry(first, count_kept(self.transcript.messages, keep)))
+        self._add(CompactionEntry(first, count_to_keep(self.transcript.messages, keep)))
 
     def rewrite(self, messages: Sequence[Message]) -> None:
         """Put these messages in the place of all that there are.
@@ -275,9 +277,9 @@ class Conversation:
     # -- commits
 
     @contextmanager
-    def committing(self, count: int) -> Iterator[None]:
+    def commit(self, count: int) -> Iterator[None]:
         """Offer the first entries that are pending; once the block is left they are stored."""
-        self._offered, self._is_writing = count, True
+        self._unconfirmed, self._is_writing = count, True
         try:
             yield
         finally:
@@ -287,13 +289,13 @@ class Conversation:
     def settle(self, *, is_stored: bool) -> None:
         """Note whether the entries that were offered last are stored."""
         if is_stored:
-            del self.pending[: self._offered]
+            del self.pending[: self._unconfirmed]
         elif self._is_withdrawn:
             self._drop_start()
-        self._offered, self._is_withdrawn = 0, False
+        self._unconfirmed, self._is_withdrawn = 0, False
 
     def _drop_start(self) -> None:
-        self.pending = [each for each in self.pending if each is not self._start]
+        self.pending = [each for each in self.pending if each is not self._start_entry]
         self.transcript.count -= 1
 
     def _add(self, entry: Entry) -> None:
@@ -306,8 +308,8 @@ class Conversation:
         Raises:
             InvalidJSONError: it holds something that JSON can't express.
         """
-        proved, pending = prove(entry)
-        self.transcript.apply(proved)
+        valid, pending = validate_entry(entry)
+        self.transcript.apply(valid)
         self.pending.append(pending)
 
 
@@ -319,7 +321,7 @@ def _check_message(message: Message) -> Message:
     return message
 
 
-def count_kept(messages: Sequence[Message], keep: int) -> int:
+def count_to_keep(messages: Sequence[Message], keep: int) -> int:
     """Return how many of the last messages stay, so that at least `keep` of them do.
 
     It is more where the place is between a call and its result, or where calls still wait for

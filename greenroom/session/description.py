@@ -75,7 +75,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it was put out of the lists; see `archive_session`."""
         return self.metadata.get("archived") is True
 
-    def touched(self, moment: datetime) -> "SessionMetadata":
+    def with_updated_at(self, moment: datetime) -> "SessionMetadata":
         """Return it with `updated_at` no earlier than this moment."""
         later = max(self.updated_at, moment.astimezone(UTC).replace(microsecond=0))
         return msgspec.structs.replace(self, updated_at=later)
@@ -103,7 +103,7 @@ def encode_metadata(
     return serde.dumps(both, pretty=True) + b"\n"
 
 
-def with_lines(data: bytes, lines: int) -> bytes:
+def with_line_count(data: bytes, lines: int) -> bytes:
     """Return a description that says that the history has so many lines at the least.
 
     Raises:
@@ -114,7 +114,7 @@ def with_lines(data: bytes, lines: int) -> bytes:
     )
 
 
-def described_lines(data: bytes) -> int:
+def read_line_count(data: bytes) -> int:
     """Return how many lines the history has at the least, as far as its description knows."""
     try:
         return max(serde.decode(data, _Lines).lines, 0)

@@ -162,7 +162,7 @@ def messages_of(entry: Entry) -> tuple[Message, ...]:
     return entry.head if isinstance(entry, Replacement) else ()
 
 
-def follow(standing: list[T], entry: Entry, new: Iterable[T]) -> None:
+def update_values(standing: list[T], entry: Entry, new: Iterable[T]) -> None:
     """Keep one value for each message of a conversation: `new` are those of the entry's own messages."""
     if isinstance(entry, MessageEntry):
         standing += new
@@ -300,7 +300,7 @@ def decision_entry(record: PermissionRecord) -> DecisionEntry:
     return DecisionEntry(msgspec.Raw(serde.encode(record)))
 
 
-def decisions(entries: Iterable[Entry]) -> tuple[PermissionRecord, ...]:
+def decode_decisions(entries: Iterable[Entry]) -> tuple[PermissionRecord, ...]:
     """Return what was decided, in order.
 
     Raises:
@@ -364,7 +364,7 @@ PendingEntry: TypeAlias = bytes | Entry
 """An entry in its encoded form; a long one as it is."""
 
 
-def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
+def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
     """Make sure that an entry can be written and read again; return it as read, and to be kept.
 
     A long one is not encoded for that.
@@ -374,17 +374,17 @@ def prove(entry: Entry) -> tuple[Entry, PendingEntry]:
     """
     if isinstance(
         entry, RecordEntry
-    ):  # `record_entry` has proved its value, and limited its length
+    ):  # `record_entry` has checked its value, and limited its length
         return entry, serde.encode(entry)
     if not _is_short(entry):
         try:
-            proved: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
+            valid: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
         except RecursionError:
             pass  # it is deep as well, and that is checked: so it is encoded here after all
         else:
-            return proved, proved
+            return valid, valid
     encoded = serde.encode(entry)
     return decode_entry(encoded), encoded
 
@@ -411,7 +411,7 @@ def decode_pending(entries: Iterable[PendingEntry]) -> list[Entry]:
     return [decode_entry(each) if isinstance(each, bytes) else each for each in entries]
 
 
-def pieces(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_lines(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Divide entries, in order, into lines of moderate size; there is always a last one."""
     piece, size = list[bytes](), 0
     for entry in encoded:

@@ -12,16 +12,16 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
-from greenroom.fs import HeldError, durable, lock
+from greenroom.fs import FolderLockedError, durable, lock
 from greenroom.session.description import SessionMetadata
 from greenroom.session.history import START, RepairReport, check_count
 from greenroom.session.session_folder import (
     FileWriter,
-    describe,
     is_undescribed,
     read_last,
+    read_metadata,
     read_session,
-    settled,
+    read_until_stable,
     storage_error,
 )
 from greenroom.session.store import (
@@ -73,7 +73,7 @@ class FileStore:
         """
         folder = self.folder(session_id)
         return await self._run(
-            session_id, lambda: settled(lambda: read_session(folder, session_id, START))
+            session_id, lambda: read_until_stable(lambda: read_session(folder, session_id, START))
         )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
@@ -88,7 +88,7 @@ class FileStore:
         check_count(count)
         folder = self.folder(session_id)
         return await self._run(
-            session_id, lambda: settled(lambda: read_last(folder, session_id, count))
+            session_id, lambda: read_until_stable(lambda: read_last(folder, session_id, count))
         )
 
     async def list_all(self) -> list[SessionMetadata]:
@@ -100,7 +100,7 @@ class FileStore:
         Raises:
             SessionStorageError: the folder can't be read.
         """
-        return (await self.survey()).logged()
+        return (await self.survey()).log_damaged()
 
     async def survey(self) -> StoreSurvey:
         """Describe every stored session, and say which are damaged; histories are not read.
@@ -120,7 +120,7 @@ class FileStore:
         folder = self.folder(session_id)
         try:
             fd = await self._run(session_id, lambda: self._lock(folder))
-        except HeldError as error:
+        except FolderLockedError as error:
             raise locked_error(session_id, error.pid) from None
         return FileWriter(session_id, folder, fd, self._limiter)
 
@@ -185,7 +185,7 @@ class FileStore:
         sessions, damaged = list[SessionMetadata](), list[SessionError]()
         for name in names:
             try:
-                if found := describe(self.folder(name), name):
+                if found := read_metadata(self.folder(name), name):
                     sessions.append(found)
                 elif is_undescribed(self.folder(name)):
                     damaged.append(unknown_error(name, self, has_history=True))

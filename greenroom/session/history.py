@@ -29,8 +29,8 @@ from greenroom.session.entries import (
     Replacement,
     RewindEntry,
     decode_entries,
-    follow,
     messages_of,
+    update_values,
 )
 
 SALT = 0x5EA7_1EAF
@@ -59,7 +59,7 @@ class Position(msgspec.Struct, frozen=True):
         """Return the place behind this line, which stands here and may not be synced."""
         return Position(self.lines + 1, self.size + len(line), line, self.loose + len(line))
 
-    def synced(self) -> "Position":
+    def as_synced(self) -> "Position":
         """Return the same place, with all before it synced."""
         return msgspec.structs.replace(self, loose=0)
 
@@ -348,7 +348,7 @@ def check_count(count: int) -> int:
     return count
 
 
-def backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
+def read_backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
     """Read so many bytes block by block from their end; `read` takes two offsets."""
     for stop in range(size, 0, -_BLOCK):
         yield read(max(stop - _BLOCK, 0), stop)
@@ -369,15 +369,15 @@ def read_page(
         SessionError: a line is of a newer format.
     """
     check_count(count)
-    for data, is_all in _ends(blocks):
+    for data, is_all in _grow_tail(blocks):
         if is_all:
             lines = read_lines(data, session_id=session_id, path=path)
             _check_size(lines, size, session_id=session_id, path=path)
-            return _page(_whole(lines), count, lines, path)
-        tail = _tail(data, size, session_id=session_id, path=path)
-        said = None if tail is None else _last(tail, count + 1)
+            return _make_page(_all_messages(lines), count, lines, path)
+        tail = _read_tail(data, size, session_id=session_id, path=path)
+        said = None if tail is None else _last_messages(tail, count + 1)
         if tail is not None and said is not None:
-            return _page(said, count, tail, path)
+            return _make_page(said, count, tail, path)
     raise AssertionError("the last of the ends is all of it")
 
 
@@ -393,7 +393,7 @@ def _check_size(lines: Lines, size: int, *, session_id: str, path: str) -> None:
         )
 
 
-def _ends(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _grow_tail(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Join blocks to ever longer ends, each twice as long; the last one is all there is."""
     parts, length, wanted = list[bytes](), 0, _BLOCK
     for block in blocks:
@@ -405,7 +405,7 @@ def _ends(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     yield b"".join(reversed(parts)), True
 
 
-def _tail(data: bytes, size: int, *, session_id: str, path: str) -> Lines | None:
+def _read_tail(data: bytes, size: int, *, session_id: str, path: str) -> Lines | None:
     """Read an end behind its first whole line, which only serves to verify the next.
 
     Returns None where that does not tell: it may be no line, or damaged itself.
@@ -425,32 +425,32 @@ def _tail(data: bytes, size: int, *, session_id: str, path: str) -> Lines | None
     return lines if lines.entries else None
 
 
-_Said = list[tuple[int, Message]]
+_NumberedMessages = list[tuple[int, Message]]
 
 
-def _numbered(lines: Lines) -> Iterator[tuple[int, Sequence[Entry]]]:
+def _number_lines(lines: Lines) -> Iterator[tuple[int, Sequence[Entry]]]:
     return enumerate(lines.entries, lines.first)
 
 
-def _whole(lines: Lines) -> _Said:
+def _all_messages(lines: Lines) -> _NumberedMessages:
     """Return the whole conversation, each message with its line."""
-    said: _Said = []
-    for line, entries in _numbered(lines):
+    said: _NumberedMessages = []
+    for line, entries in _number_lines(lines):
         for entry in entries:
-            follow(said, entry, [(line, message) for message in messages_of(entry)])
+            update_values(said, entry, [(line, message) for message in messages_of(entry)])
     return said
 
 
-def _last(lines: Lines, count: int) -> _Said | None:
+def _last_messages(lines: Lines, count: int) -> _NumberedMessages | None:
     """Return the last `count` messages, or fewer if there are no more; None if that takes more lines.
 
     Going back in time, a rewind says how many of the messages before it no longer count, and a
     compaction or a rewrite how many before it still do, and what comes before those.
     """
-    found: _Said = []
-    heads: _Said = []
+    found: _NumberedMessages = []
+    heads: _NumberedMessages = []
     skipped = 0
-    for line, entries in reversed(list(_numbered(lines))):
+    for line, entries in reversed(list(_number_lines(lines))):
         for entry in reversed(entries):
             if isinstance(entry, MessageEntry):
                 if skipped:
@@ -473,7 +473,7 @@ def _last(lines: Lines, count: int) -> _Said | None:
     return None
 
 
-def _page(said: _Said, count: int, lines: Lines, path: str) -> Page:
+def _make_page(said: _NumberedMessages, count: int, lines: Lines, path: str) -> Page:
     shown = said[-count:]
     torn = report_on(lines.end, len(lines.torn), path) if lines.torn else None
     return Page(

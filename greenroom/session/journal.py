@@ -54,7 +54,7 @@ from greenroom.session.entries import (
     decode_pending,
     encode_pending,
     is_long,
-    pieces,
+    split_lines,
 )
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Position, RepairReport, encode_line, report_on
@@ -93,7 +93,7 @@ class Journal:
         self._tail = _Tail(description.record.session_id, store)
         self._durability: Durability = "step"
         self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
-        self._gathering: _SaveGroup | None = None
+        self._next_group: _SaveGroup | None = None
 
     @property
     def store(self) -> SessionStore | None:
@@ -118,7 +118,7 @@ class Journal:
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
         is_synced = self._tail.is_flushed or not self._is_sync_due
-        return is_synced and not self._conversation.pending and not self._has_news
+        return is_synced and not self._conversation.pending and not self._needs_description
 
     @property
     def durability(self) -> Durability:
@@ -142,7 +142,7 @@ class Journal:
         """Become the only writer until `close`; see `AgentSession.open`."""
         async with self._turnstile:
             if not self._tail.is_open:
-                self._tail.forgive()
+                self._tail.clear_failure()
                 await self._acquire()
 
     async def close(self) -> None:
@@ -153,7 +153,7 @@ class Journal:
 
     async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; see `AgentSession.save`."""
-        while (group := self._gathering) is not None:
+        while (group := self._next_group) is not None:
             group.flush |= flush
             await group.ended.wait()
             if group.is_stored:
@@ -162,17 +162,17 @@ class Journal:
 
     async def _lead(self, group: _SaveGroup) -> None:
         """Save for a group: for those that come until it has its turn, too."""
-        self._gathering = group
+        self._next_group = group
         try:
             async with self._turnstile:
-                self._gathering = None
+                self._next_group = None
                 if not self.is_saved:
                     async with self._hold_open():
                         await self._commit(group.flush and self._is_sync_due)
                 group.is_stored = True
         finally:
-            if self._gathering is group:  # cancelled before its turn
-                self._gathering = None
+            if self._next_group is group:  # cancelled before its turn
+                self._next_group = None
             group.ended.set()
 
     async def read_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
@@ -185,7 +185,7 @@ class Journal:
             SessionError: less is stored than there was.
         """
         pending = tuple(self._conversation.pending)
-        stored = await self._tail.entries(self._conversation.stored)
+        stored = await self._tail.read_entries(self._conversation.stored)
         return await self._tail.in_thread(lambda: work([*stored, *decode_pending(pending)]))
 
     @property
@@ -195,7 +195,7 @@ class Journal:
         return self._durability != "none" and not waits
 
     @property
-    def _has_news(self) -> bool:
+    def _needs_description(self) -> bool:
         """Whether the stored description is out of date, or due: entries without one are not found."""
         record = self._description.record
         known = self._tail.metadata or record.metadata or record.child_session_ids
@@ -234,7 +234,9 @@ class Journal:
         is_stored = await self._tail.settle()
         self._conversation.settle(is_stored=is_stored)
         if is_stored:
-            self._description.is_changed = bool(self._conversation.pending) or self._has_news
+            self._description.is_changed = (
+                bool(self._conversation.pending) or self._needs_description
+            )
 
     async def _commit(self, flush: bool) -> None:
         await self._settle()
@@ -244,9 +246,9 @@ class Journal:
         # What is added while a write is under way stays for the next.
         entries = tuple(conversation.pending)
         if entries or (flush and tail.is_loose):
-            with conversation.committing(len(entries)):
+            with conversation.commit(len(entries)):
                 await tail.append(entries, version=conversation.transcript.version, flush=flush)
-        if self._has_news:
+        if self._needs_description:
             await tail.describe(self._description.record)
             self._description.is_stored = True
         self._description.is_changed = not self.is_saved
@@ -259,9 +261,9 @@ class Journal:
         conversation = self._conversation
         entries, version = tuple(conversation.pending), conversation.transcript.version
         encoded = await self._tail.in_thread(lambda: encode_pending(entries))
-        *first, _ = pieces(encoded)
+        *first, _ = split_lines(encoded)
         for piece in first:
-            with conversation.committing(len(piece)):
+            with conversation.commit(len(piece)):
                 await self._tail.append(piece, version=version, flush=False)
 
 
@@ -278,8 +280,8 @@ class _Tail:
         self._is_new_here = False  # the writer has appended nothing yet
         self.is_flushed = True
         # A line and a description whose writing failed: they may be in the store all the same.
-        self._offered_line = b""
-        self._offered: SessionMetadata | None = None
+        self._unconfirmed_line = b""
+        self._unconfirmed: SessionMetadata | None = None
         self.metadata: SessionMetadata | None = None
         self.repair: RepairReport | None = None
 
@@ -297,9 +299,9 @@ class _Tail:
         """Go on from what was read."""
         self.metadata = stored.metadata
         self._end = stored.history.end
-        self.repair = _damage(stored) or self.repair
+        self.repair = _report_damage(stored) or self.repair
 
-    def forgive(self) -> None:
+    def clear_failure(self) -> None:
         """Forget a failed sync: what is on the disk is about to be read anew."""
         self._is_broken = False
 
@@ -324,14 +326,14 @@ class _Tail:
             SessionCorruptError: it is damaged.
             SessionStorageError: it can't be read.
         """
-        if not self._offered_line:
+        if not self._unconfirmed_line:
             return False
-        writer, behind = self._usable_writer(), self._end.after(self._offered_line)
+        writer, behind = self._usable_writer(), self._end.after(self._unconfirmed_line)
         stored = await writer.read(self._end)
         is_stored = stored.history.end.size >= behind.size and await _holds(writer, behind)
         if is_stored:  # though a power cut may still take it
             self._end, self.is_flushed = behind, False
-        self._offered_line = b""
+        self._unconfirmed_line = b""
         return is_stored
 
     async def catch_up(self) -> StoredSession | None:
@@ -353,8 +355,8 @@ class _Tail:
             await self._begin(writer, stored)
             return None
         if stored.metadata is None:
-            raise self._removed()
-        if damage := _damage(stored):
+            raise self._removed_error()
+        if damage := _report_damage(stored):
             side = await writer.set_aside(stored.history.end)
             self.repair = msgspec.structs.replace(damage, set_aside=side)
         if stored.history.entries or self._is_foreign(stored.metadata):
@@ -370,9 +372,9 @@ class _Tail:
 
     def lacks(self, metadata: SessionMetadata) -> bool:
         """Whether this description is not known to be stored."""
-        return self._offered is not None or metadata.differs(self.metadata)
+        return self._unconfirmed is not None or metadata.differs(self.metadata)
 
-    async def entries(self, count: int) -> list[Entry]:
+    async def read_entries(self, count: int) -> list[Entry]:
         """Read the first entries that are stored, not counting those that tell the format.
 
         Raises:
@@ -387,7 +389,11 @@ class _Tail:
         entries = stored.history.entries
         found: list[Entry] = [each for each in entries if not isinstance(each, FormatEntry)]
         if len(found) < count:
-            raise self._removed() if stored.metadata is None else changed_error(self._session_id)
+            raise (
+                self._removed_error()
+                if stored.metadata is None
+                else changed_error(self._session_id)
+            )
         return found[:count]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -426,22 +432,22 @@ class _Tail:
 
     async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()
-        self._offered_line = line
+        self._unconfirmed_line = line
         try:
             await writer.append(line, self._end, flush=flush)
         except SessionFencedError:
-            self._offered_line = b""
+            self._unconfirmed_line = b""
             raise
         except SessionStorageError as error:
             if error.nothing_written:
-                self._offered_line = b""
+                self._unconfirmed_line = b""
             raise
         finally:
             self._is_broken = writer.is_broken
-        self._offered_line = b""
+        self._unconfirmed_line = b""
         self._is_new_here = False
         end = self._end.after(line) if line else self._end
-        self._end = end.synced() if flush else end
+        self._end = end.as_synced() if flush else end
         self.is_flushed = flush
 
     async def describe(self, metadata: SessionMetadata) -> None:
@@ -451,12 +457,12 @@ class _Tail:
             SessionStorageError: the disk refused.
         """
         writer = self._usable_writer()
-        self._offered = metadata
+        self._unconfirmed = metadata
         try:
             await writer.write_metadata(metadata)
         finally:
             self._is_broken = writer.is_broken
-        self.metadata, self._offered = metadata, None
+        self.metadata, self._unconfirmed = metadata, None
 
     async def _acquire(self) -> SessionWriter:
         self.store = store = self.store or default_store()
@@ -465,13 +471,13 @@ class _Tail:
         except SessionLockedError:
             # Its holder may have made it: then it is the id that is wrong, not the moment.
             if self.metadata is None and await store.exists(self._session_id):
-                raise self._taken() from None
+                raise self._exists_error() from None
             raise
 
     async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
         """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
         if stored.metadata is not None and self._is_foreign(stored.metadata):
-            raise self._taken()
+            raise self._exists_error()
         rest = stored.history.end.size - self._end.size + len(stored.history.torn)
         if rest:
             side = await writer.set_aside(self._end)
@@ -479,7 +485,7 @@ class _Tail:
 
     def _is_foreign(self, metadata: SessionMetadata) -> bool:
         """Whether another writer stored this description."""
-        return metadata.differs(self.metadata) and metadata.differs(self._offered)
+        return metadata.differs(self.metadata) and metadata.differs(self._unconfirmed)
 
     def _usable_writer(self) -> SessionWriter:
         if self._writer is None or self._is_broken:
@@ -490,12 +496,12 @@ class _Tail:
             )
         return self._writer
 
-    def _removed(self) -> SessionNotFoundError:
+    def _removed_error(self) -> SessionNotFoundError:
         return SessionNotFoundError(
             f"session {self._session_id!r} was removed from its store", session_id=self._session_id
         )
 
-    def _taken(self) -> SessionExistsError:
+    def _exists_error(self) -> SessionExistsError:
         return SessionExistsError(
             f"the store already holds a session {self._session_id!r}",
             session_id=self._session_id,
@@ -503,7 +509,7 @@ class _Tail:
         )
 
 
-def _damage(stored: StoredSession) -> RepairReport | None:
+def _report_damage(stored: StoredSession) -> RepairReport | None:
     """Describe what is wrong with the end of a history, if anything is."""
     found = stored.history
     if not (found.torn or found.missing):

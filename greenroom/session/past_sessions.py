@@ -23,9 +23,9 @@ from greenroom.core import (
     check_session_id,
 )
 from greenroom.session.agent_session import AgentSession
-from greenroom.session.branches import Branch, branches
+from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata
-from greenroom.session.entries import decisions
+from greenroom.session.entries import decode_decisions
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Page
 from greenroom.session.store import (
@@ -71,7 +71,7 @@ async def read_branches(session: AgentSession) -> tuple[Branch, ...]:
         SessionStorageError: it can't be read.
         SessionError: less is stored than there was.
     """
-    return await session.journal.read_entries(branches)
+    return await session.journal.read_entries(find_branches)
 
 
 async def read_decisions(session: AgentSession) -> tuple[PermissionRecord, ...]:
@@ -87,7 +87,7 @@ async def read_decisions(session: AgentSession) -> tuple[PermissionRecord, ...]:
         SessionStorageError: it can't be read.
         SessionError: less is stored than there was, or it is of a newer version.
     """
-    return await session.journal.read_entries(decisions)
+    return await session.journal.read_entries(decode_decisions)
 
 
 async def read_tree_used(session: AgentSession) -> Used:
@@ -289,7 +289,7 @@ class SessionSearch:
         Raises:
             ValueError: the text is empty.
         """
-        self._pattern = Pattern(text)
+        self._text = SearchText(text)
         self._sessions = iter(sessions)
         self._current: SessionMetadata | None = None  # until it has been looked at
         self._store = store
@@ -312,7 +312,7 @@ class SessionSearch:
 
     async def _look(self, session: SessionMetadata) -> SearchHit | None:
         title = session.metadata.get("title")
-        named = self._pattern.snippet(title) if isinstance(title, str) else None
+        named = self._text.snippet(title) if isinstance(title, str) else None
         try:
             stored = await self._store.read(session.session_id)
         except SessionError as error:
@@ -320,16 +320,16 @@ class SessionSearch:
             return SearchHit(session, None, None, named, 0) if named is not None else None
         if stored.metadata is None:  # deleted since it was listed
             return None
-        return await self._in_thread(lambda: self._matched(session, named, stored))
+        return await self._in_thread(lambda: self._match(session, named, stored))
 
-    def _matched(
+    def _match(
         self, session: SessionMetadata, named: str | None, stored: StoredSession
     ) -> SearchHit | None:
         """Look through what was read; this takes long where the history is."""
         first: tuple[int, int | None, str] | None = None
         count = 0
-        for branch, place, message in _said(branches(stored.history.entries)[-1]):
-            found = self._found(message)
+        for branch, place, message in _searched_messages(find_branches(stored.history.entries)[-1]):
+            found = self._find_snippet(message)
             if found is not None:
                 count += 1
                 first = first or (place, None if branch.is_current else branch.number, found)
@@ -337,13 +337,13 @@ class SessionSearch:
             return SearchHit(session, *first, count)
         return None if named is None else SearchHit(session, None, None, named, 0)
 
-    def _found(self, message: Message) -> str | None:
+    def _find_snippet(self, message: Message) -> str | None:
         return next(
             (
                 snippet
                 for block in message.content
-                for text in _texts(block)
-                if (snippet := self._pattern.snippet(text)) is not None
+                for text in _searched_texts(block)
+                if (snippet := self._text.snippet(text)) is not None
             ),
             None,
         )
@@ -355,7 +355,7 @@ class SessionSearch:
         return work()
 
 
-def _said(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
+def _searched_messages(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
     """Yield the messages of a conversation, then those that compactions and rewrites have left out."""
     for place, message in enumerate(current.history):
         yield current, place, message
@@ -368,7 +368,7 @@ def _said(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
         branch = parent
 
 
-def _texts(block: ContentBlock) -> Iterator[str]:
+def _searched_texts(block: ContentBlock) -> Iterator[str]:
     """Yield what a person would look for in a block: what was said, or what a tool was given."""
     if isinstance(block, TextBlock):
         yield block.text
@@ -388,13 +388,13 @@ def _texts(block: ContentBlock) -> Iterator[str]:
 _AROUND = 40  # letters of a snippet on either side of what was found
 
 
-class Pattern:
+class SearchText:
     """A text to look for, whatever the case of its letters.
 
     Example:
-        >>> Pattern("straße").snippet("In der STRASSE brennt Licht.")
+        >>> SearchText("straße").snippet("In der STRASSE brennt Licht.")
         'In der STRASSE brennt Licht.'
-        >>> Pattern("straße").snippet("In der Gasse brennt Licht.") is None
+        >>> SearchText("straße").snippet("In der Gasse brennt Licht.") is None
         True
     """
 
@@ -416,7 +416,7 @@ class Pattern:
             return None
         start, stop = found, found + len(self._folded)
         if len(folded) != len(text):  # some letters fold to several
-            start, stop = _unfolded(text, start, stop)
+            start, stop = _unfold(text, start, stop)
         before = text[max(start - _AROUND, 0) : start]
         after = text[stop : stop + _AROUND]
         head = "…" if start > _AROUND else ""
@@ -424,7 +424,7 @@ class Pattern:
         return head + " ".join(f"{before}{text[start:stop]}{after}".split()) + tail
 
 
-def _unfolded(text: str, start: int, stop: int) -> tuple[int, int]:
+def _unfold(text: str, start: int, stop: int) -> tuple[int, int]:
     """Return where in a text the part begins and ends that has this place in its folded form."""
     begin, at = 0, 0
     for place, letter in enumerate(text):

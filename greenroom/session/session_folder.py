@@ -18,13 +18,13 @@ from greenroom.core import (
     serde,
     utc_now,
 )
-from greenroom.fs import HeldError, check_held, durable, is_held, unlock
+from greenroom.fs import FolderLockedError, check_lock, durable, is_locked, unlock
 from greenroom.session.description import (
     SessionMetadata,
     decode_metadata,
-    described_lines,
     encode_metadata,
-    with_lines,
+    read_line_count,
+    with_line_count,
 )
 from greenroom.session.entries import decode_entries
 from greenroom.session.history import (
@@ -32,18 +32,18 @@ from greenroom.session.history import (
     Page,
     Position,
     RepairReport,
-    backwards,
+    read_backwards,
     read_on,
     read_page,
     report_on,
 )
-from greenroom.session.recovery import Recovery, recover, restore_description
+from greenroom.session.salvage import SalvagedHistory, restore_description, salvage_history
 from greenroom.session.store import StoredPage, StoredSession, fenced_error, unknown_error
 
-Looked = TypeVar("Looked", StoredSession, StoredPage)
+Stored = TypeVar("Stored", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
-_LOOKS = 20  # at a history that is being written
+_MAX_READS = 20  # at a history that is being written
 _HINT = "see to the disk and the folder; what is unsaved is kept in memory"
 _FULL = "free space there, or raise the quota; what is unsaved is kept in memory"
 _CLOSED = "see to the permissions there; what is unsaved is kept in memory"
@@ -100,7 +100,7 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    metadata, lines = _described(folder, session_id)
+    metadata, lines = _read_description(folder, session_id)
     found = durable.read_bytes(path, since.size - len(since.last))
     if found is None and not os.path.exists(metadata_path(folder)):
         metadata, lines = None, 0  # the session was deleted between the two
@@ -119,21 +119,21 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    metadata, lines = _described(folder, session_id)
+    metadata, lines = _read_description(folder, session_id)
     try:
         with durable.open_to_read(path) as (fd, size):
-            blocks = backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
+            blocks = read_backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
             return StoredPage(
                 metadata, read_page(blocks, size, count, session_id=session_id, path=path)
             )
     except FileNotFoundError:
         # Look again: the session may have been deleted between the two.
-        metadata, lines = _described(folder, session_id)
+        metadata, lines = _read_description(folder, session_id)
         report = report_on(START, 0, path, missing=lines) if lines else None
         return StoredPage(metadata, Page(repair=report))
 
 
-def settled(look: Callable[[], Looked]) -> Looked:
+def read_until_stable(read: Callable[[], Stored]) -> Stored:
     """Look at a session until it is whole, or twice in the same way damaged.
 
     For who reads without the lock: a line that is just being written looks torn, and where a torn
@@ -144,9 +144,9 @@ def settled(look: Callable[[], Looked]) -> Looked:
         OSError: a file can't be read.
     """
     before = ""
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_READS):
         try:
-            found = look()
+            found = read()
             damage = _torn(found)
             if damage in {"", before}:
                 return found
@@ -155,7 +155,7 @@ def settled(look: Callable[[], Looked]) -> Looked:
             if damage == before:
                 raise
         before = damage
-    return look()
+    return read()
 
 
 def _torn(found: StoredSession | StoredPage) -> str:
@@ -168,14 +168,14 @@ def _torn(found: StoredSession | StoredPage) -> str:
     return f"{len(history.torn)} bytes from {history.end.size} on, {history.missing} lines"
 
 
-def describe(folder: str, session_id: str) -> SessionMetadata | None:
+def read_metadata(folder: str, session_id: str) -> SessionMetadata | None:
     """Read a session's description alone; None where there is none.
 
     Raises:
         SessionCorruptError: it is damaged.
         OSError: it can't be read.
     """
-    return _described(folder, session_id)[0]
+    return _read_description(folder, session_id)[0]
 
 
 def is_undescribed(folder: str) -> bool:
@@ -188,17 +188,19 @@ def is_undescribed(folder: str) -> bool:
         size = os.stat(history_path(folder)).st_size
     except FileNotFoundError:
         return False
-    return size > 0 and not is_held(folder)
+    return size > 0 and not is_locked(folder)
 
 
-def _described(folder: str, session_id: str) -> tuple[SessionMetadata | None, int]:
+def _read_description(folder: str, session_id: str) -> tuple[SessionMetadata | None, int]:
     """Read the description, and how many lines it knows of."""
     path = metadata_path(folder)
     data = durable.read_bytes(path)
     if data is None:
         return None, 0
-    found = decode_metadata(data, session_id=session_id, path=path).touched(last_change(folder))
-    return found, described_lines(data)
+    found = decode_metadata(data, session_id=session_id, path=path).with_updated_at(
+        last_change(folder)
+    )
+    return found, read_line_count(data)
 
 
 def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageError:
@@ -321,13 +323,13 @@ class FileWriter:
         await self._run(self._release)
 
     async def _write(self, work: Callable[[], T]) -> T:
-        def work_while_held() -> T:
-            check_held(self._lock, self._folder)
+        def check_and_work() -> T:
+            check_lock(self._lock, self._folder)
             return work()
 
         try:
-            return await self._run(work_while_held)
-        except HeldError as error:
+            return await self._run(check_and_work)
+        except FolderLockedError as error:
             raise fenced_error(self._session_id, error.pid) from None
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -377,7 +379,7 @@ class FileWriter:
 
     def _set_aside(self, at: Position) -> str:
         path = history_path(self._folder)
-        side = _unused(f"{path}.torn.{at.size}")
+        side = _unused_path(f"{path}.torn.{at.size}")
         durable.replace(side, durable.read_bytes(path, at.size) or b"")
         self._limit_lines(at.lines)  # first: a description that knows of more would be an error
         durable.truncate(path, at.size)
@@ -389,13 +391,13 @@ class FileWriter:
         data = durable.read_bytes(path)
         if about is None and not data:
             raise unknown_error(id_, self._folder)
-        found = recover(data or b"", session_id=id_, path=path)
+        found = salvage_history(data or b"", session_id=id_, path=path)
         restored = self._restore_description(about, found, relatives)
         lines = found.end.lines + bool(found.line)
-        missing = 0 if found.damaged else max(described_lines(about or b"") - lines, 0)
+        missing = 0 if found.damaged else max(read_line_count(about or b"") - lines, 0)
         side = ""
         if found.damaged:
-            side = _unused(f"{path}.torn.{found.end.size}")
+            side = _unused_path(f"{path}.torn.{found.end.size}")
             durable.replace(side, found.damaged)
         self._limit_lines(found.end.lines)
         if found.line:
@@ -410,7 +412,7 @@ class FileWriter:
         )
 
     def _restore_description(
-        self, data: bytes | None, found: Recovery, relatives: Sequence[SessionMetadata]
+        self, data: bytes | None, found: SalvagedHistory, relatives: Sequence[SessionMetadata]
     ) -> tuple[str, ...]:
         """Describe the session anew where that is needed; return the fields that were lost."""
         path, id_ = metadata_path(self._folder), self._session_id
@@ -419,19 +421,19 @@ class FileWriter:
                 decode_metadata(data, session_id=id_, path=path)
                 return ()
         except SessionCorruptError:
-            durable.replace(_unused(f"{path}.damaged"), data or b"")
+            durable.replace(_unused_path(f"{path}.damaged"), data or b"")
         entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
         moment = last_change(self._folder)
         metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
-        durable.replace(path, encode_metadata(metadata, _object(data)))
+        durable.replace(path, encode_metadata(metadata, _keep_object(data)))
         return lost or ("session_id",)
 
     def _limit_lines(self, most: int) -> None:
         """Let the description know of no more lines than these."""
         self._lines = min(self._lines, most)
         data = durable.read_bytes(metadata_path(self._folder)) or b""
-        if described_lines(data) > most:
-            durable.replace(metadata_path(self._folder), with_lines(data, most))
+        if read_line_count(data) > most:
+            durable.replace(metadata_path(self._folder), with_line_count(data, most))
 
     def _note_lines(self) -> None:
         """Let the description know of the lines that are there, after more than one commit.
@@ -443,11 +445,11 @@ class FileWriter:
         if self._is_broken or not self._lines or not is_due:
             return
         # Where it fails, the bound stays lower.
-        with contextlib.suppress(OSError, HeldError, InvalidJSONError):
-            check_held(self._lock, self._folder)
+        with contextlib.suppress(OSError, FolderLockedError, InvalidJSONError):
+            check_lock(self._lock, self._folder)
             data = durable.read_bytes(metadata_path(self._folder))
-            if data is not None and described_lines(data) < self._lines:
-                durable.replace(metadata_path(self._folder), with_lines(data, self._lines))
+            if data is not None and read_line_count(data) < self._lines:
+                durable.replace(metadata_path(self._folder), with_line_count(data, self._lines))
 
     def _release(self) -> None:
         try:
@@ -462,7 +464,7 @@ class FileWriter:
                 os.rmdir(self._folder)
 
 
-def _object(data: bytes | None) -> bytes:
+def _keep_object(data: bytes | None) -> bytes:
     """Return what is a JSON object, whose other keys are kept; else nothing."""
     try:
         serde.decode(data or b"", dict[str, object])
@@ -471,7 +473,7 @@ def _object(data: bytes | None) -> bytes:
     return data or b""
 
 
-def _unused(path: str) -> str:
+def _unused_path(path: str) -> str:
     """Return this path, or where it is taken, the first of `path.2`, `path.3`, … that is not."""
     candidate, number = path, 1
     while os.path.exists(candidate):

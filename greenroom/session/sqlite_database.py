@@ -146,13 +146,13 @@ class Database:
         try:
             return await self._threads.run(work)
         except (sqlite3.Error, OSError) as error:
-            raise self._translated(error, session_id) from error
+            raise self._translate(error, session_id) from error
         except SessionStorageError as error:  # ours, before the commit: all of it was taken back
             error.nothing_written = True
             raise
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
+    def read_transaction(self) -> Iterator[sqlite3.Connection | None]:
         """Read in one transaction; gives None where there is no database.
 
         Raises:
@@ -168,7 +168,7 @@ class Database:
                 yield connection
 
     @contextmanager
-    def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    def write_transaction(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         """Write in one transaction: all or nothing, durable when the block has been left.
 
         Where there is no database, it makes one if it may.
@@ -236,7 +236,7 @@ class Database:
         """Return what bounds the threads of this run of trio."""
         return self._threads.limiter
 
-    def _translated(self, error: sqlite3.Error | OSError, session_id: str) -> SessionError:
+    def _translate(self, error: sqlite3.Error | OSError, session_id: str) -> SessionError:
         """Say which file, what happened, and what to do."""
         if isinstance(error, OSError):
             text = f"{error.filename or self.path}: {error.strerror or error}"
@@ -299,7 +299,7 @@ class Row(NamedTuple):
     size: int
     changed: int
 
-    def described(self, path: str) -> SessionMetadata | None:
+    def read_metadata(self, path: str) -> SessionMetadata | None:
         """Read the description; None where there is none yet.
 
         Raises:
@@ -310,22 +310,22 @@ class Row(NamedTuple):
         try:
             found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
         except SessionCorruptError as error:
-            error.hint = way_out(path)  # what it says is true of files
+            error.hint = repair_hint(path)  # what it says is true of files
             raise
         try:
-            return found.touched(datetime.fromtimestamp(self.changed, UTC))
+            return found.with_updated_at(datetime.fromtimestamp(self.changed, UTC))
         except (TypeError, ValueError, OverflowError, OSError) as error:
             text = f"{path}: {self.changed!r} is not a time"
             raise SessionCorruptError(text, session_id=self.session_id, path=path) from error
 
 
-def find_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
+def select_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
     """Return a session's row, if it has one."""
     row = connection.execute(f"{_SELECT} WHERE session_id = ?", [session_id]).fetchone()
     return None if row is None else Row(*row)
 
 
-def all_rows(connection: sqlite3.Connection) -> list[Row]:
+def select_rows(connection: sqlite3.Connection) -> list[Row]:
     """Return the rows of all sessions, but of those that are being made; lines are not touched."""
     held = "SELECT 1 FROM writers WHERE writers.session_id = sessions.session_id"
     where = f"metadata IS NOT NULL OR (size > 0 AND NOT EXISTS ({held}))"
@@ -339,7 +339,7 @@ def add_row(connection: sqlite3.Connection, session_id: str) -> Row:
     return Row(session_id, done.lastrowid, None, 0, 0)
 
 
-def way_out(path: str) -> str:
+def repair_hint(path: str) -> str:
     """Say how a damaged session is made usable again."""
     file, _, session_id = path.rpartition("#")
     return (
@@ -377,7 +377,7 @@ def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> No
         connection.execute(blank, [session_id])
 
 
-def check_length(size: int, session_id: str, path: str) -> None:
+def check_size(size: int, session_id: str, path: str) -> None:
     """See that so many bytes of a history can be read at once.
 
     Raises:
@@ -408,7 +408,7 @@ def write_description(connection: sqlite3.Connection, row: Row, metadata: bytes)
 
 def cut_lines(connection: sqlite3.Connection, row: Row, at: Position) -> int:
     """Move the lines from this place on into the table `torn`; return their number there."""
-    torn = b"".join(lines_from(connection, row.key, at.lines))
+    torn = b"".join(select_lines(connection, row.key, at.lines))
     query = "INSERT INTO torn (session_id, start, lines) VALUES (?, ?, ?)"
     done = connection.execute(query, [row.session_id, at.size, torn])
     connection.execute("DELETE FROM lines WHERE session = ? AND number >= ?", [row.key, at.lines])
@@ -425,20 +425,20 @@ def delete_rows(connection: sqlite3.Connection, row: Row) -> None:
     connection.execute("DELETE FROM writers WHERE session_id = ?", [row.session_id])
 
 
-def lines_from(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:
+def select_lines(connection: sqlite3.Connection, key: int, first: int) -> list[bytes]:
     """Return the lines of a session from this number on."""
     query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? AND number >= ? ORDER BY number"
     return [line for (line,) in connection.execute(query, [key, first])]
 
 
-def lines_backwards(connection: sqlite3.Connection, key: int) -> Iterator[bytes]:
+def select_lines_backwards(connection: sqlite3.Connection, key: int) -> Iterator[bytes]:
     """Yield the lines of a session from the last one on."""
     query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? ORDER BY number DESC"
     for (line,) in connection.execute(query, [key]):
         yield line
 
 
-def last_number(connection: sqlite3.Connection, key: int) -> int:
+def select_last_number(connection: sqlite3.Connection, key: int) -> int:
     """Return the number of the last line of a session."""
     query = "SELECT max(number) FROM lines WHERE session = ?"
     (number,) = connection.execute(query, [key]).fetchone()

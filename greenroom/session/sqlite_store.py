@@ -19,7 +19,7 @@ from greenroom.core import (
     check_session_id,
     utc_now,
 )
-from greenroom.fs import HeldError, lock, unlock
+from greenroom.fs import FolderLockedError, lock, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
 from greenroom.session.entries import Entry, decode_entries
 from greenroom.session.history import (
@@ -32,25 +32,25 @@ from greenroom.session.history import (
     read_on,
     read_page,
 )
-from greenroom.session.recovery import recover, restore_description
+from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.sqlite_database import (
     Database,
     Row,
     add_line,
     add_row,
-    all_rows,
     begin_epoch,
     check_epoch,
-    check_length,
+    check_size,
     cut_lines,
     delete_rows,
     end_epoch,
-    find_row,
     is_uncertain,
-    last_number,
-    lines_backwards,
-    lines_from,
-    way_out,
+    repair_hint,
+    select_last_number,
+    select_lines,
+    select_lines_backwards,
+    select_row,
+    select_rows,
     write_description,
 )
 from greenroom.session.store import (
@@ -77,14 +77,14 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
     """
     path = f"{database.path}#{session_id}"
     row, lines = Row(session_id, 0, None, 0, 0), list[bytes]()
-    with database.reading() as connection:
-        if connection and (found := find_row(connection, session_id)):
-            check_length(found.size - since.size, session_id, path)
-            row, lines = found, lines_from(connection, found.key, max(since.lines - 1, 0))
+    with database.read_transaction() as connection:
+        if connection and (found := select_row(connection, session_id)):
+            check_size(found.size - since.size, session_id, path)
+            row, lines = found, select_lines(connection, found.key, max(since.lines - 1, 0))
     # From here on the connection is free for others.
     if since.lines and not row.key:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    return StoredSession(row.described(path), _verified(lines, row, path, since), path)
+    return StoredSession(row.read_metadata(path), _verify_lines(lines, row, path, since), path)
 
 
 def read_last_page(database: Database, session_id: str, count: int) -> StoredPage:
@@ -95,43 +95,43 @@ def read_last_page(database: Database, session_id: str, count: int) -> StoredPag
         sqlite3.Error: SQLite refused.
     """
     path = f"{database.path}#{session_id}"
-    with database.reading() as connection:
-        row = find_row(connection, session_id) if connection else None
+    with database.read_transaction() as connection:
+        row = select_row(connection, session_id) if connection else None
         if connection is None or row is None:
             return StoredPage(None, Page())
         try:
             page = read_page(
-                lines_backwards(connection, row.key),
+                select_lines_backwards(connection, row.key),
                 row.size,
                 count,
                 session_id=session_id,
                 path=path,
             )
-            if page.repair and page.repair.line <= last_number(connection, row.key):
-                raise _damaged(path, session_id, page.repair.line)
+            if page.repair and page.repair.line <= select_last_number(connection, row.key):
+                raise _damaged_error(path, session_id, page.repair.line)
         except SessionCorruptError as error:
-            error.hint = way_out(path)  # what it says is true of files
+            error.hint = repair_hint(path)  # what it says is true of files
             raise
-    return StoredPage(row.described(path), page)
+    return StoredPage(row.read_metadata(path), page)
 
 
-def _verified(lines: list[bytes], row: Row, path: str, since: Position) -> History:
+def _verify_lines(lines: list[bytes], row: Row, path: str, since: Position) -> History:
     """Decode these lines, the first of which is the one before the place `since`."""
     try:
         history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
     except SessionCorruptError as error:
         if error.line != since.lines:  # or it was replaced, and is as sound as before
-            error.hint = way_out(path)  # what it says is true of files
+            error.hint = repair_hint(path)  # what it says is true of files
         raise
     size = history.end.size + len(history.torn)
     unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
     if size == row.size and unread <= 1:
         return history
     lost = "" if size == row.size else f"{row.size} bytes were stored, and {size} are there"
-    raise _damaged(path, row.session_id, history.end.lines + 1, lost)
+    raise _damaged_error(path, row.session_id, history.end.lines + 1, lost)
 
 
-def _damaged(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
+def _damaged_error(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
     """Return the error of a line that is damaged in the middle, or of what is lost.
 
     A file may end in several lines that were not synced; here each line was.
@@ -141,16 +141,16 @@ def _damaged(path: str, session_id: str, line: int, problem: str = "") -> Sessio
         session_id=session_id,
         path=path,
         line=line,
-        hint=way_out(path),
+        hint=repair_hint(path),
     )
 
 
-def salvage(
+def salvage_rows(
     connection: sqlite3.Connection, row: Row, path: str, relatives: Sequence[SessionMetadata]
 ) -> RepairReport | None:
     """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything."""
-    data = b"".join(lines_from(connection, row.key, 0))
-    found = recover(data, session_id=row.session_id, path=path)
+    data = b"".join(select_lines(connection, row.key, 0))
+    found = salvage_history(data, session_id=row.session_id, path=path)
     entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
     lost = _restore_description(connection, row, path, entries, relatives)
     end, side = found.end, ""
@@ -174,7 +174,7 @@ def _restore_description(
 ) -> tuple[str, ...]:
     """Describe the session anew where that is needed; return the fields that were lost."""
     try:
-        if row.described(path) is not None:
+        if row.read_metadata(path) is not None:
             return ()
     except SessionCorruptError:
         pass
@@ -290,7 +290,7 @@ class SQLiteWriter:
 
     async def _write(self, work: Callable[[Connection], T]) -> T:
         def write() -> T:
-            with self._database.writing() as connection:
+            with self._database.write_transaction() as connection:
                 check_epoch(connection, self._session_id, self._epoch)
                 return work(connection)
 
@@ -305,7 +305,7 @@ class SQLiteWriter:
 
     def _row(self, connection: Connection) -> Row:
         session_id = self._session_id
-        return find_row(connection, session_id) or add_row(connection, session_id)
+        return select_row(connection, session_id) or add_row(connection, session_id)
 
     def _append(self, connection: Connection, line: bytes, at: Position) -> None:
         row, path = self._row(connection), f"{self._database.path}#{self._session_id}"
@@ -313,26 +313,26 @@ class SQLiteWriter:
             raise SessionStorageError(
                 f"{path}: it was changed by another writer", session_id=self._session_id
             )
-        check_length(at.size + len(line), self._session_id, path)
+        check_size(at.size + len(line), self._session_id, path)
         add_line(connection, row, line, at)
 
     def _salvage(
         self, connection: Connection, relatives: Sequence[SessionMetadata]
     ) -> RepairReport | None:
-        row = find_row(connection, self._session_id)
+        row = select_row(connection, self._session_id)
         if row is None or (row.metadata is None and not row.size):
             raise unknown_error(self._session_id, self._database.path)
         path = f"{self._database.path}#{self._session_id}"
-        return salvage(connection, row, path, relatives)
+        return salvage_rows(connection, row, path, relatives)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)
-        row.described(f"{self._database.path}#{self._session_id}")  # it is ours
+        row.read_metadata(f"{self._database.path}#{self._session_id}")  # it is ours
         write_description(connection, row, encode_metadata(metadata, row.metadata or b""))
 
     def _release(self) -> None:
         try:
-            with self._database.writing() as connection:
+            with self._database.write_transaction() as connection:
                 end_epoch(connection, self._session_id, self._epoch)
         finally:
             unlock(self._lock, self._folder)
@@ -437,7 +437,7 @@ class SQLiteStore:
             SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be read.
         """
-        return (await self.survey()).logged()
+        return (await self.survey()).log_damaged()
 
     async def survey(self) -> StoreSurvey:
         """Describe every stored session, and say which are damaged; histories are not read.
@@ -461,7 +461,7 @@ class SQLiteStore:
             fd, epoch = await self._database.run(
                 session_id, lambda: self._acquire(session_id, folder)
             )
-        except HeldError as error:
+        except FolderLockedError as error:
             raise locked_error(session_id, error.pid) from None
         return SQLiteWriter(session_id, self._database, epoch, fd, folder)
 
@@ -512,26 +512,26 @@ class SQLiteStore:
         return row is not None and row.metadata is not None
 
     def _find(self, session_id: str) -> Row | None:
-        with self._database.reading() as connection:
-            return None if connection is None else find_row(connection, session_id)
+        with self._database.read_transaction() as connection:
+            return None if connection is None else select_row(connection, session_id)
 
     def _acquire(self, session_id: str, folder: str) -> tuple[int, int]:
         fd = lock(folder)
         try:
-            with self._database.writing(create=True) as connection:
+            with self._database.write_transaction(create=True) as connection:
                 return fd, begin_epoch(connection, session_id)
         except BaseException:
             unlock(fd, folder)
             raise
 
     def _survey(self) -> StoreSurvey:
-        with self._database.reading() as connection:
-            found = [] if connection is None else all_rows(connection)
+        with self._database.read_transaction() as connection:
+            found = [] if connection is None else select_rows(connection)
         sessions, damaged = list[SessionMetadata](), list[SessionError]()
         for row in found:
             try:
                 path = f"{self._path}#{check_session_id(row.session_id)}"
-                if metadata := row.described(path):
+                if metadata := row.read_metadata(path):
                     sessions.append(metadata)
                 else:
                     damaged.append(unknown_error(row.session_id, self, has_history=True))

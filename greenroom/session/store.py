@@ -26,7 +26,7 @@ from greenroom.core import (
 )
 from greenroom.fs import is_alive
 from greenroom.session.description import SessionMetadata
-from greenroom.session.history import History, Page, Position, backwards, read_on, read_page
+from greenroom.session.history import History, Page, Position, read_backwards, read_on, read_page
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class StoreSurvey(msgspec.Struct, frozen=True):
     sessions: tuple[SessionMetadata, ...]
     damaged: tuple[SessionError, ...]
 
-    def logged(self) -> list[SessionMetadata]:
+    def log_damaged(self) -> list[SessionMetadata]:
         """Return the descriptions, and log what is left out."""
         for error in self.damaged:
             _log.warning("session %r is left out of the list: %s", error.session_id, error)
@@ -222,7 +222,7 @@ def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
             hint="a process that it started still holds the lock: end that one",
         )
     return SessionLockedError(
-        f"session {session_id!r} is being written by {_name(pid)}",
+        f"session {session_id!r} is being written by {_name_process(pid)}",
         session_id=session_id,
         pid=pid,
         hint="close it there, or wait until that process ends",
@@ -231,7 +231,7 @@ def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
 
 def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
     """Return the error of a writer that lost its session, to this process where that is known."""
-    fate = f"{_name(pid)} took it over" if pid else "its lock was removed or taken over"
+    fate = f"{_name_process(pid)} took it over" if pid else "its lock was removed or taken over"
     return SessionFencedError(
         f"session {session_id!r} is no longer ours to write: {fate}",
         session_id=session_id,
@@ -266,7 +266,7 @@ def changed_error(session_id: str) -> SessionError:
     )
 
 
-def _name(pid: int | None) -> str:
+def _name_process(pid: int | None) -> str:
     if pid is None:
         return "another process"
     return "this process" if pid == os.getpid() else f"process {pid}"
@@ -311,7 +311,7 @@ class InMemoryStoreStatistics:
 # -- Sessions in memory, for tests and for agents that need not outlive the process
 
 
-class _Kept(msgspec.Struct):
+class _MemorySession(msgspec.Struct):
     metadata: SessionMetadata | None = None
     history: bytearray = msgspec.field(default_factory=bytearray)
     aside: list[bytes] = []
@@ -320,8 +320,8 @@ class _Kept(msgspec.Struct):
     epoch: int = 0
 
     @property
-    def described(self) -> SessionMetadata | None:
-        return self.metadata and self.metadata.touched(self.changed)
+    def description(self) -> SessionMetadata | None:
+        return self.metadata and self.metadata.with_updated_at(self.changed)
 
 
 class InMemoryStore:
@@ -344,49 +344,49 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         """Make an empty store."""
-        self._sessions: dict[str, _Kept] = {}
+        self._sessions: dict[str, _MemorySession] = {}
 
     def __repr__(self) -> str:
         return "InMemoryStore()"
 
     def statistics(self) -> InMemoryStoreStatistics:
         """Return figures about what is stored."""
-        kept = self._sessions.values()
+        sessions = self._sessions.values()
         return InMemoryStoreStatistics(
-            sessions=sum(each.metadata is not None for each in kept),
-            locked=sum(each.is_locked for each in kept),
-            bytes=sum(len(each.history) for each in kept),
+            sessions=sum(each.metadata is not None for each in sessions),
+            locked=sum(each.is_locked for each in sessions),
+            bytes=sum(len(each.history) for each in sessions),
         )
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session of this id is stored."""
         await trio.lowlevel.checkpoint()
-        return self._kept(session_id).metadata is not None
+        return self._find(session_id).metadata is not None
 
     async def read(self, session_id: str) -> StoredSession:
         """Read a session as it stands."""
         await trio.lowlevel.checkpoint()
-        return _read(session_id, self._kept(session_id), Position())
+        return _read(session_id, self._find(session_id), Position())
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
         """Read the last messages of a session as it stands, without reading what precedes them."""
         await trio.lowlevel.checkpoint()
-        kept = self._kept(session_id)
-        history = kept.history
+        session = self._find(session_id)
+        history = session.history
         page = read_page(
-            backwards(lambda start, stop: bytes(history[start:stop]), len(history)),
+            read_backwards(lambda start, stop: bytes(history[start:stop]), len(history)),
             len(history),
             count,
             session_id=session_id,
             path=_path(session_id),
         )
-        return StoredPage(kept.described, page)
+        return StoredPage(session.description, page)
 
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first."""
         await trio.lowlevel.checkpoint()
-        kept = self._sessions.values()
-        found = [described for each in kept if (described := each.described)]
+        sessions = self._sessions.values()
+        found = [each for session in sessions if (each := session.description)]
         return list(newest_first(found))
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
@@ -396,92 +396,94 @@ class InMemoryStore:
             SessionLockedError: another writer is.
         """
         await trio.lowlevel.checkpoint()
-        kept = self._kept(session_id)
-        if kept.is_locked:
+        session = self._find(session_id)
+        if session.is_locked:
             raise locked_error(session_id, os.getpid())
-        kept.is_locked = True
-        kept.epoch += 1
-        self._sessions[session_id] = kept
-        return _MemoryWriter(session_id, kept, self._sessions)
+        session.is_locked = True
+        session.epoch += 1
+        self._sessions[session_id] = session
+        return _MemoryWriter(session_id, session, self._sessions)
 
     def folder(self, session_id: str) -> str:
         """Return "": there are no files."""
         check_session_id(session_id)
         return ""
 
-    def _kept(self, session_id: str) -> _Kept:
-        return self._sessions.get(check_session_id(session_id)) or _Kept()
+    def _find(self, session_id: str) -> _MemorySession:
+        return self._sessions.get(check_session_id(session_id)) or _MemorySession()
 
 
 class _MemoryWriter:
     is_broken = False
 
-    def __init__(self, session_id: str, kept: _Kept, sessions: dict[str, _Kept]) -> None:
+    def __init__(
+        self, session_id: str, session: _MemorySession, sessions: dict[str, _MemorySession]
+    ) -> None:
         self._session_id = session_id
-        self._kept = kept
+        self._session = session
         self._sessions = sessions
-        self._epoch = kept.epoch
+        self._epoch = session.epoch
 
     async def read(self, since: Position) -> StoredSession:
         await trio.lowlevel.checkpoint()
-        return _read(self._session_id, self._kept, since)
+        return _read(self._session_id, self._session, since)
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        await self._checkpoint_held()
-        if len(self._kept.history) != at.size:
+        await self._check_epoch()
+        if len(self._session.history) != at.size:
             raise SessionStorageError(
                 f"the history of {self._session_id!r} was changed by another writer",
                 session_id=self._session_id,
                 nothing_written=True,
             )
-        self._kept.history += line
-        self._kept.changed = utc_now()
+        self._session.history += line
+        self._session.changed = utc_now()
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
-        await self._checkpoint_held()
-        known = self._kept.metadata
+        await self._check_epoch()
+        known = self._session.metadata
         if known is not None and known.unknown:
             unknown = {**known.unknown, **(metadata.unknown or {})}
             metadata = msgspec.structs.replace(metadata, unknown=unknown)
-        self._kept.metadata = metadata
+        self._session.metadata = metadata
 
     async def set_aside(self, at: Position) -> str:
-        await self._checkpoint_held()
-        kept = self._kept
-        kept.aside.append(bytes(kept.history[at.size :]))
-        del kept.history[at.size :]
-        return f"memory:{self._session_id}.torn.{len(kept.aside)}"
+        await self._check_epoch()
+        session = self._session
+        session.aside.append(bytes(session.history[at.size :]))
+        del session.history[at.size :]
+        return f"memory:{self._session_id}.torn.{len(session.aside)}"
 
     async def delete(self) -> None:
-        await self._checkpoint_held()
+        await self._check_epoch()
         del self._sessions[self._session_id]
 
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()
         if not self._is_current:
             return
-        self._kept.is_locked = False
-        if self._kept.metadata is None and not self._kept.history:
+        self._session.is_locked = False
+        if self._session.metadata is None and not self._session.history:
             del self._sessions[self._session_id]
 
     @property
     def _is_current(self) -> bool:
-        kept = self._kept
-        return kept.epoch == self._epoch and self._sessions.get(self._session_id) is kept
+        session = self._session
+        return session.epoch == self._epoch and self._sessions.get(self._session_id) is session
 
-    async def _checkpoint_held(self) -> None:
+    async def _check_epoch(self) -> None:
         await trio.lowlevel.checkpoint()
         if not self._is_current:
             raise fenced_error(self._session_id, os.getpid())
 
 
-def _read(session_id: str, kept: _Kept, since: Position) -> StoredSession:
+def _read(session_id: str, session: _MemorySession, since: Position) -> StoredSession:
     path = _path(session_id)
-    if since.lines and not kept.history:
+    if since.lines and not session.history:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    data = bytes(kept.history[since.size - len(since.last) :])
+    data = bytes(session.history[since.size - len(since.last) :])
     history = read_on(data, session_id=session_id, path=path, since=since)
-    return StoredSession(kept.described, history, path)
+    return StoredSession(session.description, history, path)
 
 
 def _path(session_id: str) -> str:

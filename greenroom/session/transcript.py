@@ -68,9 +68,9 @@ class Transcript:
         self._started: dict[int, set[str]] = {}
         # The messages before this place are paired: a long conversation is not looked through
         # again.
-        self._paired = 0
+        self._paired_until = 0
         self._pairs = Pairs()
-        self.grants = Grants()
+        self.grants = GrantedRules()
         self.records = Records()
         self.expenses = Expenses()
         self.version = 1
@@ -109,8 +109,8 @@ class Transcript:
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that have no result, but for those that `settle` has passed."""
-        return open_calls(self._messages[self._paired :])
+        """The calls of the last reply that have no result, but for those that `mark_paired` has passed."""
+        return open_calls(self._messages[self._paired_until :])
 
     @property
     def started(self) -> Collection[str]:
@@ -128,9 +128,9 @@ class Transcript:
         """Return the records of a kind that were written behind the last reply."""
         return self.records.values(kind, since=self._last_reply() + 1)
 
-    def settle(self) -> None:
+    def mark_paired(self) -> None:
         """Note that every call so far has its result, so that none is looked for among them again."""
-        self._paired = len(self._messages)
+        self._paired_until = len(self._messages)
 
     def withdraw_start(self, calls: int) -> None:
         """Take it back that so many calls of the last reply have started; the last entry said so."""
@@ -168,7 +168,7 @@ class Transcript:
             SessionError: there are fewer messages.
         """
         if not 0 <= at <= len(self._messages):
-            raise no_place(at, len(self._messages))
+            raise place_error(at, len(self._messages))
 
     def apply(self, entry: Entry) -> None:
         """Take an entry in, which comes behind all that were applied before."""
@@ -221,7 +221,7 @@ class Transcript:
             self._started.pop(at, None)
         del self._messages[to:]
         self._view = None
-        self._paired = 0  # a call may have been parted from its result
+        self._paired_until = 0  # a call may have been parted from its result
         self._pairs.look_again(self._messages)
         self.grants.rewind(to)
         self.records.rewind(to)
@@ -234,7 +234,7 @@ class Transcript:
         # A call that had started has, also where its reply was written anew.
         started = set(self.started)
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
-        self._messages, self._pairs, self._view, self._paired = [], Pairs(), None, 0
+        self._messages, self._pairs, self._view, self._paired_until = [], Pairs(), None, 0
         for message in (*entry.head, *last):  # which may part a call from its result
             self._pairs.add(self._messages, message, self._get_started)
         self._started[self._last_reply()] = started
@@ -355,15 +355,15 @@ def answer_calls(
 
 def is_stand_in(result: ToolResultBlock) -> bool:
     """Whether this is not a result of a tool, but what `answer_calls` gave in its place."""
-    return _tells(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
+    return _ends_with(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
 
 
 def may_have_run(result: ToolResultBlock) -> bool:
     """Whether this stands in for the result of a call that had started, so that it may have had its effect."""
-    return _tells(result, STARTED, NOT_ON_RECORD)
+    return _ends_with(result, STARTED, NOT_ON_RECORD)
 
 
-def _tells(result: ToolResultBlock, *fates: str) -> bool:
+def _ends_with(result: ToolResultBlock, *fates: str) -> bool:
     first = result.text.partition(". Its output until then:\n")[0]
     return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
 
@@ -416,7 +416,7 @@ class Records:
         self._records = [(to(place), entry) for place, entry in self._records]
 
 
-class Grants:
+class GrantedRules:
     """The rules in order, and at which place of the conversation each was given.
 
     A rule is a JSON object here; what it says is for others to read.
@@ -480,6 +480,6 @@ class Expenses:
         return self._used
 
 
-def no_place(at: int, count: int) -> SessionError:
+def place_error(at: int, count: int) -> SessionError:
     """Make the error for a place that is not in the conversation."""
     return SessionError(f"the conversation has no place {at}: it has {count} messages")

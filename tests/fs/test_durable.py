@@ -231,7 +231,7 @@ def test_what_another_delete_removes_meanwhile_is_passed_over(tmp_path, monkeypa
 def take_lock(folder, answers):
     try:
         durable.lock(folder)
-    except durable.HeldError as held:
+    except durable.FolderLockedError as held:
         answers.put(held.pid)
 
 
@@ -247,7 +247,7 @@ def test_a_child_of_the_holder_has_no_share_in_the_lock(tmp_path):
         os._exit(0)
     try:
         assert os.read(started[0], 1) == b"1"
-        durable.check_held(fd, str(tmp_path))
+        durable.check_lock(fd, str(tmp_path))
         os.close(fd)  # the kernel would keep it for the child
         durable._lock_inodes.pop(fd)
         durable.unlock(durable.lock(str(tmp_path)), str(tmp_path))
@@ -309,7 +309,7 @@ def test_a_folder_that_always_goes_is_given_up(tmp_path, monkeypatch):
             mkdir(path, mode)
 
     monkeypatch.setattr(os, "mkdir", vanish)
-    with pytest.raises(durable.HeldError) as held:
+    with pytest.raises(durable.FolderLockedError) as held:
         durable.lock(str(tmp_path / "session"))
     assert held.value.pid is None
 
@@ -325,15 +325,15 @@ def test_a_system_that_knows_no_locks_is_an_error_and_nothing_stays_open(tmp_pat
 def test_a_full_disk_does_not_prevent_a_lock(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "ftruncate", fail(errno.ENOSPC))
     fd = durable.lock(str(tmp_path))
-    durable.check_held(fd, str(tmp_path))
+    durable.check_lock(fd, str(tmp_path))
     assert (tmp_path / "lock").read_bytes() == b""
-    assert not durable.is_held(str(tmp_path))  # its content names no process
+    assert not durable.is_locked(str(tmp_path))  # its content names no process
     durable.unlock(fd, str(tmp_path))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a folder can be read as a file")
 def test_a_folder_in_the_place_of_a_lock_file_names_no_holder(tmp_path):
     (tmp_path / "lock").mkdir()
-    assert not durable.is_held(str(tmp_path))
+    assert not durable.is_locked(str(tmp_path))
     with pytest.raises(IsADirectoryError):
         durable.lock(str(tmp_path))

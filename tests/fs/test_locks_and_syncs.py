@@ -15,10 +15,10 @@ HOLDER = "import sys; from greenroom.fs import durable; durable.lock(sys.argv[1]
 def test_a_folder_has_one_holder_and_a_second_learns_who_it_is(tmp_path):
     folder = str(tmp_path / "session")
     fd = durable.lock(folder)
-    with pytest.raises(durable.HeldError) as held:
+    with pytest.raises(durable.FolderLockedError) as held:
         durable.lock(folder)
     assert held.value.args == (os.getpid(),)
-    durable.check_held(fd, folder)
+    durable.check_lock(fd, folder)
     durable.unlock(fd, folder)
     assert os.listdir(folder) == []
     durable.unlock(durable.lock(folder), folder)
@@ -28,9 +28,9 @@ def test_a_lock_whose_file_was_removed_is_no_longer_ours(tmp_path):
     folder = str(tmp_path)
     fd = durable.lock(folder)
     (tmp_path / "lock").unlink()
-    with pytest.raises(durable.HeldError):
-        durable.check_held(fd, folder)
-    assert not durable.is_held(folder)
+    with pytest.raises(durable.FolderLockedError):
+        durable.check_lock(fd, folder)
+    assert not durable.is_locked(folder)
     durable.unlock(fd, folder)
 
 
@@ -38,8 +38,8 @@ def test_a_killed_holder_s_lock_is_taken_over(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline()
-        assert durable.is_held(str(tmp_path))
-        with pytest.raises(durable.HeldError) as held:
+        assert durable.is_locked(str(tmp_path))
+        with pytest.raises(durable.FolderLockedError) as held:
             durable.lock(str(tmp_path))
         assert held.value.args == (holder.pid,)
         holder.kill()

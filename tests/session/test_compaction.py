@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, Conversation, read_branches
-from greenroom.session.conversation import count_kept
+from greenroom.session.conversation import count_to_keep
 from greenroom.session.entries import CompactionEntry, decode_entries
 from greenroom.session.transcript import unanswered
 from greenroom.testing.session_stores import cancel_after
@@ -192,7 +192,7 @@ def test_wherever_it_is_cut_a_model_accepts_what_is_left(pieces, keep):
     messages = conversation.transcript.messages
     waiting = unanswered(messages)
     try:
-        count = count_kept(messages, keep)
+        count = count_to_keep(messages, keep)
     except SessionError:
         return
     conversation.compact(Message.user("said"), keep)

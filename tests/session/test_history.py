@@ -47,7 +47,7 @@ def write(groups):
     place, lines = START, []
     for group in groups:
         lines.append(encode_line([serde.encode(entry) for entry in group], place))
-        place = place.after(lines[-1]).synced()
+        place = place.after(lines[-1]).as_synced()
     return lines
 
 
@@ -175,7 +175,7 @@ def test_what_was_not_synced_may_be_damaged_in_any_order_and_is_an_unfinished_wr
 
 def test_damage_before_a_line_that_stands_on_synced_ones_is_no_unfinished_write():
     first, second, third = loose_lines()
-    place = START.after(first).after(second).after(third).synced()
+    place = START.after(first).after(second).after(third).as_synced()
     fourth = encode_line([serde.encode(entry) for entry in ENTRIES[3]], place)
     for hole in range(1, len(second)):
         with pytest.raises(SessionCorruptError, match="h:2:"):
@@ -274,7 +274,7 @@ def test_a_file_of_a_newer_format_is_not_misread():
 
 
 def test_a_newer_format_may_begin_at_any_line():
-    newer = encode_line([b'{"kind":"format","version":%d}' % (FORMAT + 1)], WHOLE.end.synced())
+    newer = encode_line([b'{"kind":"format","version":%d}' % (FORMAT + 1)], WHOLE.end.as_synced())
     with pytest.raises(SessionError, match=f"format {FORMAT + 1}"):
         read(DATA + newer)
 

@@ -12,8 +12,8 @@ from greenroom.fs import durable
 from greenroom.session import (
     AgentSession,
     SQLiteStore,
-    backwards,
     history as page_module,
+    read_backwards,
     read_branches,
     read_last,
     read_page,
@@ -44,12 +44,12 @@ def lined(groups, *, loose=False):
     for group in groups:
         line = encode_line([serde.encode(entry) for entry in group], place)
         lines.append(line)
-        place = place.after(line) if loose else place.after(line).synced()
+        place = place.after(line) if loose else place.after(line).as_synced()
     return lines
 
 
 def paged(data, count):
-    blocks = backwards(lambda start, stop: data[start:stop], len(data))
+    blocks = read_backwards(lambda start, stop: data[start:stop], len(data))
     return read_page(blocks, len(data), count, session_id="s", path="h")
 
 
@@ -256,8 +256,8 @@ async def long(tmp_path, store_under_test, real_blocks):
 def put(store, lines, session):
     """Put these lines in the place of a session's own."""
     if isinstance(store, SQLiteStore):
-        with store._database.writing() as connection:
-            row = sqlite_database.find_row(connection, session.session_id)
+        with store._database.write_transaction() as connection:
+            row = sqlite_database.select_row(connection, session.session_id)
             connection.execute("DELETE FROM lines")
             for number, line in enumerate(lines):
                 connection.execute("INSERT INTO lines VALUES (?, ?, ?)", (row.key, number, line))

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
-from greenroom.fs.durable import HeldError, check_held, lock, unlock
+from greenroom.fs.durable import FolderLockedError, check_lock, lock, unlock
 from greenroom.session import AgentSession, FileStore, SQLiteStore
 
 WRITER = """
@@ -124,7 +124,7 @@ async def test_a_writer_is_told_who_took_its_session_over(files, conversation):
 def test_a_holder_that_cannot_be_told_is_still_a_holder(tmp_path, text):
     descriptor = lock(str(tmp_path / "s"))
     (tmp_path / "s" / "lock").write_text(text)
-    with pytest.raises(HeldError) as caught:
+    with pytest.raises(FolderLockedError) as caught:
         lock(str(tmp_path / "s"))
     assert caught.value.pid is None
     unlock(descriptor, str(tmp_path / "s"))
@@ -167,7 +167,7 @@ def test_a_folder_removed_under_our_feet_is_made_again(tmp_path, monkeypatch):
 
 def test_a_lock_file_that_never_stays_is_given_up_on(tmp_path, monkeypatch):
     monkeypatch.setitem(lock.__globals__, "_try_lock", lambda path: None)
-    with pytest.raises(HeldError):
+    with pytest.raises(FolderLockedError):
         lock(str(tmp_path / "s"))
 
 
@@ -184,7 +184,7 @@ def test_a_lock_that_the_system_refuses_leaves_no_descriptor(tmp_path, monkeypat
 
 async def test_an_unknown_holder_is_named_as_such(files, monkeypatch):
     def held(folder):
-        raise HeldError(None)
+        raise FolderLockedError(None)
 
     monkeypatch.setattr("greenroom.session.file_store.lock", held)
     with pytest.raises(SessionLockedError, match="another process"):
@@ -242,14 +242,14 @@ def test_a_forked_child_holds_no_lock_and_closes_no_file_of_another(tmp_path):
     if pid == 0:
         code = 1
         try:
-            check_held(descriptor, folder)
-        except HeldError as error:
+            check_lock(descriptor, folder)
+        except FolderLockedError as error:
             code = 0 if error.pid == os.getppid() else 2
         finally:
             unlock(descriptor, folder)
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    check_held(descriptor, folder)
+    check_lock(descriptor, folder)
     unlock(descriptor, folder)
 
 
@@ -264,7 +264,7 @@ async def test_a_holder_that_has_ended_is_named_as_such(files, monkeypatch, ende
     """Only a process that it started without Python's knowledge can still hold the lock."""
 
     def held(folder):
-        raise HeldError(ended.pid)
+        raise FolderLockedError(ended.pid)
 
     monkeypatch.setattr("greenroom.session.file_store.lock", held)
     with pytest.raises(SessionLockedError, match=f"process {ended.pid}, which has ended") as caught:

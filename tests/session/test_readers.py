@@ -77,7 +77,7 @@ async def test_a_torn_end_that_is_cut_off_and_written_over_meanwhile_is_no_damag
     stored = (await files.read("mine")).history.end
     entry = b'{"kind":"message","message":{"role":"user","content":[{"type":"text","text":"%s"}]}}'
     fourth = encode_line([entry % b"four"], stored)
-    fifth = encode_line([entry % b"five"], stored.after(fourth).synced())
+    fifth = encode_line([entry % b"five"], stored.after(fourth).as_synced())
     history.write_bytes(whole + b'{"n":3,"e":[{"kind":"never finished')
     overwritten = whole + fourth + fifth
     with installed(BusyDisk(history, "pread", lambda: history.write_bytes(overwritten))):
@@ -97,7 +97,7 @@ async def test_a_torn_end_that_stays_is_one_and_so_is_one_that_never_stands_stil
 
     with installed(BusyDisk(history, "close", grow)):
         loaded = await AgentSession.load("mine", store=files)
-    assert loaded.repair.size == 1 + folder_module._LOOKS
+    assert loaded.repair.size == 1 + folder_module._MAX_READS
     assert [each.text for each in loaded.history] == ["one", "two", "three"]
 
 

@@ -16,7 +16,7 @@ from greenroom.core import (
 )
 from greenroom.session import AgentSession, FileStore, read_last
 from greenroom.session.history import START, encode_line, read_lines
-from greenroom.session.recovery import recover
+from greenroom.session.salvage import salvage_history
 from greenroom.session.transcript import Transcript
 from tests.session.accepted import check_accepted
 from tests.session.under_test import Files, SQLite
@@ -163,7 +163,7 @@ def history(entries):
     at, lines = START, []
     for entry in ({"kind": "format", "version": 2}, *entries):
         line = encode_line([serde.encode(entry)], at)
-        at = at.after(line).synced()
+        at = at.after(line).as_synced()
         lines.append(line)
     return lines
 
@@ -178,7 +178,7 @@ def recovered(lines, damaged):
         line.replace(b'"kind"', b'"kinx"', 1) if n in damaged else line
         for n, line in enumerate(lines)
     ]
-    found = recover(b"".join(lines), session_id="mine", path="mine")
+    found = salvage_history(b"".join(lines), session_id="mine", path="mine")
     whole = b"".join(lines)[: found.end.size] + found.line
     read = read_lines(whole, session_id="mine", path="mine")
     assert read.torn == b""
@@ -228,7 +228,7 @@ def test_whatever_is_damaged_each_line_that_is_kept_was_said_and_in_that_order(d
         for _ in range(random.randint(1, 3)):
             line[random.randrange(len(line) - 1)] ^= 1 << random.randrange(8)
         lines[number] = bytes(line)
-    found = recover(b"".join(lines), session_id="mine", path="mine")
+    found = salvage_history(b"".join(lines), session_id="mine", path="mine")
     data = b"".join(lines)[: found.end.size] + found.line
     read = read_lines(data, session_id="mine", path="mine")
     transcript = Transcript(itertools.chain.from_iterable(read.entries))

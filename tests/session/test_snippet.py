@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.session.past_sessions import Pattern
+from greenroom.session.past_sessions import SearchText
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ from greenroom.session.past_sessions import Pattern
     ],
 )
 def test_a_snippet_is_one_line_with_what_was_found_in_it(sought, text, snippet):
-    assert Pattern(sought).snippet(text) == snippet
+    assert SearchText(sought).snippet(text) == snippet
 
 
 @given(before=st.text(), sought=st.text(min_size=1).filter(str.strip), after=st.text())
 def test_what_stands_in_a_text_is_found_and_in_its_snippet(before, sought, after):
-    snippet = Pattern(sought).snippet(f"{before}{sought}{after}")
+    snippet = SearchText(sought).snippet(f"{before}{sought}{after}")
     assert snippet is not None
     wanted = " ".join(sought.split()).casefold()
     assert wanted in snippet.casefold()

@@ -552,7 +552,7 @@ async def test_two_that_make_the_database_at_once_share_one(path, monkeypatch):
 
     def be_overtaken(connection):
         monkeypatch.setattr(sqlite_database, "create_tables", create)
-        with second._database.writing(create=True):
+        with second._database.write_transaction(create=True):
             pass
         create(connection)
 

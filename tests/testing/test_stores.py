@@ -64,12 +64,12 @@ async def forgets_lineage(self, metadata):
 
 
 async def keeps_the_first_description(self, metadata):
-    if self._kept.metadata is None:
+    if self._session.metadata is None:
         await Writer.write_metadata(self, metadata)
 
 
 async def describes_nothing_without_lines(self, metadata):
-    if self._kept.history:
+    if self._session.history:
         await Writer.write_metadata(self, metadata)
 
 
@@ -83,7 +83,7 @@ def loses_lines(is_lost):
 
 async def appends_twice(self, line, at, *, flush=True):
     await Writer.append(self, line, at)
-    self._kept.history += line
+    self._session.history += line
 
 
 async def refuses_long_lines(self, line, at, *, flush=True):
@@ -93,14 +93,14 @@ async def refuses_long_lines(self, line, at, *, flush=True):
 
 
 async def appends_anywhere(self, line, at, *, flush=True):
-    self._kept.history += line
-    self._kept.changed = utc_now()
+    self._session.history += line
+    self._session.changed = utc_now()
 
 
 async def appends_at_the_flush(self, line, at, *, flush=True):
     self.waiting = getattr(self, "waiting", b"") + line
     if flush:
-        self._kept.history += self.waiting
+        self._session.history += self.waiting
         self.waiting = b""
 
 
@@ -109,12 +109,12 @@ async def reads_from_the_start(self, since):
 
 
 async def trusts_the_past(self, since):
-    known = self._kept.history[since.size - len(since.last) : since.size]
+    known = self._session.history[since.size - len(since.last) : since.size]
     return await Writer.read(self, msgspec.structs.replace(since, last=bytes(known)))
 
 
 async def sees_nothing_new(self, since):
-    return StoredSession(self._kept.metadata, History((), since), "")
+    return StoredSession(self._session.metadata, History((), since), "")
 
 
 async def sees_no_description(self, since):
@@ -138,7 +138,7 @@ async def exists_with_a_lock(self, session_id):
 
 
 async def exists_with_lines(self, session_id):
-    return bool(self._kept(session_id).history)
+    return bool(self._find(session_id).history)
 
 
 async def lists_the_oldest_first(self):
@@ -152,11 +152,11 @@ async def lists_by_reading(self):
 
 
 def checks_no_id(self, session_id):
-    return self._sessions.get(session_id) or memory_store._Kept()
+    return self._sessions.get(session_id) or memory_store._MemorySession()
 
 
 def mixes_sessions_up(self, session_id):
-    return next(iter(self._sessions.values()), memory_store._Kept())
+    return next(iter(self._sessions.values()), memory_store._MemorySession())
 
 
 async def hides_the_torn_end(self, session_id):
@@ -170,17 +170,17 @@ async def hides_damage(self, session_id):
     try:
         return await InMemoryStore.read(self, session_id)
     except SessionCorruptError:
-        return StoredSession(self._kept(session_id).metadata, History((), START), "")
+        return StoredSession(self._find(session_id).metadata, History((), START), "")
 
 
 async def locks_nothing(self, session_id):
-    self._kept(session_id).is_locked = False
+    self._find(session_id).is_locked = False
     return await BrokenStore.acquire(self, session_id)
 
 
 async def locks_what_is_stored(self, session_id):
-    if self._kept(session_id).metadata is None:
-        self._kept(session_id).is_locked = False
+    if self._find(session_id).metadata is None:
+        self._find(session_id).is_locked = False
     return await BrokenStore.acquire(self, session_id)
 
 
@@ -212,12 +212,12 @@ async def finds_a_page_of_anything(self, session_id, count):
 
 async def deletes_lines_only(self):
     await Writer.delete(self)
-    self._sessions[self._session_id] = memory_store._Kept(metadata=self._kept.metadata)
+    self._sessions[self._session_id] = memory_store._MemorySession(metadata=self._session.metadata)
 
 
 async def deletes_the_description_only(self):
-    await self._checkpoint_held()
-    self._kept.metadata = None
+    await self._check_epoch()
+    self._session.metadata = None
 
 
 async def deletes_by_reading(self):
@@ -231,20 +231,20 @@ async def deletes_everything(self):
 
 
 async def deletes_in_two_steps(self):
-    self._kept.history.clear()
+    self._session.history.clear()
     await Writer.delete(self)
 
 
 async def drops_unknown_keys(self, metadata):
-    await self._checkpoint_held()
-    self._kept.metadata = metadata
+    await self._check_epoch()
+    self._session.metadata = metadata
 
 
 async def checks_then_waits_then_appends(self, line, at, *, flush=True):
-    await self._checkpoint_held()
+    await self._check_epoch()
     await trio.lowlevel.checkpoint()
-    self._kept.history += line
-    self._kept.changed = utc_now()
+    self._session.history += line
+    self._session.changed = utc_now()
 
 
 async def deletes_one_at_a_time(self):
@@ -279,8 +279,8 @@ MUTANTS = {
     "an_unknown_session_is_not_found": with_store(exists=exists_always),
     "a_removed_session_is_not_brought_back": with_store(exists=exists_always),
     "the_list_shows_the_last_changed_first": with_store(list_all=lists_the_oldest_first),
-    "a_hostile_id_is_refused": with_store(_kept=checks_no_id),
-    "many_sessions_grow_side_by_side": with_store(_kept=mixes_sessions_up),
+    "a_hostile_id_is_refused": with_store(_find=checks_no_id),
+    "many_sessions_grow_side_by_side": with_store(_find=mixes_sessions_up),
     "a_line_is_added_at_the_end_only": with_writer(append=appends_anywhere),
     "reading_goes_on_from_a_place": with_writer(read=reads_from_the_start),
     "another_past_is_refused": with_writer(read=trusts_the_past),

@@ -112,7 +112,7 @@ async def test_a_fork_is_not_encoded_on_the_event_loop(files, encoders, monkeypa
     session.mark_tools_started(["t1"])
     await session.save()
     encoders.clear()
-    monkeypatch.setattr("greenroom.session.conversation.prove", None)
+    monkeypatch.setattr("greenroom.session.conversation.validate_entry", None)
     fork = await session.fork(1)
     assert encoders
     assert threading.get_ident() not in encoders

@@ -86,7 +86,7 @@ async def leave_two_lines_undescribed():
     writer = await FileStore(FOLDER).acquire("mine")
     calls = b'{"kind":"tools_started","tool_use_ids":["%s"]}' % (b"x" * 999)
     first = encode_line([calls], START)
-    at = START.after(first).synced()
+    at = START.after(first).as_synced()
     await writer.append(first, START)
     await writer.append(encode_line([b'{"kind":"rewind","to":0}'], at), at)
     await writer.release()

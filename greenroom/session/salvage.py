@@ -43,7 +43,7 @@ _SUFFIX = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\Z')
 _GAP = "what tools changed in the part of the session that was lost is not known"
 
 
-class Recovery(msgspec.Struct, frozen=True):
+class SalvagedHistory(msgspec.Struct, frozen=True):
     """What can be kept of a damaged history.
 
     Attributes:
@@ -61,7 +61,7 @@ class Recovery(msgspec.Struct, frozen=True):
     messages: int
 
 
-def recover(data: bytes, *, session_id: str, path: str) -> Recovery:
+def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHistory:
     """Find what of a history can be kept.
 
     Raises:
@@ -71,15 +71,15 @@ def recover(data: bytes, *, session_id: str, path: str) -> Recovery:
     entries = tuple(entry for line in lines.entries for entry in line)
     end = msgspec.structs.replace(lines.end, loose=0)
     draft = _Draft(entries, end.lines)
-    for number, line in _verified(lines.torn, end):
-        found = _decoded(line) if line else None
+    for number, line in _verify_lines(lines.torn, end):
+        found = _decode(line) if line else None
         if found is not None:
             check_format(found, session_id, path)
             draft.add(number, line)
-    return Recovery(entries, end, lines.torn, draft.line(end), draft.messages)
+    return SalvagedHistory(entries, end, lines.torn, draft.line(end), draft.messages)
 
 
-def _verified(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
+def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
     """Yield the lines behind a place with their numbers from 0; b"" for each that does not verify."""
     lines = deque(_LINE.findall(data))
     before: int | None = zlib.crc32(at.last)
@@ -95,15 +95,15 @@ def _verified(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
         elif border := _BORDER.search(line):  # it may be the byte between two lines that is damaged
             lines.extendleft((line[border.end() :], line[: border.end() - 1] + b"\n"))
         else:
-            before = None if before is None else _original(line, before)
+            before = None if before is None else _original_checksum(line, before)
             is_chained = lines and before is not None and _fits(lines[0], before)
-            if not is_chained and (behind := _glued(line)):
+            if not is_chained and (behind := _split_glued(line)):
                 lines.extendleft(reversed(behind))
                 before = None
             yield -1, b""
 
 
-def _glued(line: bytes) -> list[bytes]:
+def _split_glued(line: bytes) -> list[bytes]:
     """Return what may be whole lines behind a damaged one that has lost its end."""
     starts = [found.start() for found in _HEAD.finditer(line, 1)]
     return [line[start:stop] for start, stop in itertools.pairwise([*starts, len(line)])]
@@ -117,7 +117,7 @@ def _fits(line: bytes, before: int) -> bool:
     return zlib.crc32(line[: suffix.start()], before ^ SALT) == int(suffix[1], 16)
 
 
-def _original(line: bytes, before: int) -> int | None:
+def _original_checksum(line: bytes, before: int) -> int | None:
     """Return the checksum that a damaged line had as a whole, if its length and its end are right.
 
     The line's own checksum begins with that of the line before it. To take that beginning out is to
@@ -131,7 +131,7 @@ def _original(line: bytes, before: int) -> int | None:
     return zlib.crc32(suffix[0], body)
 
 
-def _decoded(line: bytes) -> tuple[Entry, ...] | None:
+def _decode(line: bytes) -> tuple[Entry, ...] | None:
     try:
         return decode_entries(line)
     except InvalidJSONError:
@@ -151,13 +151,13 @@ class _Draft:
     def add(self, number: int, line: bytes) -> None:
         """Take the entries of a line over, as they are but for rewinds."""
         if number > self._next:
-            self._tell(number)
+            self._add_gap(number)
         self._next = number + 1
         for raw, entry in decode_kinds(line):
             if isinstance(entry, FormatEntry):
                 continue
             if isinstance(entry, RewindEntry):
-                self._put(self._moved(entry))
+                self._put(self._recount(entry))
             else:
                 if isinstance(entry, Replacement):
                     self._replace(entry)
@@ -172,7 +172,7 @@ class _Draft:
         first = [FormatEntry(version)] if version > 1 or end.lines == 0 else []
         return encode_line([*map(serde.encode, first), *self._encoded], end)
 
-    def _tell(self, last: int) -> None:
+    def _add_gap(self, last: int) -> None:
         """Say in the conversation that the lines up to this number are missing there."""
         first = self._next + 1
         which = f"line {first}" if first == last else f"lines {first} to {last}"
@@ -191,7 +191,7 @@ class _Draft:
             self._transcript.apply(entry)
         self._encoded.append(raw or serde.encode(entry))
 
-    def _moved(self, entry: RewindEntry) -> RewindEntry:
+    def _recount(self, entry: RewindEntry) -> RewindEntry:
         """Count a rewind anew: its place is known before the first gap, and from the end to the last."""
         count = len(self._transcript.messages)
         to = min(entry.to, count)
@@ -234,8 +234,8 @@ def restore_description(
     Returns:
         The description, and the names of the fields that could not be read from `data`.
     """
-    read = _readable(data)
-    derived = _derived(session_id, entries, relatives, changed)
+    read = _read_fields(data)
+    derived = _derive_fields(session_id, entries, relatives, changed)
     lost = tuple(
         each for each in SessionMetadata.__struct_fields__ if each not in {*read, "unknown"}
     )
@@ -247,7 +247,7 @@ def restore_description(
         return msgspec.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
 
 
-def _readable(data: bytes) -> dict[str, object]:
+def _read_fields(data: bytes) -> dict[str, object]:
     """Return the fields of a description that can be read, each for itself."""
     try:
         found = serde.loads(data)
@@ -267,7 +267,7 @@ def _fits_type(value: object, kind: object) -> bool:
     return True
 
 
-def _derived(
+def _derive_fields(
     session_id: str,
     entries: Sequence[Entry],
     relatives: Iterable[SessionMetadata],
@@ -287,11 +287,11 @@ def _derived(
         "provider": reply.provider,
         "created_at": changed,
         "updated_at": changed,
-        "metadata": _values(said, entries),
+        "metadata": _derive_values(said, entries),
     }
 
 
-def _values(said: Iterable[Message], entries: Iterable[Entry]) -> dict[str, object]:
+def _derive_values(said: Iterable[Message], entries: Iterable[Entry]) -> dict[str, object]:
     """Return what the command keeps there, so that lists show it and it goes on in its folder."""
     values: dict[str, object] = {}
     words = next((" ".join(each.text.split()) for each in said if each.role == "user"), "")
