@@ -1,12 +1,11 @@
 """Objects as models write them: JSON, or nearly so; read in one pass, and never guessed.
 
-What is put right is punctuation, never words: other quotes, quotes that are not escaped, names
-without quotes, Python's literals, comments, commas too many or too few, doubled braces, and one
-bracket that is missing at the end; an object whose quotes are all escaped is read as the text that
-it is in. An object whose reading is not plain is broken.
+Only punctuation is corrected, never words: other quotes, unescaped quotes, names without quotes,
+Python's literals, comments, too many or too few commas, doubled braces, and one missing bracket at
+the end; an object whose quotes are all escaped is unescaped first. An ambiguous object is broken.
 
-Each character is passed once: what follows a quote says whether it ends its text, and that is
-looked at for a bounded number of characters.
+Each character is passed once. The characters after a quote decide whether it ends its string, and
+a bounded number of them is read for that.
 """
 
 import re
@@ -23,8 +22,8 @@ class Object:
     """An object that could be read.
 
     Attributes:
-        value: what it holds.
-        end: the place behind it.
+        value: its members.
+        end: the place after it.
         is_closed: whether its last closing bracket is there.
     """
 
@@ -38,9 +37,9 @@ class BrokenObject:
     """Something that can't be read as an object.
 
     Attributes:
-        reason: what is wrong with it, for the model that wrote it.
-        end: the place where reading ended; what stands before it holds no other object.
-        is_open: whether a text does not end, so that nothing behind it can be trusted.
+        reason: what is wrong with it, worded for the model.
+        end: the place where reading ended; the text before it has no other object.
+        is_open: whether a string has no end, so that nothing after it can be trusted.
     """
 
     reason: str
@@ -70,18 +69,18 @@ _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
 _COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
 _LITERAL = _compile(r"(?:true|false|null|none)\b|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = _compile(r"(?!(?:nan|infinity|undefined)\b)[^\W\d][\w.-]{0,100}+(?=[ \t]*+[,，}\])\r\n])")
-# What may follow a text in an object, or in a list, besides the bracket that closes it.
+# What may follow a string in an object or a list, besides the closing bracket.
 _COMMAS = rf"{_BLANK}(?:[,，]{_BLANK})++"
 _QUOTED_KEY = rf"(?=[\"'`“„‘])(?:{_KEY}){_SEPARATOR}"
 _NEXT_MEMBER = _compile(rf"{_COMMAS}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
 _NEXT_ITEM = _compile(rf"{_COMMAS}(?:[\]\"'“‘{{\[-]|\d|(?:true|false|null|none)\b)")
 _MISSING_COMMA = _compile(rf"{_BLANK}{_QUOTED_KEY}")
-# What no text with quotes that are not escaped may hold, since it may be no part of it.
+# What no string with unescaped quotes may contain, since it may not be part of it.
 _STRUCTURE = _compile(
     rf"{_QUOTED_KEY}|.{_BLANK}(?:[,，]{_BLANK})*+{_QUOTED_KEY}|.{_SEPARATOR}"
     rf"|.{_BLANK}[,，]{_BLANK}(?=[\"'“])(?:{_KEY}){_BLANK}[\"'“{{\[\d-]"
 )
-# Where a reply goes on behind an object whose last bracket is missing.
+# How a reply continues after an object whose last bracket is missing.
 _END = _compile(
     r"\s*+(?:\Z|`|</|<[|｜]|\]\s*+(?:\Z|`|</)|(?<![^\n])[ \t*#]*+"
     r"(?:thought|action|observation|final[ _]answer|question)\b[^\n:：]{0,20}[:：])"
@@ -95,11 +94,11 @@ _GOES_ON = _compile(rf"{_COMMAS}{_QUOTED_KEY}")
 _CLAIMS_MORE = _compile(r"[ \t]*+[\"'“”,，:：]")
 
 _NO_END = "a text does not end: its closing quote is missing"
-_AMBIGUOUS = 'it is not plain where a text ends: write quotes inside of a text as \\"'
+_AMBIGUOUS = 'it is ambiguous where a text ends: write quotes inside a text as \\"'
 
 
 def read_object(text: str, at: int, closer: str = "}") -> Object | BrokenObject:
-    """Read the members of an object, from behind its opening bracket to behind its `closer`.
+    """Read the members of an object, from after its opening bracket to after its `closer`.
 
     Example:
         >>> read_object("{'n': 1, 'done': True,}", 1)
@@ -148,10 +147,10 @@ class _Reader:
         if self._loose_quotes and _CLAIMS_MORE.match(self._text, self._at):
             raise _BrokenError(_AMBIGUOUS)
         if _GOES_ON.match(self._text, self._at):
-            raise _BrokenError("it goes on behind its last closing bracket")
+            raise _BrokenError("it goes on after its last closing bracket")
 
     def _skip(self) -> int:
-        """Pass over blanks; return where they began."""
+        """Skip blanks; return where they began."""
         before = self._at
         self._take(_SKIP)
         return before
@@ -162,7 +161,7 @@ class _Reader:
         return found
 
     def _read_members(self, bracket: str, closer: str) -> None:
-        """Read what follows a bracket, and the one that closes it."""
+        """Read the contents of a bracket, and the closing one."""
         if len(self._closers) == DEPTH:
             raise _BrokenError(f"it has more than {DEPTH} levels")
         self._skip()
@@ -176,9 +175,7 @@ class _Reader:
         while not self._take_closer():
             if not is_first:
                 if self._at == len(self._text):
-                    raise _BrokenError(
-                        "it is not whole: something is missing behind its last comma"
-                    )
+                    raise _BrokenError("it is not whole: something is missing after its last comma")
                 if self._ends_unclosed(bool(_END.match(self._text, self._at))):
                     break
                 self._output.append(",")
@@ -202,7 +199,7 @@ class _Reader:
         self._output.append("]" if bracket == "[" else "}")
 
     def _take_closer(self) -> bool:
-        """Read the bracket that closes this level; a list may lack its own before that of an object."""
+        """Read the bracket that closes this level; a list may lack its own before an object's."""
         if self._closers[-1] == "]" and self._text.startswith("}", self._at):
             return self._closers[-2] == "}"
         found = self._text.startswith(self._closers[-1], self._at)
@@ -210,7 +207,7 @@ class _Reader:
         return found
 
     def _is_end(self, before: int, is_number: bool) -> bool:
-        """Whether what follows a value is none of the object's; a number at the end may have been cut."""
+        """Whether the object may end before the next text; not after a number, which may be cut."""
         if self._at == len(self._text):
             return not is_number
         is_line = "\n" in self._text[before : self._at]
@@ -276,7 +273,7 @@ class _Reader:
         self._at = found.end()
 
     def _may_end(self, at: int, *, is_first: bool) -> bool:
-        """Whether a text may end before this place, by what stands there."""
+        """Whether a string may end before this place, judging by what follows."""
         found = _SKIP.match(self._text, at)
         if found and self._text.startswith(self._closers[-1], found.end()):
             return True
@@ -287,7 +284,7 @@ class _Reader:
         return _NEXT_MEMBER.match(self._text, at) is not None
 
     def _is_structure(self, place: int) -> bool:
-        """Whether a quote in a text looks as if it were none of the text's."""
+        """Whether a quote in a string looks as if it belongs to the object instead."""
         return bool(
             (_NEXT_TEXT if self._closers[-1] == "]" else _STRUCTURE).match(self._text, place)
         )
@@ -297,7 +294,7 @@ _ODD = re.compile(r"\\u[0-9a-fA-F]{4}|\\.|[\"\x00-\x1f]", re.DOTALL)
 
 
 def _json_text(raw: str) -> str:
-    """Write the inside of a text in any quotes as a JSON string; an unknown escape stays as it is."""
+    """Write the inside of a string in any quotes as a JSON string; unknown escapes are kept."""
     return f'"{_ODD.sub(_fix_escape, raw)}"'
 
 

@@ -38,10 +38,12 @@ _log = logging.getLogger("greenroom.planning")
 class Component(StrEnum):
     """What has failed.
 
-    `MODEL`: a model call, or a model's mistake. `AGENT`: the agent of a subtask. `TOOL`: a
-        subtask's call of a
-    tool that may be called twice. `EFFECT`: a call of a tool that may not. `PLAN`: a result that a
-    subtask needs.
+    Attributes:
+        MODEL: a model call, or a model's mistake.
+        AGENT: the agent of a subtask.
+        TOOL: a subtask's call of a tool that may be called twice.
+        EFFECT: a subtask's call of any other tool.
+        PLAN: a result that a subtask needs.
     """
 
     MODEL = "model"
@@ -54,14 +56,22 @@ class Component(StrEnum):
 class ErrorClass(StrEnum):
     """What kind of error it was; `classify` finds it for an exception.
 
-    `TRANSIENT`: a retry may help. `UNUSABLE`: a key, a quota or a request is refused. `OVERFLOW`:
-        the
-    conversation does not fit the model. `FORMAT`, `REFUSAL`, `UNKNOWN_TOOL`, `INVALID_INPUT`,
-    `REPETITION`,
-    `ENDLESS`: a model's mistakes. `TIMEOUT`, `FAILED` (the tool reported it), `CRASH` and `DENIED`
-        (or
-    interrupted): how a call ends. `MISSING`: a result that a subtask refers to is missing. `SPENT`:
-    a budget is spent.
+    Attributes:
+        TRANSIENT: a retry may help.
+        UNUSABLE: a key, a quota or a request was refused.
+        OVERFLOW: the conversation does not fit into the model's window.
+        FORMAT: a model's reply can't be read.
+        REFUSAL: a model refused.
+        UNKNOWN_TOOL: a model called a tool that does not exist.
+        INVALID_INPUT: a call's input does not fit the tool's schema.
+        REPETITION: a model repeats a call.
+        ENDLESS: a model has used all its steps.
+        TIMEOUT: a call, or a silent agent, took too long.
+        FAILED: a tool reported an error.
+        CRASH: a tool or agent raised an exception.
+        DENIED: it was denied, or interrupted.
+        MISSING: a subtask refers to a missing result.
+        SPENT: a budget is spent.
     """
 
     TRANSIENT = "transient"
@@ -81,15 +91,18 @@ class ErrorClass(StrEnum):
     SPENT = "spent"
 
 
-class Decision(StrEnum):
+class RecoveryDecision(StrEnum):
     """What is done about an error.
 
-    `RETRY`: make the same call again. `GO_ON`: continue the failed agent's conversation with a new
-        agent.
-    `ASK_AGAIN`: tell the model what is wrong. `COMPACT`: shorten the conversation. `OTHER_MODEL`:
-        ask another
-    model. `REPLAN`: revise the plan. `ASK_PERSON`: ask a person whether to try again. `GIVE_UP`: do
-    nothing.
+    Attributes:
+        RETRY: make the same call again.
+        GO_ON: continue the failed agent's conversation with a new agent.
+        ASK_AGAIN: tell the model what is wrong.
+        COMPACT: shorten the conversation.
+        OTHER_MODEL: ask another model.
+        REPLAN: revise the plan.
+        ASK_PERSON: ask a person whether to try again.
+        GIVE_UP: do nothing.
     """
 
     RETRY = "retry"
@@ -119,11 +132,11 @@ class Severity(StrEnum):
 
 
 _SEVERITY = {
-    Decision.COMPACT: Severity.MEDIUM,
-    Decision.OTHER_MODEL: Severity.MEDIUM,
-    Decision.REPLAN: Severity.HIGH,
-    Decision.ASK_PERSON: Severity.CRITICAL,
-    Decision.GIVE_UP: Severity.CRITICAL,
+    RecoveryDecision.COMPACT: Severity.MEDIUM,
+    RecoveryDecision.OTHER_MODEL: Severity.MEDIUM,
+    RecoveryDecision.REPLAN: Severity.HIGH,
+    RecoveryDecision.ASK_PERSON: Severity.CRITICAL,
+    RecoveryDecision.GIVE_UP: Severity.CRITICAL,
 }
 
 
@@ -138,20 +151,20 @@ class ErrorContext(Wire, frozen=True):
         cause: why that was decided.
         correlation_id: the session in which it happened, the same for all errors of an agent and
             for the failure of its subtask.
-        subtask: the id of the subtask, where it is about one as a whole.
+        subtask: the id of the subtask, if it is about one as a whole.
         detail: what went wrong, in words.
         seconds: the wait before the next try.
 
     Example:
-        >>> found = ErrorContext(Component.TOOL, ErrorClass.TIMEOUT, 1, Decision.RETRY, subtask="hotel")
-        >>> found.severity.value, found.chunk().text
-        ('low', 'hotel: tool timeout 1: retry')
+        >>> timeout = ErrorContext(Component.TOOL, ErrorClass.TIMEOUT, 1, RecoveryDecision.RETRY)
+        >>> timeout.severity.value, timeout.chunk().text
+        ('low', 'tool timeout 1: retry')
     """
 
     component: Component
     error: ErrorClass
     attempt: int
-    decision: Decision
+    decision: RecoveryDecision
     cause: Cause = Cause.ROW
     correlation_id: str = ""
     subtask: str = ""

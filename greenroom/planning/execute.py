@@ -21,20 +21,26 @@ import trio
 from greenroom.agents import Toolbox, pass_permissions
 from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
 from greenroom.permissions import PermissionManager
-from greenroom.planning.attempt import Attempts, End, Spawn
-from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
+from greenroom.planning.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import (
     FailureReason,
     PlanEnd,
+    PlanRecorder,
     PlanRevision,
     PlanRun,
     SubtaskMove,
     SubtaskStatus,
 )
-from greenroom.planning.progress import Progress
-from greenroom.planning.recovery import RecoveryPolicy
-from greenroom.planning.revision import Failure, Planner, Recovered, Recovery, ReplanPolicy
+from greenroom.planning.recovery_policy import RecoveryPolicy
+from greenroom.planning.revision import (
+    Failure,
+    Planner,
+    ReplanPolicy,
+    SubtaskDecision,
+    SubtaskRecovery,
+)
+from greenroom.planning.subtask_runner import Spawn, SubtaskEnd, SubtaskRunner
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import Tool, ToolRegistry, may_repeat
@@ -42,8 +48,8 @@ from greenroom.tools import Tool, ToolRegistry, may_repeat
 Ts = TypeVarTuple("Ts")
 
 _POLICY = ReplanPolicy()
-_TRIES = {Decision.RETRY, Decision.GO_ON, Decision.ASK_PERSON}
-_POSSIBLE = frozenset({*_TRIES, Decision.GIVE_UP})
+_TRIES = {RecoveryDecision.RETRY, RecoveryDecision.GO_ON, RecoveryDecision.ASK_PERSON}
+_POSSIBLE = frozenset({*_TRIES, RecoveryDecision.GIVE_UP})
 
 
 async def execute_plan(
@@ -54,7 +60,7 @@ async def execute_plan(
     limit: int = 5,
     policy: ReplanPolicy = _POLICY,
     planner: Planner | None = None,
-    recovery: Recovery | None = None,
+    recovery: SubtaskRecovery | None = None,
     patience: float | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
@@ -93,8 +99,8 @@ async def execute_plan(
         planner: revises the plan; without one it is never revised.
         recovery: decides first what to do about a failed subtask, such as a `RecoveryPolicy`;
             without it no subtask is tried twice.
-        patience: seconds without a chunk from a subtask's agent or its subagents, after which it is
-            interrupted and the subtask fails. They count from its first chunk on, and not while a
+        patience: seconds of silence of a subtask's agent and its subagents after which it is
+            interrupted and the subtask fails. They count from its first chunk on, but not while a
             person is asked. None for no limit.
         tools: the tools that subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, which also apply to subagents. By default the
@@ -126,10 +132,10 @@ async def execute_plan(
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
     check(run)
-    progress = Progress(agent, run)
-    attempts = Attempts(
+    recorder = PlanRecorder(agent, run)
+    runner = SubtaskRunner(
         agent,
-        progress,
+        recorder,
         box.registry,
         rules,
         spawn=_spawn_with(agent, worker, args),
@@ -137,7 +143,7 @@ async def execute_plan(
         patience=patience,
     )
     execution = _Execution(
-        attempts,
+        runner,
         limit=min(limit, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
@@ -196,37 +202,35 @@ def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
 class _Execution:
     """One execution of a plan: starts subtasks, and handles failures."""
 
-    attempts: Attempts
+    runner: SubtaskRunner
     _: KW_ONLY
     limit: int
     policy: ReplanPolicy
     planner: Planner | None
-    recovery: Recovery | None
+    recovery: SubtaskRecovery | None
     check: Callable[[PlanRun], None]
     running: int = 0
     consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # nothing else starts before the plan is revised
     abandoned_ids: set[str] = field(default_factory=set)
     tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
-    error_classes: dict[str, ErrorClass] = field(
-        default_factory=dict
-    )  # of each subtask's last failure
+    error_classes: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
 
     @property
     def agent(self) -> AgentInternals:
-        return self.attempts.agent
+        return self.runner.agent
 
     @property
-    def progress(self) -> Progress:
-        return self.attempts.progress
+    def recorder(self) -> PlanRecorder:
+        return self.runner.recorder
 
     @property
     def run(self) -> PlanRun:
-        return self.progress.run
+        return self.recorder.run
 
     async def run_all(self) -> PlanRun:
-        """Run what can run, revise the plan after a failure, and repeat until nothing is left to do."""
-        await self.progress.save()
+        """Run what can run, revise the plan after a failure, and repeat until nothing is left."""
+        await self.recorder.save()
         while True:
             self.agent.set_state(AgentState.processing("executing"))
             await self._run_ready()
@@ -267,19 +271,19 @@ class _Execution:
         self._start_ready(frontier, nursery)
 
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
-        """Run a subtask once and record how it ended; return the seconds until another try, if any."""
-        end = await self.attempts.make(self.run.plan[id_], is_again=is_again)
+        """Run a subtask once, record how it ended; return the seconds until another try, if any."""
+        end = await self.runner.run(self.run.plan[id_], is_again=is_again)
         pause = None
         if end.move.status is SubtaskStatus.FAILED:
             pause = await self._handle_failure(end)
         else:
-            self.progress.write(end.move)
+            self.recorder.write(end.move)
             if end.move.status is SubtaskStatus.COMPLETED:
                 self.consecutive = 0
-        await self.progress.save()
+        await self.recorder.save()
         return pause
 
-    async def _handle_failure(self, end: End) -> float | None:
+    async def _handle_failure(self, end: SubtaskEnd) -> float | None:
         """Decide about a failure and record both; return the seconds until another try, if any.
 
         A person may be asked, which can take hours. If that is interrupted, the subtask is recorded
@@ -296,12 +300,12 @@ class _Execution:
         except BaseException:
             pending = SubtaskStatus.PENDING
             error = "" if failure.subtask.tool else failure.error
-            self.progress.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
+            self.recorder.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
-        self.progress.write(end.move)
+        self.recorder.write(end.move)
         return None if is_refused else self._apply_decision(failure, found)
 
-    def _apply_decision(self, failure: Failure, found: Recovered | None) -> float | None:
+    def _apply_decision(self, failure: Failure, found: SubtaskDecision | None) -> float | None:
         """Apply a decision; return the seconds until another try, if any."""
         id_, context = failure.subtask.id, found if isinstance(found, ErrorContext) else None
         decision = context.decision if context else found
@@ -311,15 +315,13 @@ class _Execution:
             if context:  # a subtask may have completed in the meantime
                 self.consecutive = max(0, self.consecutive - 1)
             pending = SubtaskMove(
-                id_,
-                SubtaskStatus.PENDING,
-                error=failure.error
-                if decision == "go_on"
-                else "",  # so its last word is not a result
-                session_id=failure.session_id if decision == "go_on" else "",
-                failures=failure.failures - 1 if context else None,
+                id_, SubtaskStatus.PENDING, failures=failure.failures - 1 if context else None
             )
-            self.progress.write(pending)
+            if decision == "go_on":  # with the error, its last reply is not taken for a result
+                pending = msgspec.structs.replace(
+                    pending, error=failure.error, session_id=failure.session_id
+                )
+            self.recorder.write(pending)
             return context.seconds if context else 0.0
         if decision == "give_up":
             self.abandoned_ids.add(id_)
@@ -327,8 +329,8 @@ class _Execution:
             self.is_stopped |= self._may_revise
         return None
 
-    async def _decide(self, run: PlanRun, failure: Failure) -> Recovered | None:
-        """Ask the recovery about a failure, and a person if it says so; return None without a recovery."""
+    async def _decide(self, run: PlanRun, failure: Failure) -> SubtaskDecision | None:
+        """Ask the recovery, if any, about a failure, and a person if it says so."""
         if self.recovery is None:
             return None
         found = await self.recovery.recover(run, failure)
@@ -340,15 +342,19 @@ class _Execution:
             return "give_up"
         if decision != "ask_person":
             return found
-        answer = await self.attempts.ask(
+        answer = await self.runner.ask(
             failure.subtask,
             " again",
             f"It has failed, and may have had its effect: {failure.error}",
-            "it has failed, and nothing says that it may be run twice",
+            "it has failed, and may not be run twice without your consent",
         )
         if answer.decision is not RuleDecision.ALLOW:
             return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
-        return msgspec.structs.replace(context, decision=Decision.RETRY) if context else "retry"
+        return (
+            msgspec.structs.replace(context, decision=RecoveryDecision.RETRY)
+            if context
+            else "retry"
+        )
 
     def _make_failure(self, run: PlanRun, id_: str) -> Failure:
         state = run.state(id_)
@@ -357,10 +363,10 @@ class _Execution:
             error=state.error,
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
-            tools=self.attempts.tools,
+            tools=self.runner.tools,
             error_class=self.error_classes.get(id_, ErrorClass.FAILED),
             attempt=max(1, self.tries[id_]),
-            possible=_POSSIBLE if self.planner is None else _POSSIBLE | {Decision.REPLAN},
+            possible=_POSSIBLE if self.planner is None else _POSSIBLE | {RecoveryDecision.REPLAN},
         )
 
     def _find_failure(self) -> Failure | None:
@@ -384,12 +390,12 @@ class _Execution:
         try:
             revised = self.run.revise(await self._next_plan(failure, self.planner))
             self.check(revised)
-            self.progress.write(PlanRevision(revised.plan))
+            self.recorder.write(PlanRevision(revised.plan))
         except PlanError as error:
-            self.progress.write(PlanEnd(str(error)))
+            self.recorder.write(PlanEnd(str(error)))
         self.is_stopped, self.consecutive = False, 0
         self.abandoned_ids.clear()  # the new plan may use an id for something else
-        await self.progress.save()
+        await self.recorder.save()
         return not self.run.error
 
     async def _next_plan(self, failure: Failure, planner: Planner) -> Plan:
@@ -398,7 +404,7 @@ class _Execution:
         again = f"{failure.subtask.id} has failed: {failure.error}"
         raise PlanError(
             f"the plan was revised {self.run.revisions} times, and {again}",
-            hint="a smaller goal may be within reach",
+            hint="try a smaller goal",
         )
 
 

@@ -27,20 +27,20 @@ class Subtask(Wire, frozen=True):
     whole result of the subtask `flight`, `{flight.price}` a field of it.
 
     Attributes:
-        id: its name in the plan: letters, digits, `_` and `-`, 64 at the most.
-        goal: what to do, in words; the first input of the agent that does it.
+        id: its name in the plan: at most 64 letters, digits, `_` and `-`.
+        goal: what to do, in words; the first input of its agent.
         after: the ids of the subtasks that have to be completed first.
-        tool: the tool that does it, with `arguments`; empty if an agent does it.
+        tool: the tool to call with `arguments`; empty if an agent does the work.
         arguments: the input of the tool.
-        critical: whether its failure makes the plan be revised at once.
+        critical: whether the plan is revised at once if it fails.
         capability: what its agent has to be good at, if there are several to choose from.
 
     Raises:
         PlanError: the id is invalid, there are arguments but no tool, or `after` is a string.
 
     Example:
-        >>> Subtask("hotel", "Book a hotel", after=("flight",), tool="book_hotel")
-        Subtask(id='hotel', goal='Book a hotel', after=('flight',), tool='book_hotel', arguments={}, critical=False, capability='')
+        >>> Subtask("hotel", "Book a hotel for {flight.day}", after=["flight", "flight"]).after
+        ('flight',)
     """
 
     id: str
@@ -60,7 +60,7 @@ class Subtask(Wire, frozen=True):
             hint = f"write after=({self.after!r},)"
             raise PlanError(f"{self.id}: `after` is a list of ids, not a string", hint=hint)
         if self.arguments and not self.tool:
-            hint = "name the tool, or say it in the goal"
+            hint = "name the tool, or write them into the goal"
             raise PlanError(f"{self.id} has arguments but no tool", hint=hint)
         msgspec.structs.force_setattr(self, "after", tuple(dict.fromkeys(self.after)))
 
@@ -84,8 +84,8 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         >>> Plan("a knot", [Subtask("a", "", after=["b"]), Subtask("b", "", after=["a"])])
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.PlanError: the subtasks wait for each other: a → b → a (let one of them wait \
-for less)
+        greenroom.core.errors.PlanError: the subtasks wait for each other: a → b → a \
+(shorten one's `after`)
     """
 
     goal: str
@@ -104,7 +104,7 @@ for less)
         """Return the subtask of this id.
 
         Raises:
-            PlanError: there is none.
+            PlanError: there is no such subtask.
         """
         if id not in self._by_id:
             raise PlanError(f"the plan has no subtask {id!r}", hint=_suggest_id(id, self._by_id))
@@ -123,11 +123,11 @@ for less)
 
         With 10,000 subtasks this takes a few milliseconds.
         """
-        found = frozenset(done)
+        done = frozenset(done)
         return tuple(
             subtask.id
             for subtask in self.subtasks
-            if subtask.id not in found and found.issuperset(subtask.after)
+            if subtask.id not in done and done.issuperset(subtask.after)
         )
 
     def dependents(self, id: str) -> tuple[str, ...]:  # noqa: A002 (as above)
@@ -210,7 +210,7 @@ for less)
             return tuple(graph.static_order())
         except CycleError as error:
             path = " → ".join(error.args[1])
-            hint = "let one of them wait for less"
+            hint = "shorten one's `after`"
             raise PlanError(f"the subtasks wait for each other: {path}", hint=hint) from None
 
     def _find_unknown_ids(self) -> Iterator[str]:

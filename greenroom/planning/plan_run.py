@@ -13,9 +13,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import asdict, replace
 
-from greenroom.core import JSON, MAX_ERROR_TEXT, PlanError, Wire, clip, serde
+from greenroom.core import JSON, MAX_ERROR_TEXT, Custom, PlanError, Wire, clip, serde
 from greenroom.planning.plan import Plan
-from greenroom.session import AgentSession
+from greenroom.runtime import AgentInternals
+from greenroom.session import LONGEST_RECORD, AgentSession
 
 PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
@@ -37,10 +38,11 @@ class SubtaskStatus(StrEnum):
 class FailureReason(StrEnum):
     """Why a subtask failed.
 
-    `TOOL`: its call returned an error, or was denied. `WORKER`: its agent did not complete its
-        turn. `INPUT`:
-    it refers to a result that does not exist. `CUT_OFF`: the process ended or an interrupt came
-    while it ran, and a person decided not to run it again.
+    Attributes:
+        TOOL: its call returned an error, or was denied.
+        WORKER: its agent did not complete its turn.
+        INPUT: it refers to a result that does not exist.
+        CUT_OFF: it was interrupted, and a person decided not to run it again.
     """
 
     TOOL = "tool"
@@ -92,7 +94,7 @@ class SubtaskState(Wire, frozen=True):
 
 
 class PlanBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this plan, or goes on from these states, which then lack their results."""
+    """A run begins with this plan, or continues from these states, which then lack results."""
 
     plan: Plan
     revisions: int = 0
@@ -120,8 +122,8 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 class SubtaskMove(Wire, frozen=True, tag="move"):
     """A subtask's status changed; the fields are those of its `SubtaskState`.
 
-    `call` is a hash of the call that starts, if its tool may not be called twice. A failure repeats
-    it if the tool did not report the failure itself, so that the call may have had its effect.
+    `call` is a hash of the call that starts, if its tool may not be called twice. A failure has it
+    as well unless the tool itself reported the failure, since the call may have had its effect.
     """
 
     id: str
@@ -154,7 +156,7 @@ PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
 class PlanRun(Wire, frozen=True):
     """A plan and the state of its subtasks; methods that change it return a new run.
 
-    Runs with the same states are equal byte for byte, in whatever order their subtasks ended.
+    Runs with the same states are equal byte for byte, regardless of the order of events.
 
     Attributes:
         plan: the plan after its revisions.
@@ -164,7 +166,8 @@ class PlanRun(Wire, frozen=True):
 
     Example:
         >>> from greenroom.planning import Plan, PlanRun, Subtask
-        >>> plan = Plan("a trip", [Subtask("flight", "Fly"), Subtask("hotel", "Sleep", after=["flight"])])
+        >>> hotel = Subtask("hotel", "Sleep", after=["flight"])
+        >>> plan = Plan("a trip", [Subtask("flight", "Fly"), hotel])
         >>> run = PlanRun(plan).start("flight", "s-1").complete("flight", {"price": 120})
         >>> run.results, run.ready()
         ({'flight': {'price': 120}}, ('hotel',))
@@ -179,9 +182,7 @@ class PlanRun(Wire, frozen=True):
 
     def __post_init__(self) -> None:
         """Add missing states, and put them in the plan's order."""
-        if (
-            tuple(self.states) == self.plan.ids
-        ):  # nearly always, so that a move need not go through all subtasks
+        if tuple(self.states) == self.plan.ids:  # nearly always: a move costs no loop
             return
         nothing = SubtaskState()
         states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
@@ -222,8 +223,8 @@ class PlanRun(Wire, frozen=True):
             PlanError: the step can't be read, or does not fit because other steps were missed.
 
         Example:
-            >>> data = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "Look"}]}}
-            >>> PlanRun.follow(None, data).ready()
+            >>> plan = {"goal": "", "subtasks": [{"id": "a", "goal": "Look"}]}
+            >>> PlanRun.follow(None, {"type": "begin", "plan": plan}).ready()
             ('a',)
         """
         try:
@@ -298,7 +299,7 @@ class PlanRun(Wire, frozen=True):
         return self.apply(SubtaskMove(id, SubtaskStatus.EXECUTING, session_id=session_id))
 
     def complete(self, id: str, result: object = None) -> "PlanRun":  # noqa: A002 (as above)
-        """Complete a subtask. A result of more than 64 KB is stored as text with its middle cut out.
+        """Complete a subtask; a result of more than 64 KB becomes a text with its middle cut out.
 
         Raises:
             PlanError: the subtask is not running.
@@ -320,7 +321,7 @@ class PlanRun(Wire, frozen=True):
         return self.apply(SubtaskMove(id, SubtaskStatus.FAILED, error=error, reason=reason))
 
     def reset(self, id: str, session_id: str = "", error: str = "") -> "PlanRun":  # noqa: A002
-        """Make a subtask pending again, after a failure or after it was interrupted in this session.
+        """Make a subtask pending again, after a failure or an interrupt in this session.
 
         Raises:
             PlanError: it is completed.
@@ -345,9 +346,8 @@ class PlanRun(Wire, frozen=True):
             id_: state if id_ in stays else SubtaskState(failures=state.failures)
             for id_, state in self.states.items()
         }
-        return replace(
-            self, plan=merged, states=states, revisions=self.revisions + 1
-        )._block_dependents()
+        run = replace(self, plan=merged, states=states, revisions=self.revisions + 1)
+        return run._block_dependents()
 
     def apply(self, step: PlanStep) -> "PlanRun":
         """Return the run after a change.
@@ -434,3 +434,58 @@ def _copy_result(result: object) -> JSON:
     if len(encoded) <= _LONGEST_RESULT:
         return plain
     return clip(plain if isinstance(plain, str) else encoded.decode(), _CLIPPED_RESULT)
+
+
+class PlanRecorder:
+    """Keeps the current run of an agent, and records and publishes each change of it."""
+
+    def __init__(self, agent: AgentInternals, run: PlanRun) -> None:
+        """Take a run, and record it as a whole unless the session has it already.
+
+        Raises:
+            PlanError: the plan is too long for a record.
+        """
+        self._agent = agent
+        self.run = run
+        if agent.session.records(PLAN_STEP) and PlanRun.load(agent.session) == run:
+            # Its results may be too long for a chunk.
+            states = {id_: replace(state, result=None) for id_, state in run.states.items()}
+            self._publish(PlanBegin(run.plan, run.revisions, states, run.error))
+        else:
+            self.run = PlanRun(run.plan)
+            for step in run.steps():
+                self.write(step)
+        for id_ in self.run.ids(SubtaskStatus.EXECUTING):  # the process ended while it ran
+            session_id = self.run.state(id_).session_id
+            self.write(SubtaskMove(id_, SubtaskStatus.PENDING, session_id=session_id))
+
+    def write(self, step: PlanStep) -> None:
+        """Apply a step, add it to the session and publish it; the next save stores it.
+
+        Raises:
+            PlanError: the step is illegal or too long for a record; nothing was changed.
+        """
+        run = self.run.apply(step)
+        if isinstance(step, SubtaskMove) and step.status is SubtaskStatus.COMPLETED:
+            step = replace(step, result=run.state(step.id).result)  # shortened if it was long
+        if (length := len(msgspec.json.encode(step))) > LONGEST_RECORD:
+            raise PlanError(
+                f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes",
+                hint="shorten goals and arguments, and keep long texts in files",
+            )
+        self.run = run
+        self._agent.session.add_record(PLAN_STEP, self._publish(step))
+
+    async def save(self, *, flush: bool = False) -> None:
+        """Save the session.
+
+        Raises:
+            SessionError: it could not be saved.
+        """
+        await self._agent.session.save(flush=flush)
+
+    def _publish(self, step: PlanStep) -> dict[str, object]:
+        """Publish a step; return it as JSON."""
+        data = serde.loads_object(msgspec.json.encode(step).decode())
+        self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))
+        return data

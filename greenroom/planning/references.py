@@ -43,7 +43,7 @@ def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask
     """
     results = _Results(subtask, run)
     arguments = {
-        name: _as_type(results.value(value), types.get(name))
+        name: _as_type(_map_texts(value, results.value), types.get(name))
         for name, value in subtask.arguments.items()
     }
     return replace(subtask, goal=results.text(subtask.goal), arguments=arguments)
@@ -51,12 +51,21 @@ def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask
 
 def map_references(value: object, write: Callable[[str, str], str]) -> object:
     """Return a value with each reference replaced by `write(name, path)`."""
+
+    def write_all(text: str) -> str:
+        return _REFERENCE.sub(lambda m: write(m[2], m[3]) if m[2] else m[0], text)
+
+    return _map_texts(value, write_all)
+
+
+def _map_texts(value: object, change: Callable[[str], object]) -> object:
+    """Return a value with each text in it changed, at any depth."""
     if isinstance(value, str):
-        return _REFERENCE.sub(lambda m: write(m[2], m[3]) if m[2] else m[0], value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: map_references(each, write) for key, each in value.items()}
+        return {key: _map_texts(each, change) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [map_references(each, write) for each in value]
+        return [_map_texts(each, change) for each in value]
     return value
 
 
@@ -64,11 +73,11 @@ def references_in(value: object) -> tuple[tuple[str, str], ...]:
     """Return the name and the path of each reference in a value, the path without its first dot."""
     found: list[tuple[str, str]] = []
 
-    def note(name: str, path: str) -> str:
+    def collect(name: str, path: str) -> str:
         found.append((name, path.removeprefix(".")))
         return ""
 
-    map_references(value, note)
+    map_references(value, collect)
     return tuple(found)
 
 
@@ -83,18 +92,12 @@ class _Results:
     def text(self, text: str) -> str:
         return _REFERENCE.sub(self._render, text)
 
-    def value(self, value: object) -> object:
-        """Return an argument with its references replaced."""
-        if isinstance(value, str):
-            whole = _REFERENCE.fullmatch(value)
-            if whole and whole[2] and self._is_reference(whole):
-                return deepcopy(self._look_up(whole))
-            return self.text(value)
-        if isinstance(value, Mapping):
-            return {key: self.value(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.value(each) for each in value]
-        return value
+    def value(self, text: str) -> object:
+        """Return a text of an argument with its references replaced, or just a result."""
+        whole = _REFERENCE.fullmatch(text)
+        if whole and whole[2] and self._is_reference(whole):
+            return deepcopy(self._look_up(whole))
+        return self.text(text)
 
     def _is_reference(self, match: re.Match[str]) -> bool:
         """Whether this is a reference; a name in braces alone may be anything."""
@@ -144,7 +147,7 @@ def _get_field(value: object, field: str, reference: str, name: str) -> object:
     if isinstance(value, dict):
         has = f"it has {', '.join(map(str, value)) or 'no fields'}"
     elif isinstance(value, list):
-        has = f"it is a list of {len(value)}"
+        has = f"it is a list of {len(value)} items"
     else:
         has = "it is a text" if isinstance(value, str) else f"it is {serde.dumps(value).decode()}"
     raise PlanError(f"{reference}: the result of {name} has no field {field!r}", hint=has)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from greenroom.core import ConfigurationError
-from greenroom.planning.error_context import Decision, ErrorClass, ErrorContext
+from greenroom.planning.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.planning.plan import Plan, Subtask
 from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.tools import ToolRegistry
@@ -12,7 +12,7 @@ from greenroom.tools import ToolRegistry
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A failed subtask, for a `Planner` or `Recovery`.
+    """A failed subtask, as a `Planner` or `SubtaskRecovery` gets it.
 
     Attributes:
         subtask: the subtask as it is in the plan.
@@ -33,7 +33,7 @@ class Failure:
     tools: ToolRegistry
     error_class: ErrorClass = ErrorClass.FAILED
     attempt: int = 1
-    possible: frozenset[Decision] = frozenset(Decision)
+    possible: frozenset[RecoveryDecision] = frozenset(RecoveryDecision)
     session_id: str = ""
 
 
@@ -58,7 +58,9 @@ class Planner(Protocol):
         ...
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
-        """Make a plan for the remaining work; completed subtasks are kept, even if it does not name them.
+        """Make a plan for the remaining work.
+
+        Completed subtasks are kept, even if the new plan lacks them.
 
         Raises:
             PlanError: no other plan could be made.
@@ -66,22 +68,25 @@ class Planner(Protocol):
         ...
 
 
-Recovered: TypeAlias = Literal["retry", "go_on", "ask_person", "replan", "give_up"] | ErrorContext
-"""What to do about a failed subtask: make a new call or start a new agent; continue its conversation; ask a
-person whether to try again; revise the plan at once; or nothing. An `ErrorContext` adds the
-reason."""
+SubtaskDecision: TypeAlias = (
+    Literal["retry", "go_on", "ask_person", "replan", "give_up"] | ErrorContext
+)
+"""What to do about a failed subtask; an `ErrorContext` adds the reason.
+
+"retry" makes a new call or starts a new agent, "go_on" continues its conversation, "ask_person"
+asks a person whether to try again, "replan" revises the plan at once, "give_up" does nothing.
+"""
 
 
 @runtime_checkable
-class Recovery(Protocol):
+class SubtaskRecovery(Protocol):
     """Decides what to do about a failed subtask, before the plan is revised."""
 
-    async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
-        """Return whether to try the subtask again, to revise the plan at once, or to leave it failed.
+    async def recover(self, run: PlanRun, failure: Failure) -> SubtaskDecision:
+        """Decide what to do about a failed subtask.
 
-        It may wait as long as it likes. Return "retry" only if the failed call may be made twice.
-        If a person was asked and declined, this is called again for the same failure, and another
-        try is no longer `possible`.
+        Return "retry" only if the failed call may be made twice. If a person is asked and declines,
+        this is called again for the same failure, and another try is no longer `possible`.
 
         An `ErrorContext` is published as a chunk. Its tries begin after its `seconds` and do not
         count in `ReplanPolicy`, since its author has a limit of its own.
@@ -98,7 +103,7 @@ class ReplanPolicy:
     asked.
 
     Args:
-        same_subtask: how often one subtask may fail until `recovery` gets no more tries for it.
+        same_subtask: how often one subtask may fail until `recovery` can't retry it any more.
         consecutive: how many failures without a completed subtask in between trigger a revision.
         critical_immediate: whether the failure of a critical subtask triggers a revision.
         revisions: how often a plan may be revised.
@@ -113,7 +118,7 @@ class ReplanPolicy:
     revisions: int = 3
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
+        """Check the numbers."""
         for name, least in (("same_subtask", 1), ("consecutive", 1), ("revisions", 0)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"ReplanPolicy.{name} must be {least} or more")

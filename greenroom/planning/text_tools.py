@@ -1,7 +1,12 @@
-"""`TextTools`: tools for a model without native tool calls, through the text of its prompt and replies."""
+"""`TextTools`: tools for a model without native tool calls, in the text of its prompt and replies.
+
+The prompt describes the tools and the format of a call; messages with calls and results are
+rewritten in that format. While a reply streams, `LiveText` finds what can be shown before the reply
+can be parsed; `parse_action` parses it once it is complete.
+"""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace as with_fields
 from itertools import takewhile
@@ -13,14 +18,17 @@ from greenroom.core import (
     Message,
     ModelOutputError,
     ModelRequest,
+    NamedTool,
     OutputSchema,
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
     clip,
     new_id,
+    serde,
     valid_unicode,
 )
 from greenroom.llm import (
@@ -35,10 +43,16 @@ from greenroom.llm import (
     StreamEvent,
     StreamRestart,
 )
-from greenroom.planning.live_text import LiveText
-from greenroom.planning.outcome import Action, Fault, FinalAnswer
-from greenroom.planning.parse_action import Reading, read_reply
-from greenroom.planning.tool_prompt import closing_note, convert_to_text, system_prompt
+from greenroom.planning.parse_action import (
+    EVENT,
+    Action,
+    Fault,
+    FinalAnswer,
+    ParsedReply,
+    open_mark,
+    parse_reply,
+    thought_end,
+)
 from greenroom.resilience import current_meter
 
 _REFORMATS = 3
@@ -97,7 +111,7 @@ class TextTools(ProviderWrapper):
         self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Return False: a model that writes its actions as text can't write a JSON object instead."""
+        """Return False: a model that writes actions as text can't write a JSON object instead."""
         return False
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
@@ -217,12 +231,12 @@ class _TextToolsStream(ModelStream):
             if message.text:
                 events.append(BlockEnd(self._index("said"), TextBlock(message.text)))
             return [*events, StreamEnd(message)]
-        reading = self._read_reply(message)
-        outcome = reading.outcome
+        parsed = self._parse_reply(message)
+        outcome = parsed.outcome
         if isinstance(outcome, Fault):
             return self._ask_again(message, outcome)
         others = [block for block in message.content if not isinstance(block, TextBlock)]
-        said = _preamble_block(reading)
+        said = _preamble_block(parsed)
         made = self._make_block(outcome)
         if said is not None:
             events.append(BlockEnd(self._index("said"), said))
@@ -234,20 +248,20 @@ class _TextToolsStream(ModelStream):
         end = StreamEnd(replace(message, content=content, stop_reason=stop))
         return [*events, *_announce_step(outcome, made), end]
 
-    def _read_reply(self, message: Message) -> Reading:
+    def _parse_reply(self, message: Message) -> ParsedReply:
         """Parse a reply, considering its stop reason and the tool choice."""
         text = valid_unicode(message.text)
-        reading = read_reply(text)
-        is_cut = message.stop_reason is StopReason.MAX_TOKENS and reading.end >= len(text.rstrip())
-        if is_cut and not isinstance(reading.outcome, FinalAnswer):
+        parsed = parse_reply(text)
+        is_cut = message.stop_reason is StopReason.MAX_TOKENS and parsed.end >= len(text.rstrip())
+        if is_cut and not isinstance(parsed.outcome, FinalAnswer):
             # An argument may be missing at the end of the action.
-            return with_fields(reading, outcome=_CUT)
-        if isinstance(reading.outcome, Fault) and self._must_answer and text.strip():
-            return Reading(FinalAnswer(text.strip()), "", 0, len(text))
-        return reading
+            return with_fields(parsed, outcome=_CUT)
+        if isinstance(parsed.outcome, Fault) and self._must_answer and text.strip():
+            return ParsedReply(FinalAnswer(text.strip()), "", 0, len(text))
+        return parsed
 
     def _make_block(self, outcome: Action | FinalAnswer) -> ContentBlock:
-        """Return the block of an action or answer; a plain text is passed as the tool's only parameter."""
+        """Return the block of an action or answer; plain text becomes the tool's only parameter."""
         if isinstance(outcome, FinalAnswer):
             return TextBlock(outcome.text)
         tool = self._tools.get(outcome.tool)
@@ -285,12 +299,12 @@ class _TextToolsStream(ModelStream):
         return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
 
 
-def _preamble_block(reading: Reading) -> ContentBlock | None:
+def _preamble_block(parsed: ParsedReply) -> ContentBlock | None:
     """Return what precedes an action as text, or what precedes an answer as a thought."""
-    if not reading.before:
+    if not parsed.before:
         return None
-    is_action = isinstance(reading.outcome, Action)
-    return TextBlock(reading.before) if is_action else ThinkingBlock(reading.before)
+    is_action = isinstance(parsed.outcome, Action)
+    return TextBlock(parsed.before) if is_action else ThinkingBlock(parsed.before)
 
 
 def _announce_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
@@ -309,3 +323,151 @@ def _announce_observation(result: ToolResultBlock) -> Announcement:
 
 def _announcement(kind: str, line: str = "", /, **data: object) -> Announcement:
     return Announcement(kind, data, line)
+
+
+_FORMAT = """You work with tools. To call one, write a thought and one action, and then stop:
+
+Thought: what you want to find out or do next
+Action: {"tool": "NAME", "arguments": {"KEY": "VALUE"}}
+
+An action is one JSON object. You are then told its result as "Observation: …"; never write an
+observation yourself. When you know the answer, write:
+
+Thought: why you are done
+Final Answer: the answer
+
+The tools, each with the JSON Schema of its arguments:
+"""
+
+
+def system_prompt(request: ModelRequest) -> str | Sequence[TextBlock]:
+    """Return the system prompt of a request with its tools and the format of calls."""
+    tools = "\n".join(map(_describe, request.tools))
+    if isinstance(request.system, str):
+        return "\n\n".join(filter(None, (request.system, _FORMAT + tools)))
+    return (*request.system, TextBlock(_FORMAT + tools))
+
+
+def _describe(tool: ToolDefinition) -> str:
+    return f"- {tool.name}: {tool.description}\n  {serde.dumps(tool.parameters).decode()}"
+
+
+def closing_note(request: ModelRequest) -> str:
+    """Return a note for the end of the prompt if the tool choice is not "auto", else no text."""
+    match request.tool_choice:
+        case "none":
+            return "[You can't call tools any more. Write your Final Answer.]"
+        case "any":
+            return "[Call a tool now.]"
+        case NamedTool(name):
+            return f"[Call the tool {name} now.]"
+        case _:
+            return ""
+
+
+def _is_thought(block: ContentBlock) -> bool:
+    """Whether a block is a thought without a signature, which no provider needs back."""
+    return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
+
+
+def convert_to_text(message: Message) -> Iterable[ContentBlock]:
+    """Yield the blocks of a message, with tool blocks as text in the format of the prompt."""
+    is_answer = message.role == "assistant" and not message.tool_uses
+    is_answer &= message.stop_reason is not StopReason.INTERRUPTED
+    for place, block in enumerate(message.content):
+        line = "\n" if place else ""
+        match block:
+            case ToolUseBlock(name=name):
+                arguments = block.raw_input or serde.dumps(block.input).decode()
+                tool = serde.dumps(name).decode()
+                yield TextBlock(f'{line}Action: {{"tool": {tool}, "arguments": {arguments}}}')
+            case ToolResultBlock():
+                said = f"Error: {block.text}" if block.is_error else block.text
+                yield TextBlock(f"{line}Observation: {said}")
+                yield from (part for part in block.content if not isinstance(part, TextBlock))
+            case ThinkingBlock(thinking=thought) if _is_thought(block):
+                yield TextBlock(f"{thought}\n")
+            case TextBlock(text) if is_answer:
+                yield replace(block, text=f"Final Answer: {text}")
+            case TextBlock(text) if line and message.tool_results:
+                yield replace(block, text=line + text)
+            case _:
+                yield block
+
+
+_LOOKAHEAD = 60
+"""How many characters are held back, since they may be the beginning of a label."""
+
+_CONTEXT = 8  # characters before that decide whether a label may begin here
+
+
+class LiveText:
+    r"""Splits the pieces of a streamed reply into the text before an action, and the answer.
+
+    The text comes a few words late. Anything that may be an action is held back, with all that
+    follows.
+
+    Example:
+        >>> live = LiveText()
+        >>> live.add("I add them. Action: {"), live.add('"tool": "add"')
+        (('I add them.', ''), ('', ''))
+        >>> live = LiveText()
+        >>> live.add("I know it.\nFinal Answer: 3"), live.add(" or 4")
+        (('I know it.\n', '3'), ('', ' or 4'))
+    """
+
+    def __init__(self) -> None:
+        """Begin a reply."""
+        self._text = ""  # what was not shown yet, after a little context
+        self._position = 0
+        self._mode = "said"  # or "held", "answer"
+        self._until = EVENT  # or the end of thoughts
+        self._mark: str | None = (
+            None  # the mark that the label opened; None once the answer has begun
+        )
+
+    def add(self, piece: str) -> tuple[str, str]:
+        """Add a piece; return the text and the part of the answer that can be shown now."""
+        if self._mode == "held":
+            return "", ""
+        self._text += piece
+        said = self._advance() if self._mode == "said" else ""
+        return said, self._take_answer() if self._mode == "answer" else ""
+
+    def rest(self) -> str:
+        """Return the text that was held back, at the end of a reply without an action or answer."""
+        return self._text[self._position :] if self._mode == "said" and self._until is EVENT else ""
+
+    def _advance(self) -> str:
+        """Return the text up to the next event, or up to what may become one."""
+        said, at = "", self._position
+        while found := self._until.search(self._text, at):
+            at = found.end()
+            if self._until is not EVENT:
+                self._until, self._position = EVENT, at
+            elif found.lastgroup not in {"observation", "mention"}:
+                said += self._text[self._position : found.start()]
+                self._position = at
+                if found.lastgroup != "think":
+                    self._mode = "answer" if found.lastgroup == "final" else "held"
+                    self._mark = open_mark(found[0])
+                    return said
+                self._until = thought_end(found)
+        end = max(self._position, len(self._text) - _LOOKAHEAD)
+        if self._until is EVENT:
+            said += self._text[self._position : end]
+        begin = max(0, end - _CONTEXT)
+        self._text, self._position = self._text[begin:], end - begin
+        return said
+
+    def _take_answer(self) -> str:
+        text = self._text[self._position :]
+        self._text, self._position = "", 0
+        if self._mark is None:
+            return text
+        text = text.lstrip()
+        if self._mark.startswith(text):
+            self._text = text  # nothing yet, or the beginning of the closing mark
+            return ""
+        text, self._mark = text.removeprefix(self._mark).lstrip(), None
+        return text

@@ -22,7 +22,7 @@ class Trace:
 
     Attributes:
         kind: "nothing" if it can be repeated safely, "result" if it ended, or "unsure".
-        session: the conversation to go on with, if any.
+        session: the conversation to continue, if any.
         result: its result, if any.
         error: its error, if it failed.
         doubt: what may have happened.
@@ -39,15 +39,16 @@ async def find_trace(
     session_id: str,
     parents: Collection[str],
     store: SessionStore | None,
-    look: Callable[[AgentSession], Trace],
+    inspect: Callable[[AgentSession], Trace],
 ) -> Trace:
-    """Inspect the session of something that was cut off.
+    """Find out what a subtask or node that was cut off left behind, by its session.
 
     Args:
         session_id: the session in which it ran.
         parents: the sessions that may have started it: the current agent's, and those it continues.
         store: the store of both.
-        look: inspects a session, such as `trace_call`; it gets an empty one if none was stored.
+        inspect: returns what a session shows, such as `trace_call`; it gets an empty session if
+            none was stored.
 
     Raises:
         SessionError: the store can't be read.
@@ -56,12 +57,12 @@ async def find_trace(
         session = await AgentSession.load(session_id, store=store)
     except SessionNotFoundError:
         # A call is stored before it starts; what an agent does before its first model call is not.
-        return replace(look(AgentSession.new("unstored")), session=None)
+        return replace(inspect(AgentSession.new("unstored")), session=None)
     except SessionCorruptError:
         return Trace("unsure", doubt="its session is damaged")
     if session.parent_session_id not in parents:
-        return Trace("unsure", doubt="it has run in another session, of which this is a fork")
-    return look(session)
+        return Trace("unsure", doubt="it ran in another session, of which this is a fork")
+    return inspect(session)
 
 
 async def reopen(session: AgentSession, parent: AgentSession) -> AgentSession:
@@ -101,9 +102,7 @@ def trace_worker(session: AgentSession) -> Trace:
         names = ", ".join(calls.get(each.tool_use_id, "a tool") for each in doubtful)
         return Trace("unsure", session, doubt=f"the call of {names} had started")
     if reply and not answer and not reply.tool_uses and reply.stop_reason not in _UNFINISHED:
-        return Trace(
-            "result", session, reply.text
-        )  # the reply is the last message: the agent was not asked again
+        return Trace("result", session, reply.text)  # no message follows: its turn was complete
     if session.model:
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")

@@ -1,10 +1,8 @@
 """`WatchedModel`: look up a model's mistakes in the recovery table, and report them.
 
 It is a provider that wraps another one, so it works in any loop. A request shows the outcome of
-earlier
-calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and retries of
-    the wrapped
-provider.
+earlier calls: an unknown tool, an invalid input, a repeated call. A reply shows a refusal, and
+retries of the wrapped provider.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,9 +36,9 @@ from greenroom.llm import (
 )
 from greenroom.planning.error_context import (
     Component,
-    Decision,
     ErrorClass,
     ErrorContext,
+    RecoveryDecision,
     classify,
 )
 from greenroom.tools import InputValidator
@@ -49,17 +47,19 @@ _CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
-_ASK = frozenset({Decision.ASK_AGAIN})
-_DECISIONS = {"model.retry": Decision.RETRY, "model.fallback": Decision.OTHER_MODEL}
+_ASK = frozenset({RecoveryDecision.ASK_AGAIN})
+_DECISIONS = {"model.retry": RecoveryDecision.RETRY, "model.fallback": RecoveryDecision.OTHER_MODEL}
 _MAX_CONVERSATIONS = 1_000  # conversations that were too long
 _ERRORS: dict[ErrorClass, type[GreenroomError]] = {
     ErrorClass.FORMAT: ModelOutputError,
     ErrorClass.REFUSAL: ModelContentFilterError,
 }
 
-Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[Decision]], ErrorContext]
-"""Decides about an error of a model, given its class, the number of occurrences, the detail, the session and
-the possible decisions."""
+Judge: TypeAlias = Callable[[ErrorClass, int, str, str, frozenset[RecoveryDecision]], ErrorContext]
+"""Decides about an error of a model.
+
+It gets the class, the number of occurrences, the detail, the session and the possible decisions.
+"""
 
 
 class WatchedModel(ProviderWrapper):
@@ -90,7 +90,7 @@ class _WatchedStream(ModelStream):
         self._inner: ModelStream | None = None
         self._failure: GreenroomError | None = None
         fault = find_fault(request)
-        if fault is not None and self._judge(*fault).decision is Decision.OTHER_MODEL:
+        if fault is not None and self._judge(*fault).decision is RecoveryDecision.OTHER_MODEL:
             self._llm = watched.others[0]
 
     async def receive(self) -> Iterable[StreamEvent]:
@@ -132,10 +132,10 @@ class _WatchedStream(ModelStream):
         self, error: ErrorClass, attempt: int, detail: str, *, is_announced: bool = False
     ) -> ErrorContext:
         """Look up a mistake, report it, and end the reply if the decision is to give up."""
-        possible = _ASK | {Decision.OTHER_MODEL} if self._owner.others else _ASK
+        possible = _ASK | {RecoveryDecision.OTHER_MODEL} if self._owner.others else _ASK
         context = self._owner.judge(error, attempt, detail, self._request.conversation, possible)
         self._announce(context, is_announced=is_announced)
-        if context.decision is Decision.GIVE_UP:
+        if context.decision is RecoveryDecision.GIVE_UP:
             kind = _ERRORS.get(error, NoProgressError)
             self._failure = kind(f"giving up on the model: {context}")
         return context
@@ -143,7 +143,9 @@ class _WatchedStream(ModelStream):
     def _announce(self, context: ErrorContext, *, is_announced: bool = False) -> None:
         """Report an error, without a text if it was announced before."""
         chunk = context.chunk()
-        text = "" if is_announced and context.decision is not Decision.GIVE_UP else chunk.text
+        text = (
+            "" if is_announced and context.decision is not RecoveryDecision.GIVE_UP else chunk.text
+        )
         self._ready.append(Announcement(chunk.kind, chunk.data, text))
 
     def _translate(self, kind: str, data: dict[str, object]) -> None:
@@ -170,18 +172,18 @@ class _WatchedStream(ModelStream):
         """Report an error that is raised to the caller."""
         self._failure = error
         conversation, attempt = self._request.conversation, self._retries + 1
-        kind, possible = classify(error), frozenset[Decision]()
+        kind, possible = classify(error), frozenset[RecoveryDecision]()
         if kind is ErrorClass.OVERFLOW:  # an `Agent` compacts the conversation and asks once more
             known = self._owner.long_conversations
             attempt = 2 if conversation in known else 1
             if conversation and len(known) < _MAX_CONVERSATIONS:
                 known.add(conversation)
-            possible = frozenset({Decision.COMPACT})
+            possible = frozenset({RecoveryDecision.COMPACT})
         self._announce(self._owner.judge(kind, attempt, str(error), conversation, possible))
 
 
 def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
-    """Return the model's latest mistake in this turn: its class, how often it occurred, and a description."""
+    """Return the model's latest mistake in this turn: its class, count and description."""
     tools = {tool.name: tool for tool in request.tools}
     last = next(_recent_calls(request.messages), None)
     if last is None:
@@ -196,7 +198,7 @@ def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:
         text = f"{name} was called {same} times in a row, with the same input and result"
         return ErrorClass.REPETITION, same - 1, text
     if request.tool_choice == "none" and tools:
-        return ErrorClass.ENDLESS, 1, "its steps are used up, so it has to answer"
+        return ErrorClass.ENDLESS, 1, "it has no more steps, so it has to answer"
     return None
 
 

@@ -24,8 +24,8 @@ from greenroom.planning import (
     Plan,
     Planner,
     PlanRun,
-    Recovered,
     Subtask,
+    SubtaskDecision,
 )
 from greenroom.runtime import AgentInternals
 from greenroom.teams.members import ask_member
@@ -78,7 +78,7 @@ class Crew:
         self._subtasks |= {subtask.id: subtask for subtask in plan.subtasks}
         return plan
 
-    async def recover(self, run: PlanRun, failure: Failure) -> Recovered:
+    async def recover(self, run: PlanRun, failure: Failure) -> SubtaskDecision:
         """Let another worker continue a subtask if its worker failed."""
         id_ = failure.subtask.id
         name = self._assignments.pop(id_, "")

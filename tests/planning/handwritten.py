@@ -8,7 +8,8 @@ OLD = '{"tool": "old", "args": {}}'
 
 READ = {
     # The seed's own words.
-    "Thought: I need to calculate 15 * 3. Action: {'tool': 'calculator', 'arguments': {'expression': '15 * 3'}}": Action(
+    "Thought: I need to calculate 15 * 3. "
+    "Action: {'tool': 'calculator', 'arguments': {'expression': '15 * 3'}}": Action(
         "calculator", {"expression": "15 * 3"}
     ),
     "Thought: The result is 45. Final Answer: 45": FinalAnswer("45"),
@@ -25,7 +26,8 @@ READ = {
     '[TOOL_CALLS]search[ARGS]{"query": "Tokyo"}': SEARCH,
     '<function=search>{"query": "Tokyo"}</function>': SEARCH,
     '<tool>search</tool>\n<args>{"query": "Tokyo"}</args>': SEARCH,
-    '<|channel|>commentary to=functions.search <|constrain|>json<|message|>{"query": "Tokyo"}': SEARCH,
+    "<|channel|>commentary to=functions.search "
+    '<|constrain|>json<|message|>{"query": "Tokyo"}': SEARCH,
     "Action: search\nAction Input: Tokyo\nObservation: sun": Action("search", {"input": "Tokyo"}),
     "Action: get_time\nAction Input: None\n": Action("get_time", {}),
     "Action: get_time()": Action("get_time", {}),
@@ -58,7 +60,8 @@ READ = {
     f"functools[{CALL}]\nAction: {OLD}": SEARCH,
     f"I look.<|action_start|><|plugin|>{CALL}<|action_end|>\nAction: {OLD}": SEARCH,
     f"Assistant: {CALL}\nAction: {OLD}": SEARCH,
-    '{"thoughts": {"text": "hm"}, "command": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
+    '{"thoughts": {"text": "hm"}, '
+    '"command": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
     '✿FUNCTION✿: search\n✿ARGS✿: {"query": "Tokyo"}\n✿RESULT✿: ': SEARCH,
     # Comments, and quotes that are all escaped.
     "Action: {  # it's a call\n" + CALL[1:]: SEARCH,
@@ -74,7 +77,8 @@ READ = {
     f"No Final Answer: I look first.\nAction: {CALL}": SEARCH,
     # Objects in objects, and objects as texts.
     'Action: {"tool": {"name": "search"}, "arguments": {"query": "Tokyo"}}': SEARCH,
-    '{"tool_calls": [{"type": "function", "function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
+    '{"tool_calls": [{"type": "function", '
+    '"function": {"name": "search", "arguments": {"query": "Tokyo"}}}]}': SEARCH,
     'Sure! {"name": "search", "arguments": "{\\"query\\": \\"Tokyo\\"}"} ok?': SEARCH,
     '{"thought": "hm", "action": {"name": "search", "args": {"query": "Tokyo"}}}': SEARCH,
     # Quotes.
@@ -142,7 +146,8 @@ FAULTS = {
     "I need to think more": "neither",
     "The capital of France is Paris.": "neither",
     'I go on until I can write "Final Answer:" at its end.': "neither",
-    "def check(\n    tool: AnyTool,\n    input: Mapping[str, object],\n) -> Answer:\n    pass": "neither",
+    "def check(\n    tool: AnyTool,\n    input: Mapping[str, object],\n) -> Answer:\n"
+    "    pass": "neither",
     "[\n    [Fake(x=1), 2],\n]": "neither",
     "[Fake(\n    x=1,\n)]": "neither",
     "It says why there is no\nanswer: nobody can be asked.": "neither",
@@ -155,7 +160,7 @@ FAULTS = {
     'Action: {"tool": "pay", "arguments": {"euros": 15': "bracket is missing",
     'Action: {"tool": "pay", "arguments": {"to": "Ann"': "more than one",
     'Action: {"tool": "pay"': "not whole",
-    'Action: pay\nAction Input: {"euros": 15,': "behind its last comma",
+    'Action: pay\nAction Input: {"euros": 15,': "after its last comma",
     'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "stands twice",
     'Action: {"tool": "a", "arguments": [1]}': 'needs "arguments"',
     'Action: {"tool": "a", "query": "b"}': 'needs "arguments"',
@@ -164,22 +169,23 @@ FAULTS = {
     "Action: a\nAction Input:\nb: Tokyo\nn: 3": 'needs "arguments"',
     'Action: {"query": "b"}': 'no "tool"',
     # A quote, a colon or a brace that is lost or doubled.
-    'Action: {"tool": "a, "arguments": {"b": "c"}}': "not plain",
-    'Action: {"tool": ""a", "arguments": {"b": "c"}}': "not plain",
+    'Action: {"tool": "a, "arguments": {"b": "c"}}': "ambiguous",
+    'Action: {"tool": ""a", "arguments": {"b": "c"}}': "ambiguous",
     'Action: {"tool": "a", "arguments": {"b" "c", "d": "e"}}': "a name in",
-    'Action: {"tool": "a", "arguments": {"b": "c", "d" "e"}}': "not plain",
-    'Action: {"tool": "a", "arguments": "b": "c"}}': "not plain",
-    'Action: {"tool": "a", "arguments": {"b": ["c" "d"]}}': "not plain",
+    'Action: {"tool": "a", "arguments": {"b": "c", "d" "e"}}': "ambiguous",
+    'Action: {"tool": "a", "arguments": "b": "c"}}': "ambiguous",
+    'Action: {"tool": "a", "arguments": {"b": ["c" "d"]}}': "ambiguous",
     'Action: {"tool": "a", "arguments": {"b": {{"c": 1}, "d": 2}}': "bracket is missing",
     'Action: a\nAction Input: {"b": {"c": 1}}, "d": 2}': "goes on",
     f'{{""tool": "a", "args": {{}}}}\nAction: {CALL}': "a name in",
     'Action: {"tool": "a", "arguments": {"n": 15 * 3}}': "bracket is missing",
     'Action: {"tool": "a", "arguments": {"n": NaN}}': "not JSON",
-    'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "not plain",
+    'Action: {"tool": "a", "arguments": {"json": "{"a": "b"}"}}': "ambiguous",
     "Action: " + '{"a": ' * 60 + "1" + "}" * 60: "50 levels",
     f"I search: {CALL}. Final Answer: sun": "only one",
     # A form that is not read, before what the model made up.
-    f"<tool_call>\n<function=a>\n<parameter=b>\n1\n</parameter>\n</tool_call>\nAction: {CALL}": "no JSON",
+    "<tool_call>\n<function=a>\n<parameter=b>\n1\n</parameter>\n</tool_call>\n"
+    f"Action: {CALL}": "no JSON",
     '<function_calls>\n<invoke name="a">\n</invoke>\nFinal Answer: 3': "no JSON",
     'The user is {"name": "Bob", "input": "x"}.': "neither",
     # A later action may rest upon what the model made up.

@@ -76,7 +76,8 @@ FAMILIES: dict[str, Any] = {
     "qwen, hermes": (("name", "arguments"), "{THOUGHT}\n<tool_call>\n{CALL}\n</tool_call>"),
     "deepseek r1": (
         ("tool", "arguments"),
-        "<think>\n{THOUGHT} Maybe Action: {{'tool': 'no', 'args': {{}}}}?\n</think>\n\nAction: {CALL}",
+        "<think>\n{THOUGHT} Maybe Action: {{'tool': 'no', 'args': {{}}}}?\n</think>\n\n"
+        "Action: {CALL}",
     ),
     "deepseek v3": (
         None,
@@ -110,7 +111,7 @@ def python_quotes(text: str) -> str:
 
 
 def trailing_commas(text: str) -> str:
-    """Put a comma before each closing bracket that is outside of texts and has something before it."""
+    """Put a comma before each closing bracket outside of strings, unless its pair is empty."""
     made, in_text, escaped = "", False, False
     for char in text:
         if not in_text and char in "}]" and made[-1] not in "{[":

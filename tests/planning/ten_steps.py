@@ -40,7 +40,7 @@ def model(request):
 
 
 class TenSteps:
-    """The plan in one folder, and whom it is to ask: nobody, or one who sees what has had its effect."""
+    """The plan in one folder, with no person to ask, or one who sees which effects happened."""
 
     def __init__(self, folder, step="", where="", is_attended=True):
         self.effects = folder / "effects"

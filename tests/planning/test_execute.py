@@ -25,9 +25,9 @@ from greenroom.planning import (
     Plan,
     Planner,
     PlanRun,
-    Recovery,
     ReplanPolicy,
     Subtask,
+    SubtaskRecovery,
     SubtaskStatus,
     execute_plan,
 )
@@ -252,7 +252,7 @@ class Written:
 
 
 def trip(chance):
-    """A plan, another one, a tool that takes its time, and what it has booked; the hotel is full."""
+    """Make two plans, a slow tool, and the list of its bookings; the hotel is full."""
     booked = []
 
     async def book(what: str) -> dict[str, object] | ToolResult:
@@ -424,7 +424,7 @@ async def test_recovery_may_try_again_as_often_as_the_policy_lets_it(autojump_cl
 
     plan = Plan("", [Subtask("a", "A"), Subtask("b", "B", after=["a"])])
     recovery = Decided("retry", "retry")
-    assert isinstance(recovery, Recovery)
+    assert isinstance(recovery, SubtaskRecovery)
     planned = Planned(plan, flaky, recovery=recovery)
     await planned.carry_out()
     assert planned.run.results == {"a": 3, "b": 4}

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.planning.live_text import LiveText
 from greenroom.planning.parse_action import EVENT
+from greenroom.planning.text_tools import LiveText
 
 WORDS = (
     "I ",

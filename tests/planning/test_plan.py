@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from greenroom import GreenroomError
 from greenroom.core import PlanError
 from greenroom.planning import Plan, Planner, Subtask
-from greenroom.planning.merge import merge
+from greenroom.planning.model_planner import merge
 
 
 def chain(count):

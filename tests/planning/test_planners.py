@@ -71,7 +71,7 @@ async def test_a_model_is_told_the_goal_the_tools_and_what_is_known():
         (draft(), "it has no subtasks"),
         ('{"subtasks": [{"id": "a"}]}', "goal"),
         ("Here is my plan: first we look around.", "not a JSON object"),
-        (draft(*(step(f"s{n}") for n in range(201))), "plan 20 at the most"),
+        (draft(*(step(f"s{n}") for n in range(201))), "plan at most 20"),
         (draft(*(step(f"s{n}", tool="book") for n in range(21))), "most of them calls"),
     ],
 )

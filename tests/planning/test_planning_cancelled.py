@@ -9,10 +9,10 @@ from greenroom import Agent, tool
 from greenroom.core import ModelOverloadedError
 from greenroom.planning import (
     Component,
-    Decision,
     ErrorClass,
     Plan,
     PlanRun,
+    RecoveryDecision,
     RecoveryPolicy,
     Subtask,
     SubtaskStatus,
@@ -124,7 +124,8 @@ def recovering_agent():
         return "It is there."
 
     subtasks = [Subtask("a", "", tool="look", arguments={"at": "a"}), Subtask("b", "Look at b")]
-    policy = RecoveryPolicy(rows={(Component.MODEL, ErrorClass.TRANSIENT): [Decision.GIVE_UP]})
+    row = Component.MODEL, ErrorClass.TRANSIENT
+    policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
     agent = partial(plan_and_execute, planner=Plan("", subtasks), recovery=policy)
     return Scenario(agent, ScriptedProvider(*[model] * 50), [look], inputs="Look!")
 

@@ -30,7 +30,8 @@ from greenroom.testing import (
 from greenroom.tools import calculator
 
 SEED = (
-    "Thought: I need to calculate 15 * 3. Action: {'tool': 'calculator', 'arguments': {'expression': '15 * 3'}}",
+    "Thought: I need to calculate 15 * 3. "
+    "Action: {'tool': 'calculator', 'arguments': {'expression': '15 * 3'}}",
     "Thought: The result is 45. Final Answer: 45",
 )
 
@@ -78,7 +79,8 @@ async def test_fifteen_times_three_takes_two_iterations():
 
 
 async def test_eighteen_percent_of_250_is_45():
-    act = 'Thought: A percentage.\nAction: {"tool": "calculator", "args": {"expression": "18% of 250"}}'
+    call = '{"tool": "calculator", "args": {"expression": "18% of 250"}}'
+    act = f"Thought: A percentage.\nAction: {call}"
 
     def answer(request):
         return f"Thought: done\nFinal Answer: {request.messages[-1].text.split()[-1]}"

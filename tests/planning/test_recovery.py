@@ -36,10 +36,10 @@ from greenroom.core import (
 from greenroom.planning import (
     RECOVERY_TABLE,
     Component,
-    Decision,
     ErrorClass,
     Plan,
     PlanRun,
+    RecoveryDecision,
     RecoveryPolicy,
     Subtask,
     plan_and_execute,
@@ -85,7 +85,7 @@ def told(chunks):
 
 
 class Flaky:
-    """A model of which every tenth request fails by chance: at once, or in the middle of its reply."""
+    """A model that fails in a tenth of its requests, at once or in the middle of the reply."""
 
     def __init__(self, llm, chance):
         self.llm, self.chance, self.failed = llm, chance, 0
@@ -111,7 +111,7 @@ class Flaky:
 
 
 def clerk(request):
-    """What the model says: as a worker it adds until it has a result, and at the end it reads the total."""
+    """Reply as the model: as a worker add until there is a result, at the end tell the total."""
     said = request.messages[0].text
     if "The results:" in said:
         total = next(line for line in said.splitlines() if line.startswith("- total: "))
@@ -275,7 +275,7 @@ async def test_a_model_that_breaks_the_format_of_an_answer_is_asked_twice_more(a
 
 async def test_a_row_may_end_it_earlier_or_ask_another_model(autojump_clock):
     row = (Component.MODEL, ErrorClass.FORMAT)
-    strict = RecoveryPolicy(rows={row: [Decision.ASK_AGAIN, Decision.GIVE_UP]})
+    strict = RecoveryPolicy(rows={row: [RecoveryDecision.ASK_AGAIN, RecoveryDecision.GIVE_UP]})
     llm = ScriptedProvider(*["I need to think."] * 9)
     run = await run_agent_async(
         partial(react, llm=llm, tools=[look], recovery=strict), inputs="Go.", check=False
@@ -568,15 +568,15 @@ async def test_beyond_the_error_budget_errors_are_given_up_until_old_ones_are_fo
     assert "the error budget is spent" in found[2].chunk().text
     assert policy.errors_left == 0
     await trio.sleep(61)
-    assert policy.decide(*row).decision is Decision.RETRY
+    assert policy.decide(*row).decision is RecoveryDecision.RETRY
 
 
 def test_each_row_ends_and_asks_only_what_its_component_can():
     for row, answers in RECOVERY_TABLE.items():
         assert answers, row
     for row, answers in (
-        ((Component.EFFECT, ErrorClass.CRASH), [Decision.RETRY]),
-        ((Component.AGENT, ErrorClass.CRASH), [Decision.ASK_AGAIN]),
+        ((Component.EFFECT, ErrorClass.CRASH), [RecoveryDecision.RETRY]),
+        ((Component.AGENT, ErrorClass.CRASH), [RecoveryDecision.ASK_AGAIN]),
         ((Component.TOOL, ErrorClass.CRASH), []),
     ):
         with pytest.raises(ConfigurationError, match="not an answer to"):

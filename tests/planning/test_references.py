@@ -60,7 +60,7 @@ def test_a_text_becomes_the_number_that_the_tool_wants():
     ("text", "said"),
     [
         ("{flight.seats}", "the result of flight has no field 'seats' (it has price, days, seat)"),
-        ("{flight.days.2}", "has no field '2' (it is a list of 2)"),
+        ("{flight.days.2}", "has no field '2' (it is a list of 2 items)"),
         ("{notes.x}", "has no field 'x' (it is a text)"),
         ("{flight.price.x}", "has no field 'x' (it is 120)"),
         ("{flihgt.price}", "the plan has no subtask 'flihgt'"),

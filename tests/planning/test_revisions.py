@@ -10,10 +10,10 @@ from greenroom.agents import stream_reply
 from greenroom.core import NetworkError, PlanError
 from greenroom.planning import (
     Component,
-    Decision,
     ErrorClass,
     Plan,
     PlanRun,
+    RecoveryDecision,
     RecoveryPolicy,
     ReplanPolicy,
     Subtask,
@@ -161,7 +161,7 @@ async def test_behind_the_last_answer_of_a_row_it_is_given_up(autojump_clock):
         calls.append(1)
         raise ToolError("later")
 
-    rows = {(Component.TOOL, ErrorClass.FAILED): [Decision.RETRY] * 3}
+    rows = {(Component.TOOL, ErrorClass.FAILED): [RecoveryDecision.RETRY] * 3}
     planned = Planned(
         Plan("", [Subtask("a", "", tool="find")]), tools=[find], recovery=RecoveryPolicy(rows=rows)
     )
@@ -209,7 +209,7 @@ async def test_what_was_given_up_may_be_planned_anew_under_its_id(autojump_clock
 async def test_a_person_s_no_holds_whatever_a_recovery_says(autojump_clock):
     class Stubborn:
         async def recover(self, run, failure):
-            return "ask_person" if Decision.ASK_PERSON in failure.possible else "retry"
+            return "ask_person" if RecoveryDecision.ASK_PERSON in failure.possible else "retry"
 
     tool, booked = agency("a flight")
     answers = Answers(Planned(Plan("", [FLIGHT]), tools=[tool], recovery=Stubborn()), "deny")
@@ -220,7 +220,7 @@ async def test_a_person_s_no_holds_whatever_a_recovery_says(autojump_clock):
 async def test_a_person_sees_the_call_that_would_be_made_again(autojump_clock):
     class Ask:
         async def recover(self, run, failure):
-            return "ask_person" if Decision.ASK_PERSON in failure.possible else "give_up"
+            return "ask_person" if RecoveryDecision.ASK_PERSON in failure.possible else "give_up"
 
     tool, _ = agency("booked a flight")
     plan = Plan("", [FLIGHT, book("meal", "{flight}", after=["flight"])])
@@ -289,7 +289,7 @@ async def test_a_question_about_a_failure_outlives_an_interrupt(autojump_clock):
     class Ask:
         async def recover(self, run, failure):
             assert run.state("flight").status is SubtaskStatus.FAILED
-            return "ask_person" if Decision.ASK_PERSON in failure.possible else "give_up"
+            return "ask_person" if RecoveryDecision.ASK_PERSON in failure.possible else "give_up"
 
     tool, booked = agency("a flight")
     planned = Planned(Plan("", [FLIGHT]), tools=[tool], recovery=Ask())

@@ -53,7 +53,7 @@ async def test_the_next_agent_goes_on_in_the_conversation(autojump_clock):
     assert asked[0].text == "Do a"
     assert asked[2].tool_results[0].text == "made a"
     assert asked[-1].text == (
-        "Take this over: go on where the work has stopped, and do nothing of it twice."
+        "Take this over: go on where the work has stopped, and do nothing twice."
         " It had stopped with: busy (try again later)"
     )
     assert planned.steps.count("a pending: busy (try again later)") == 1

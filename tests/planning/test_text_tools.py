@@ -73,7 +73,7 @@ You work with tools. To call one, write a thought and one action, and then stop:
 Thought: what you want to find out or do next
 Action: {"tool": "NAME", "arguments": {"KEY": "VALUE"}}
 
-An action is one JSON object. What came of it is then told to you as "Observation: …"; never write an
+An action is one JSON object. You are then told its result as "Observation: …"; never write an
 observation yourself. When you know the answer, write:
 
 Thought: why you are done

@@ -1,4 +1,4 @@
-"""`plan_and_execute`: an agent that makes a plan, executes it, and answers with the results."""
+"""The agent functions: `plan_and_execute`, with `run_task` around it, and `react`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -30,8 +30,9 @@ from greenroom.planning.model_planner import (
 )
 from greenroom.planning.plan import Plan
 from greenroom.planning.plan_run import PLAN_STEP, PlanRun
-from greenroom.planning.recovery import RecoveryPolicy
-from greenroom.planning.revision import Planner, Recovery, ReplanPolicy
+from greenroom.planning.recovery_policy import RecoveryPolicy
+from greenroom.planning.revision import Planner, ReplanPolicy, SubtaskRecovery
+from greenroom.planning.text_tools import TextTools
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
 from greenroom.session import AgentSession, InMemoryStore
@@ -40,7 +41,7 @@ from greenroom.tools import ToolRegistry
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns what is known that may help with a goal."""
 
-Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
+WorkerFunction: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 
 _POLICY = ReplanPolicy()
 _PROPOSALS = 3
@@ -51,9 +52,9 @@ _WORKER = (
 )
 
 _SYNTHESIS = """\
-You are told of a goal, and what came of the subtasks of a plan for it. Answer the person who had the goal:
-use every result, and say plainly what could not be done, and why. Mention the plan itself only where that
-helps.\
+You are given a goal, and the results of the subtasks of a plan for it. Answer the person who had
+the goal: use every result, and say plainly what could not be done, and why. Mention the plan itself
+only where that helps.\
 """
 
 
@@ -63,13 +64,13 @@ async def plan_and_execute(
     tools: Iterable[object] | ToolRegistry = (),
     *,
     planner: Planner | None = None,
-    worker: Worker | None = None,
+    worker: WorkerFunction | None = None,
     permissions: PermissionManager | None = None,
     recall: Recall | None = None,
     review: bool = False,
     limit: int = 5,
     policy: ReplanPolicy = _POLICY,
-    recovery: Recovery | None = None,
+    recovery: SubtaskRecovery | None = None,
 ) -> None:
     """Answer each input by making a plan, executing it, and summarising the results.
 
@@ -89,7 +90,7 @@ async def plan_and_execute(
         permissions: the rules; by default as `execute_plan` and `Agent` say.
         recall: an async function of the goal; its result is added to the planner's request, such as
             memories of earlier work.
-        review: whether a person has to approve the plan before it starts. If they deny it with a
+        review: whether a person has to approve the plan before it starts. After a denial with a
             message, the planner is asked again with that message, at most twice.
         limit: how many subtasks run at once.
         policy: when a plan is revised.
@@ -125,9 +126,9 @@ async def run_task(
     tools: Iterable[object] | ToolRegistry = (),
     *,
     planner: Planner | None = None,
-    worker: Worker | None = None,
+    worker: WorkerFunction | None = None,
     permissions: PermissionManager | None = None,
-    recovery: Recovery | None = None,
+    recovery: SubtaskRecovery | None = None,
     budget: Budget | None = None,
 ) -> str:
     """Plan a task, execute the plan, and return the answer.
@@ -161,7 +162,8 @@ async def run_task(
         ...     "Count letters."
         ...     return len(text)
         >>> plan = Plan("", [Subtask("count", "Count", tool="count", arguments={"text": "archon"})])
-        >>> trio.run(partial(run_task, "How long?", ScriptedProvider("6 letters."), [count], planner=plan))
+        >>> llm = ScriptedProvider("6 letters.")
+        >>> trio.run(partial(run_task, "How long?", llm, [count], planner=plan))
         '6 letters.'
     """
     work = _Work(
@@ -216,13 +218,13 @@ class _Work:
     tools: Iterable[object] | ToolRegistry
     _: KW_ONLY
     planner: Planner | None = None
-    worker: Worker | None = None
+    worker: WorkerFunction | None = None
     permissions: PermissionManager | None = None
     recall: Recall | None = None
     review: bool = False
     limit: int = 5
     policy: ReplanPolicy = _POLICY
-    recovery: Recovery | None = None
+    recovery: SubtaskRecovery | None = None
 
     async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None = None) -> None:
         """Make and execute a plan, or continue a run, and summarise the results."""
@@ -244,7 +246,7 @@ class _Work:
         )
         await _synthesise(agent, llm, run)
 
-    def _worker(self, llm: LLMProvider, tools: ToolRegistry) -> Worker:
+    def _worker(self, llm: LLMProvider, tools: ToolRegistry) -> WorkerFunction:
         given = tools_of(tools)
         return Agent(
             llm, instructions=_WORKER, tools=given, permissions=self.permissions, name="worker"
@@ -305,7 +307,7 @@ async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
 
 
 async def _review(agent: AgentInternals, plan: Plan) -> str:
-    """Ask a person to approve a plan; return the requested change, or an empty text if it is approved.
+    """Ask a person to approve a plan; return the change that they want, if any.
 
     Raises:
         PlanError: the person declines, or no person can be asked.
@@ -336,3 +338,52 @@ async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> 
         parts.append(f"Why there is no other plan:\n{run.error}")
     prompt = [Message.user("\n\n".join(parts))]
     await stream_reply(agent, llm, messages=prompt, system=_SYNTHESIS)
+
+
+async def react(
+    agent: AgentInternals,
+    llm: LLMProvider,
+    tools: Sequence[object] = (),
+    permissions: PermissionManager | None = None,
+    instructions: str = "",
+    max_steps: int = 10,
+    recovery: RecoveryPolicy | None = None,
+) -> None:
+    """Answer each input by thought, action and observation, with a model without native tool calls.
+
+    It is an `Agent` whose model is wrapped in `TextTools`: its steps and requests to reformat are
+    limited, a repeated action gets a warning and then ends the turn, and an unknown tool is
+    answered with the list of tools. `Custom` chunks report each step: `react.thought` (`text`),
+    `react.action` (`id`, `tool`, `arguments`) and `react.observation` (`id`, `text`, `is_error`).
+
+    Args:
+        agent: given by the runtime.
+        llm: the model.
+        tools: functions and tools, as for `Agent`.
+        permissions: the rules for its calls, as for `Agent`.
+        instructions: the system prompt, before the tools and the format.
+        max_steps: model calls in a turn; at the last one it has to answer.
+        recovery: what to do about errors of the model; each is published as a `recovery` chunk.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+
+    Example:
+        >>> from greenroom.testing import ScriptedProvider, run_agent
+        >>> from greenroom.tools import calculator
+        >>> llm = ScriptedProvider(
+        ...     "I multiply. Action: {'tool': 'calculator', 'args': {'expression': '15 * 3'}}",
+        ...     "Thought: The result is 45. Final Answer: 45",
+        ... )
+        >>> run_agent(react, llm, [calculator], inputs="What is 15 times 3?").text
+        '45'
+    """
+    loop = Agent(
+        TextTools(llm) if recovery is None else recovery.model(llm, use_text_tools=True),
+        instructions=instructions,
+        tools=tools,
+        permissions=permissions,
+        max_steps=max_steps,
+        name="react",
+    )
+    await loop(agent)

@@ -19,9 +19,9 @@ from greenroom.llm import LLMProvider, resilient
 from greenroom.planning.error_context import (
     Cause,
     Component,
-    Decision,
     ErrorClass,
     ErrorContext,
+    RecoveryDecision,
 )
 from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.planning.revision import Failure
@@ -31,10 +31,10 @@ from greenroom.resilience import Backoff, Retry, is_retryable
 from greenroom.tools import RegisteredTool, may_repeat
 
 Row: TypeAlias = tuple[Component, ErrorClass]
-Rows: TypeAlias = Mapping[Row, Sequence[Decision]]
+Rows: TypeAlias = Mapping[Row, Sequence[RecoveryDecision]]
 
 _M, _A, _T, _E, _P = Component
-_C, _D = ErrorClass, Decision
+_C, _D = ErrorClass, RecoveryDecision
 _TRIES = (_D.RETRY,) * 4
 _PERSON = (_D.ASK_PERSON, _D.REPLAN, _D.GIVE_UP)
 _PLAN = (_D.REPLAN, _D.GIVE_UP)
@@ -75,7 +75,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
         (_P, _C.MISSING): _PLAN,
     }
 )
-"""The decisions about the first error of a row, the second, and so on; after the last one it gives up."""
+"""For each row, the decisions about the first error, the second, and so on; then it gives up."""
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
@@ -88,18 +88,18 @@ _BACKOFF = Backoff(first=0.5, limit=30.0, jitter=1.0)
 
 
 class RecoveryPolicy:
-    """Decides what is done about errors; a `Recovery` for plans, and more.
+    """Decides what to do about errors of models and subtasks, within an error budget.
 
-    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. Those that
-    are given a model ask it through `model(llm)`: do the same for workers and planners of your own.
+    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. The last
+    three wrap their model with `model(llm)`: do the same for workers and planners of your own.
 
     A decision that is not possible is skipped, such as replanning without a planner. A call of a
     tool that may not be called twice is never repeated without a person's approval. An agent that
     is tried again continues its conversation, so none of its calls is repeated.
 
-    Each handled error counts in the error budget. Once that is spent, further errors are given up
-    (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share a policy
-    to share it.
+    Each handled error counts in the error budget. Once the budget is spent, further errors are
+    given up (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share
+    a policy to share it.
 
     Args:
         rows: rows that replace those of `RECOVERY_TABLE`.
@@ -107,16 +107,17 @@ class RecoveryPolicy:
         seconds: how long an error counts.
         backoff: the waits before retries.
         fallback: models to ask when the first is given up.
-        may_repeat: tells whether a call of a tool may be made twice.
+        may_repeat: returns whether a call of a tool may be made twice.
 
     Raises:
         ConfigurationError: a row is empty or has a decision that its component does not support, or
             a number is out of range.
 
     Example:
-        >>> from greenroom.planning import Component, Decision, ErrorClass
-        >>> policy = RecoveryPolicy(rows={(Component.PLAN, ErrorClass.MISSING): [Decision.GIVE_UP]})
-        >>> policy.decide(Component.PLAN, ErrorClass.MISSING, attempt=1).decision.value
+        >>> from greenroom.planning import Component, RecoveryDecision, ErrorClass
+        >>> row = Component.PLAN, ErrorClass.MISSING
+        >>> policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
+        >>> policy.decide(*row, attempt=1).decision.value
         'give_up'
     """
 
@@ -132,21 +133,22 @@ class RecoveryPolicy:
     ) -> None:
         """Set the rows that differ from the default, and the limits."""
         if errors < 0 or not 0 < seconds < math.inf:
-            raise ConfigurationError("RecoveryPolicy wants errors >= 0, and seconds above 0")
+            raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
         self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
         for (component, error), answers in self._rows.items():
             wrong = set(answers) - _FEASIBLE[component]
             if wrong or not answers:
-                text = f"{', '.join(sorted(wrong)) or 'nothing'} is not an answer to {component} {error}"
                 raise ConfigurationError(
-                    text, hint=f"give {', '.join(sorted(_FEASIBLE[component]))}"
+                    f"{', '.join(sorted(wrong)) or 'nothing'} is not an answer to"
+                    f" {component} {error}",
+                    hint=f"give {', '.join(sorted(_FEASIBLE[component]))}",
                 )
         self._errors = errors
         self._seconds = seconds
         self._backoff = backoff
         self._fallback = (*fallback,)
         self.may_repeat = may_repeat
-        """Tells whether a call of a tool may be made twice."""
+        """Returns whether a call of a tool may be made twice."""
         self._error_times: deque[float] = deque()
 
     def decide(
@@ -155,7 +157,7 @@ class RecoveryPolicy:
         error: ErrorClass,
         attempt: int,
         *,
-        possible: AbstractSet[Decision] = frozenset(Decision),
+        possible: AbstractSet[RecoveryDecision] = frozenset(RecoveryDecision),
         detail: str = "",
         correlation_id: str = "",
         subtask: str = "",
@@ -253,7 +255,7 @@ class RecoveryPolicy:
         attempt: int,
         detail: str,
         session_id: str,
-        possible: frozenset[Decision],
+        possible: frozenset[RecoveryDecision],
     ) -> ErrorContext:
         """Decide what to do about an error of a model, in addition to what `resilient` did."""
         found = self.decide(

@@ -1,16 +1,16 @@
-"""Run one subtask once: check what its last try left behind and whether it may run, and return how it ended.
+"""Run one subtask once, unless its last run left a result or it may not be repeated.
 
 A subtask with a tool is an agent that makes one call and uses no model. It has its own session, so
-that calls of a plan can run in parallel, and each has its own record of whether it had started when
-the process ended.
+calls of a plan can run in parallel, and each has its own record of whether it had started when the
+process ended.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import trio
@@ -34,10 +34,14 @@ from greenroom.core import (
 from greenroom.permissions import PermissionManager
 from greenroom.planning.error_context import ErrorClass, classify
 from greenroom.planning.plan import Subtask
-from greenroom.planning.plan_run import FailureReason, SubtaskMove, SubtaskStatus, last_records
-from greenroom.planning.progress import Progress
+from greenroom.planning.plan_run import (
+    FailureReason,
+    PlanRecorder,
+    SubtaskMove,
+    SubtaskStatus,
+    last_records,
+)
 from greenroom.planning.references import fill, read_value
-from greenroom.planning.silence import interrupt_if_silent
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
@@ -47,10 +51,10 @@ Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
 
 _GO_ON = "Go on where you left off."
-_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing of it twice."
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing twice."
 
 
-class End(NamedTuple):
+class SubtaskEnd(NamedTuple):
     """How a subtask ended, and the class of its error if it failed."""
 
     move: SubtaskMove
@@ -58,33 +62,33 @@ class End(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Attempts:
-    """Runs the subtasks of a plan one attempt at a time."""
+class SubtaskRunner:
+    """Runs subtasks of a plan, each once per call; `execute` decides about further tries."""
 
     agent: AgentInternals
-    progress: Progress
+    recorder: PlanRecorder
     tools: ToolRegistry
     permissions: PermissionManager
     spawn: Spawn
     may_repeat: Callable[[RegisteredTool], bool]
     patience: float | None
 
-    async def make(self, subtask: Subtask, *, is_again: bool) -> End:
-        """Run a subtask, or find out what became of its last run.
+    async def run(self, subtask: Subtask, *, is_again: bool) -> SubtaskEnd:
+        """Run a subtask, or return how its last run ended.
 
         Args:
             subtask: a pending subtask.
-            is_again: whether it has just failed and is to be tried again.
+            is_again: whether this is another try after a failure.
         """
-        trace, before = Trace("nothing"), self.progress.run.state(subtask.id)
+        trace, before = Trace("nothing"), self.recorder.run.state(subtask.id)
         if old_session_id := before.session_id:
-            trace = await self._look_back(old_session_id, subtask)
-            # The last reply of an agent that failed afterwards is not a result.
+            trace = await self._inspect_last_run(old_session_id, subtask)
+            # If an agent failed after its last reply, that reply is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
                 self._record_start(subtask, old_session_id)
                 return _end_of_trace(trace, subtask)
         try:
-            filled = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
+            filled = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
         except PlanError as error:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
         is_known = is_again or bool(old_session_id)
@@ -94,7 +98,7 @@ class Attempts:
         session, call = await self._open_session(trace), self._call_hash(filled)
         self._record_start(subtask, session.session_id, call)
         try:
-            await self.progress.save(flush=True)
+            await self.recorder.save(flush=True)
             if subtask.tool:
                 return await self._make_call(filled, session, call)
             text = _opening_text(filled, session, before.error)
@@ -106,7 +110,7 @@ class Attempts:
     async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
         """Ask a person whether a subtask that may have had its effect is to be run again."""
         with suppress(PlanError):  # without results, show it as in the plan
-            subtask = fill(subtask, self.progress.run, self._argument_types(subtask.tool))
+            subtask = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
         return await self.agent.request_permission(
             subtask.tool or "plan",
             f"Run the subtask {subtask.id}{about}",
@@ -115,17 +119,17 @@ class Attempts:
             reason=reason,
         )
 
-    async def _look_back(self, session_id: str, subtask: Subtask) -> Trace:
+    async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
         session, tool = self.agent.session, self.tools.get(subtask.tool)
-        look = trace_call if subtask.tool else trace_worker
-        trace = await find_trace(session_id, [session.session_id], session.store, look)
+        inspect = trace_call if subtask.tool else trace_worker
+        trace = await find_trace(session_id, [session.session_id], session.store, inspect)
         if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
             return Trace("nothing")
         return trace
 
     async def _ask(
         self, subtask: Subtask, trace: Trace, old_session_id: str, *, is_known: bool
-    ) -> End | None:
+    ) -> SubtaskEnd | None:
         """Ask a person if the subtask may have had an effect; return its end if they decline."""
         if trace.kind == "unsure":
             doubt = f"It was cut off, and {trace.doubt}: it may have had its effect already."
@@ -137,7 +141,7 @@ class Attempts:
                 subtask,
                 ", a call that was made before",
                 f"The same call was made by {earlier}, and may have had its effect.",
-                "the plan was revised, and nothing says that the call may be made twice",
+                "the plan was revised, and its tool does not allow calling it twice",
             )
         else:
             return None
@@ -146,13 +150,15 @@ class Attempts:
         error += answer.message or "it is not to be run again"
         if not old_session_id:
             return _make_failure(subtask, error, kind=ErrorClass.DENIED)
-        if answer.by in DECIDED_BY_ITSELF:  # a person may be asked another time
+        if answer.by in DECIDED_BY_ITSELF:  # no person was there; one may be asked another time
             pending = SubtaskStatus.PENDING
-            return End(SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id))
+            return SubtaskEnd(
+                SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id)
+            )
         return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
     def _find_earlier_call(self, subtask: Subtask) -> str:
-        if not self.progress.run.revisions or not (call := self._call_hash(subtask)):
+        if not self.recorder.run.revisions or not (call := self._call_hash(subtask)):
             return ""
         return find_earlier_call(last_records(self.agent.session), subtask.id, call)
 
@@ -173,27 +179,26 @@ class Attempts:
         return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
 
     async def _open_session(self, trace: Trace) -> AgentSession:
-        """Open the session of a subtask, with the conversation of its interrupted run if there is one."""
+        """Open the session of a subtask, with the conversation of its interrupted run, if any."""
         if trace.session is None:
             return AgentSession.new("subtask")
         return await reopen(trace.session, self.agent.session)
 
     def _record_start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
         executing = SubtaskStatus.EXECUTING
-        self.progress.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
+        self.recorder.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> End:
-        """Make the call of a subtask."""
-        made = SubtaskCall(subtask, self.tools, self.permissions)
-        handle = self.agent.spawn(session, made, report=False, name=subtask.id)
+    async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> SubtaskEnd:
+        agent_fn = SubtaskCall(subtask, self.tools, self.permissions)
+        handle = self.agent.spawn(session, agent_fn, report=False, name=subtask.id)
         move, error = await self._wait_for_end(handle, subtask.goal or subtask.tool, subtask)
-        is_told = error is ErrorClass.FAILED  # the turn reports nothing more specific
-        error = made.error_class if is_told else error
-        if not is_told or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
+        is_from_tool = error is ErrorClass.FAILED  # the turn reports nothing more specific
+        error = agent_fn.error_class if is_from_tool else error
+        if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
-        return End(move, error)
+        return SubtaskEnd(move, error)
 
-    async def _wait_for_end(self, handle: AgentHandle, text: str, subtask: Subtask) -> End:
+    async def _wait_for_end(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskEnd:
         """Ask an agent, shut it down, and return how it ended."""
         try:
             metadata = {"subtask": subtask.id}
@@ -205,7 +210,7 @@ class Attempts:
                 await handle.shutdown(grace=0)
         return end
 
-    def _make_end(self, result: TurnResult | None, subtask: Subtask) -> End:
+    def _make_end(self, result: TurnResult | None, subtask: Subtask) -> SubtaskEnd:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
@@ -216,17 +221,17 @@ class Attempts:
                 subtask, result.error or f"its turn was {result.status}", kind=kind
             )
         value = result.text if result.value is msgspec.UNSET else result.value
-        return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
+        return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
 
     def _record_interruption(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Record that a subtask was cut off, or the result of a call that ended nevertheless."""
         trace = trace_call(session) if subtask.tool else None
         if trace is not None and trace.kind == "result":
-            self.progress.write(replace(_end_of_trace(trace, subtask).move, call=call))
+            self.recorder.write(replace(_end_of_trace(trace, subtask).move, call=call))
         else:
             left = session.session_id if session.history else ""
             pending = SubtaskStatus.PENDING
-            self.progress.write(SubtaskMove(subtask.id, pending, session_id=left))
+            self.recorder.write(SubtaskMove(subtask.id, pending, session_id=left))
 
 
 class SubtaskCall:
@@ -275,10 +280,15 @@ class SubtaskCall:
 
 
 def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
-    """Return the id of the subtask that made this call before, by the records of a plan, or an empty text.
+    """Return the id of the subtask that made this call before, or an empty text.
 
     Equal calls in the original plan are intended. A call of a subtask that a revision added or
     reset counts as a repetition.
+
+    Args:
+        records: the records of a plan.
+        id_: the id of the subtask that is about to make the call.
+        call: a hash of the call.
     """
     first: set[str] = set()
     made: dict[str, None] = {}
@@ -305,7 +315,7 @@ def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
 def _opening_text(subtask: Subtask, session: AgentSession, error: str) -> str:
     """Return the first input of a subtask's agent, in a session that may have earlier work."""
     if not any(message.role == "assistant" for message in session.history):
-        return subtask.goal  # without a reply there is no conversation to go on with
+        return subtask.goal  # without a reply there is no conversation to continue
     return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
 
 
@@ -314,12 +324,52 @@ def _make_failure(
     error: str,
     reason: FailureReason | None = None,
     kind: ErrorClass = ErrorClass.FAILED,
-) -> End:
+) -> SubtaskEnd:
     reason = reason or (FailureReason.TOOL if subtask.tool else FailureReason.WORKER)
-    return End(SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind)
+    return SubtaskEnd(
+        SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind
+    )
 
 
-def _end_of_trace(trace: Trace, subtask: Subtask) -> End:
+def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskEnd:
     if trace.error:
         return _make_failure(subtask, trace.error)
-    return End(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))
+    return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))
+
+
+T = TypeVar("T")
+
+
+async def interrupt_if_silent(
+    handle: AgentHandle, patience: float | None, ask: Callable[[], Awaitable[T]]
+) -> T | None:
+    """Wait for an answer, and interrupt the agent if it publishes no chunk for `patience` seconds.
+
+    The time before its first chunk does not count, since it may have to wait until it can start.
+    Nor does the time in which it or one of its subagents waits for a person. Without `patience`
+    there is no limit.
+
+    Returns:
+        The answer, or None if the agent was interrupted.
+    """
+    if patience is None:
+        return await ask()
+    answer: T | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_watch, handle, patience, nursery.cancel_scope)
+        answer = await ask()
+        nursery.cancel_scope.cancel()
+    if answer is None:
+        await handle.interrupt()
+    return answer
+
+
+async def _watch(handle: AgentHandle, patience: float, asking: trio.CancelScope) -> None:
+    async with handle.subscribe("all") as chunks:
+        chunk = await anext(chunks, None)
+        while chunk is not None:
+            with trio.move_on_after(patience) as wait:
+                chunk = await anext(chunks, None)
+            if wait.cancelled_caught and not await handle.pending():
+                asking.cancel()
+                return
