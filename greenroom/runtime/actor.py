@@ -49,7 +49,7 @@ from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
-from greenroom.runtime.subagents import Children, Monitor, Report
+from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import LiveTasks, require_loop
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore
@@ -199,7 +199,8 @@ class Actor:
         )
         ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         above = parent.output if parent else None
-        self.output: Output = Output(self, session.session_id, above, ring, limits.partial_text)
+        forward = forward_to(above, session.session_id) if above else None
+        self.output: Output = Output(self, above, forward, ring, limits.partial_text)
         self.turns = Turns(self, self.output, limits.mailbox)
         self.mailbox = self.turns.mailbox
         self.client_results = ClientResults(limits.pending)

@@ -18,7 +18,7 @@ bound to the same digest.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypedDict
 
 import trio
 
@@ -28,9 +28,12 @@ from greenroom.core import (
     Hook,
     MailboxFullError,
     OutputChunk,
+    PermissionEffects,
+    PermissionPart,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
+    SandboxReport,
     StateKind,
     clip,
     new_id,
@@ -46,6 +49,26 @@ the turn."""
 logger = logging.getLogger("greenroom.runtime")
 
 _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")
+
+
+class RequestFields(TypedDict, total=False):
+    """What `AgentInternals.request_permission` can be told; `PermissionRequest` describes the fields."""
+
+    details: str
+    diff: str
+    input: dict[str, object]
+    parts: tuple[PermissionPart, ...]
+    reason: str
+    remembers: tuple[str, ...]
+    unremembered: str
+    forbids: tuple[str, ...]
+    digest: str
+    tool_use_id: str
+    sandbox: SandboxReport | None
+    effects: PermissionEffects
+    claim: str
+    options: tuple[str, ...] | None
+    credential: str
 
 
 class _OpenRequest:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVarTuple, Unpack
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
@@ -16,10 +17,7 @@ from greenroom.core import (
     MailboxFullError,
     ModelRequest,
     OutputChunk,
-    PermissionEffects,
-    PermissionPart,
     PermissionRequest,
-    SandboxReport,
     SelfWaitError,
     Shutdown,
     ToolResult,
@@ -31,6 +29,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
+from greenroom.runtime.approvals import RequestFields
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.calls import (
     Model,
@@ -52,7 +51,6 @@ from greenroom.session import AgentSession
 Ts = TypeVarTuple("Ts")
 
 _YIELD_EVERY = 64
-_NO_EFFECTS = PermissionEffects()
 _LONG = 100_000  # characters that take some tens of milliseconds to look through
 
 
@@ -295,22 +293,8 @@ class AgentInternals:
         tool_name: str,
         action: str,
         *,
-        details: str = "",
-        diff: str = "",
-        input: dict[str, object] | None = None,  # noqa: A002 (the field's word for it)
-        parts: tuple[PermissionPart, ...] = (),
-        reason: str = "",
-        remembers: tuple[str, ...] = (),
-        unremembered: str = "",
-        forbids: tuple[str, ...] = (),
-        digest: str = "",
-        tool_use_id: str = "",
-        sandbox: SandboxReport | None = None,
-        effects: PermissionEffects = _NO_EFFECTS,
-        claim: str = "",
-        options: tuple[str, ...] | None = None,
-        credential: str = "",
         timeout: float | None = None,
+        **fields: Unpack[RequestFields],
     ) -> Answer:
         """Ask the readers that answer for this agent, or for one above it, and wait for the answer.
 
@@ -318,45 +302,36 @@ class AgentInternals:
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
         counts where the digest is the same.
 
-        Denied, with the reason in `Answer.message`: at the time-out (by default the runtime's
-        limit), when the last reader that could answer leaves, at a shutdown, and at once where none
+        Denied, with the reason in `Answer.message`: at the time-out, when the last reader that could answer leaves, at a shutdown, and at once where none
         answers and the root was spawned with `unattended="deny"`; with "suspend" the turn ends
         instead, and the question stays open.
+
+        Args:
+            tool_name: the tool that may not run before.
+            action: one line on what it would do.
+            timeout: seconds to wait; None for the runtime's limit.
+            **fields: what else the reader is shown, as fields of `PermissionRequest`.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
             SessionError: the question could not be stored, and was not asked.
         """
-        question = self._actor.approvals.make_question(tool_use_id, digest)
+        draft = PermissionRequest("", tool_name, action, **fields)
+        approvals = self._actor.approvals
+        question = approvals.make_question(draft.tool_use_id, draft.digest)
         if self.session.conversation.add_question(question):
             # A person may take hours, and what they are asked about is not to be lost meanwhile.
             await self.session.save(flush=False)
-        request = PermissionRequest(
+        request = replace(
+            draft,
             request_id=question.request_id,
-            tool_name=tool_name,
-            action=action,
-            details=details,
-            diff=diff,
-            input=input or {},
-            parts=parts,
-            reason=reason,
-            remembers=remembers,
-            unremembered=unremembered,
-            forbids=forbids,
-            digest=digest,
-            tool_use_id=tool_use_id,
             session_id=self._actor.session_id,
             lineage=self._actor.lineage,
             cwd=str(self.context.workspace.cwd),
-            sandbox=sandbox,
-            effects=effects,
-            warnings=await _warnings(action, details, diff, *texts_in(input)),
-            claim=claim,
-            options=options,
-            credential=credential,
+            warnings=await _find_warnings(draft),
         )
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
-        return await self._actor.approvals.request(request, limit)
+        return await approvals.request(request, limit)
 
     @property
     def subagent_room(self) -> int:
@@ -545,8 +520,9 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
         )
 
 
-async def _warnings(*texts: str) -> tuple[str, ...]:
-    """Say what may mislead a reader of these texts; of long ones in a thread."""
+async def _find_warnings(request: PermissionRequest) -> tuple[str, ...]:
+    """Say what may mislead a reader of a request; look through long texts in a thread."""
+    texts = (request.action, request.details, request.diff, *texts_in(request.input))
     if sum(map(len, texts)) < _LONG:
         return disguises(*texts)
     return await trio.to_thread.run_sync(disguises, *texts)

@@ -10,12 +10,11 @@ chunk that it reads next. So a reader that never reads costs nothing, and one th
 `Lagged` once, with how many chunks are gone for it, and goes on at the oldest that is left. What
 may have been among them (the state, open requests, the text so far) can be asked of the handle.
 
-A chunk goes through `Output.publish` in one step, without a checkpoint, so that a cancel can't fall
-in
-between: it is copied where a reader could change what the agent goes on with, counted, put into the
-ring, noted (open tools, text so far), and published by the parent, wrapped as `SubAgentOutput`, and
-so on up to the root. A tree of depth n stores it n times. Readers that wait are woken, and read
-when they run.
+`Output.publish` handles a chunk in one step, without a checkpoint, so no cancel can fall in between:
+the chunk is copied where a reader could change what the agent goes on with, counted, put into the
+ring, and noted (open tools, text so far). Then the parent publishes it, wrapped as `SubAgentOutput`
+(`subagents.forward_to`), and so on up to the root. A tree of depth n stores it n times. Readers that
+wait are woken, and read when they run.
 
 After `Exited` the ring is closed: readers read what is left and end, and publishing raises. A crash
 leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
@@ -191,12 +190,21 @@ class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
 
     def __init__(
-        self, agent: _Agent, session_id: str, above: "Output | None", ring: OutputRing, text: int
+        self,
+        agent: _Agent,
+        above: "Output | None",
+        forward: Callable[[OutputChunk], None] | None,
+        ring: OutputRing,
+        text: int,
     ) -> None:
-        """Start empty, below the output of the parent; `text` characters of a reply are kept beside it."""
+        """Start empty, below the output of the parent.
+
+        `forward` shows each chunk in the parent's output, for a subagent; `text` characters of an
+        open reply are kept beside the ring.
+        """
         self._agent = agent
-        self._session_id = session_id
         self._above = above
+        self._forward = forward
         self.ring = ring
         self.epoch = 1
         """Which life of the agent publishes, from 1."""
@@ -225,8 +233,8 @@ class Output:
             chunk = self._count(chunk)
         self.ring.publish(chunk)
         self._note(chunk)
-        if self._above is not None:
-            self._above.publish(SubAgentOutput(self._session_id, chunk))
+        if self._forward is not None:
+            self._forward(chunk)
 
     def open_tool_labels(self) -> list[str]:
         """Name the open calls, for people."""

@@ -5,8 +5,16 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import AgentExit, EndStatus, SubAgentResult, TurnStatus
+from greenroom.core import (
+    AgentExit,
+    EndStatus,
+    OutputChunk,
+    SubAgentOutput,
+    SubAgentResult,
+    TurnStatus,
+)
 from greenroom.runtime.mailbox import Mailbox
+from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
 
 
@@ -97,6 +105,11 @@ class Children(Generic[A]):
         async with trio.open_nursery() as nursery:
             for child in self:
                 nursery.start_soon(child.shut_down, grace)
+
+
+def forward_to(parent: Output, session_id: str) -> Callable[[OutputChunk], None]:
+    """Return what shows a subagent's chunks in its parent's output, as `SubAgentOutput`."""
+    return lambda chunk: parent.publish(SubAgentOutput(session_id, chunk))
 
 
 class Reports:
