@@ -1,9 +1,9 @@
 """An agent as the runtime sees it: its identity, its state and its life.
 
 `Actor` owns the parts of an agent (mailbox, turns, output, approvals, budgets, clean-ups,
-subagents) and connects them; each of them says, in a protocol of its own, the little that it needs
-of the actor, and knows no more of it. The handle and the internals are the actor's two faces.
-`Kernel` is what all agents of one runtime share.
+subagents) and connects them. Each part declares the little that it needs of the actor in a protocol
+of its own. The handle and the internals are the actor's two faces. All agents of one runtime share
+a `Kernel`.
 """
 
 import logging
@@ -58,7 +58,7 @@ logger = logging.getLogger("greenroom.runtime")
 
 
 class Dependent(Protocol):
-    """What ends with a runtime or with a life, such as a supervisor."""
+    """Something that ends with a runtime or with a life, such as a supervisor."""
 
     def on_host_end(self) -> None:
         """The runtime or the life has ended, and all of its agents."""
@@ -78,7 +78,7 @@ class Life:
         self.value: object = None
         """What it returned."""
         self.crash: BaseException | None = None
-        """What crashed it. Kept at once, so that a cancel that comes later can't take it away."""
+        """What crashed it, kept at once: a later cancel must not replace it."""
         self.is_reported = False
         """Whether subscribers have got the `Error` of the crash."""
         self.supervisions: dict[Dependent, None] = {}
@@ -87,7 +87,7 @@ class Life:
         """The monitors that this life has made, and whose agents have not ended."""
 
     def keep(self, crash: BaseException) -> None:
-        """Keep what has crashed it; the first one counts."""
+        """Remember what crashed it; the first crash counts."""
         # An exception may be false: one with a length, or with a truth value of its own.
         if self.crash is None:
             self.crash = crash
@@ -98,13 +98,13 @@ class Life:
         self.scope.cancel()
 
     def end(self) -> None:
-        """It is over, and so are its orders and its supervisors; their agents have ended."""
+        """End its monitors and supervisors; their agents have ended."""
         self.end_supervisions()
         for monitor in tuple(self.monitors):
             monitor.drop()
 
     def end_supervisions(self) -> None:
-        """Its agents have ended: the supervisors end with them."""
+        """End the supervisors, whose agents have ended."""
         for supervision in tuple(self.supervisions):
             supervision.on_host_end()
 
@@ -135,7 +135,7 @@ class HandleWait:
 
 
 class Actor:
-    """The identity, the state and the life of one agent. Only its own tasks and the trio thread touch it."""
+    """One agent: its identity, its state and its life. For the thread of its event loop only."""
 
     has_lock = False
     """Whether it has the session's lock."""
@@ -277,15 +277,15 @@ class Actor:
 
     @property
     def above(self) -> "Actor | None":
-        """The agent that this one is part of: its parent, or the one that has opened its runtime."""
+        """The agent that this one is part of: its parent, or the agent that opened its runtime."""
         return self.parent or self.kernel.opened_by
 
     def check_loop(self, what: str) -> None:
-        """Raise `EventLoopError` where the caller is in another thread or loop."""
+        """Raise `EventLoopError` if the caller is in another thread or event loop."""
         require_loop(self.kernel.token, what)
 
     def notify(self, hook: Hook, *details: object) -> None:
-        """Tell the runtime's instruments of something that this agent does."""
+        """Notify the runtime's instruments."""
         instruments = self.kernel.instruments
         if instruments.methods[hook]:  # few runtimes have any
             instruments.notify(hook, self.context, *details)
@@ -309,7 +309,7 @@ class Actor:
         self.publish(StateChange(state))
 
     def refuse_if_ended(self) -> None:
-        """Raise `AgentNotRunningError` where the agent has ended."""
+        """Raise `AgentNotRunningError` if the agent has ended."""
         if self.outcome is not None:
             error = self.outcome.error
             reason = f": {describe_error(error)}" if error is not None else ""
@@ -351,12 +351,12 @@ class Actor:
         return turn is self.turns.current
 
     def begin_turn(self) -> BudgetScope | None:
-        """A turn begins; return the budget whose time ends it, if there is one."""
+        """Note that a turn begins; return the budget with the first deadline, if any."""
         self.context.current_turn = self.turns.count
         return self.budgets.first_to_end
 
     def close_turn(self, status: TurnStatus) -> None:
-        """A turn has ended: nothing of it waits any longer."""
+        """Drop what belonged to the turn that has ended."""
         self.output.partial.clear()
         if self.approvals.digests:
             self.approvals.expect(())
@@ -367,11 +367,11 @@ class Actor:
             )
 
     def expect_questions(self) -> None:
-        """The questions that the session has open will be asked again."""
+        """Expect the session's open questions to be asked again."""
         self.approvals.expect(self.session.open_questions)
 
     def find_suspender(self) -> Callable[[], None] | None:
-        """Return what suspends the turn in which the caller runs; None outside of any."""
+        """Return what suspends the turn in which the caller runs; None outside of a turn."""
         turn = self.turns.current
         return turn.suspend_now if turn is not None and self.turns.is_in_turn() else None
 
@@ -382,7 +382,7 @@ class Actor:
         self.budgets.count(usage)
 
     def list_running(self, turn: Turn | None = None) -> tuple[str, ...]:
-        """Name what runs here, or only in a turn: the tools, the subagents, and what runs in those."""
+        """Name the running tools and subagents, of all or of one turn, and what runs in those."""
         below = [
             what
             for child in self.children.alive(of_turn=turn)
@@ -394,18 +394,18 @@ class Actor:
         return (*self.output.open_tool_labels(), *below)
 
     def clip_cleanups(self, deadline: float, turn: Turn) -> None:
-        """Shorten the clean-ups that run here, and in the subagents of a turn."""
+        """Shorten the clean-ups that run here and in the subagents of a turn."""
         self.cleanups.clip(deadline, turn.interruption)
 
     def cleanups_below(self, of_turn: Interruption | None) -> Iterator[Cleanups]:
-        """Find the clean-ups of the subagents, or only of those that one turn has spawned."""
+        """Yield the clean-ups of the subagents, or only of those that one turn spawned."""
         for child in self.children:
             turn = child.spawn_turn
             if of_turn is None or (turn is not None and turn.interruption is of_turn):
                 yield child.cleanups
 
     def approvals_below(self) -> Iterable[Approvals]:
-        """Find the requests of the subagents."""
+        """Return the requests of the subagents."""
         return (child.approvals for child in self.children)
 
     async def end_subagents(self, turn: Turn) -> None:
@@ -469,14 +469,14 @@ class Actor:
             self.scope.cancel()
 
     async def shut_down(self, grace: float) -> None:
-        """Take no more input, let the turn finish within the grace, then cancel; wait for the end."""
+        """End: take no more input, let the turn finish within the grace, then cancel."""
         self.begin_shutdown(grace)
         await self.ended.wait()
 
     def begin_shutdown(self, grace: float) -> None:
-        """Take no more input, and end within the grace, also if the task that waits for that is cancelled.
+        """Take no more input, deny what waits for an answer, and end within the grace.
 
-        What waits for a person's answer is denied.
+        A cancel of the task that waits for the end does not take this back.
         """
         self.scope.deadline = min(self.scope.deadline, trio.current_time() + grace)
         self.mailbox.close()
@@ -485,19 +485,19 @@ class Actor:
             self.scope.cancel()
 
     def tell_monitors(self, outcome: Outcome) -> None:
-        """Tell those who monitor this agent that it has ended."""
+        """Notify the monitors that this agent has ended."""
         for monitor in tuple(self.monitors):
             kind, problem = self.session.agent_type, describe_error(outcome.error)
             monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
 
 
 _in_use: "WeakSet[AgentSession]" = WeakSet()
-"""The sessions that agents of this process have: the lock can't tell two runtimes apart that were
-given one object, which is open already for the second."""
+"""The sessions of this process's agents. The writer lock can't protect one session object that was
+given to two runtimes: the second finds it open."""
 
 
 class Registry:
-    """Every agent from its spawn to its end, subagents included, oldest first."""
+    """All agents of a runtime from spawn to end, subagents included, oldest first."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -525,7 +525,7 @@ class Registry:
         return [actor for actor in self if actor.parent is None]
 
     def refuse(self, session: AgentSession) -> None:
-        """Refuse a session that runs.
+        """Refuse a session that has a running agent.
 
         Raises:
             SessionInUseError: an agent with this session is running, here or in another runtime.
@@ -538,14 +538,14 @@ class Registry:
             )
 
     def add(self, actor: Actor) -> None:
-        """An agent was spawned."""
+        """Add an agent that was spawned."""
         self._agents[actor.session.session_id] = actor
         _in_use.add(actor.session)
         self.spawned += 1
         self.most = max(self.most, len(self._agents))
 
     def forget(self, actor: Actor) -> None:
-        """An agent has ended."""
+        """Remove an agent that has ended."""
         del self._agents[actor.session.session_id]
         _in_use.discard(actor.session)
         if actor.outcome is not None:
@@ -573,12 +573,12 @@ class Kernel:
         self.resources = ResourceMap()
         self.registry = Registry()
         self.live_tasks = LiveTasks()
-        """Which tasks of the agents are alive."""
+        """The tasks of the agents that are alive."""
         self.supervisions: dict[Dependent, None] = {}
         """The supervisors that belong to the runtime itself."""
         self.is_open = False
         self.nursery: trio.Nursery | None = None
-        """Where the agents live that belong to the runtime itself."""
+        """The nursery of the agents that belong to the runtime itself."""
         self.token: trio.lowlevel.TrioToken | None = None
         """The event loop in which it is open."""
         self.opened_by: Actor | None = None

@@ -54,15 +54,15 @@ class AgentRuntime:
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
     exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The
-    block's own exception is raised as it was; only together with a KeyboardInterrupt or the like of
-    an agent it is in a group.
+    block's own exception is raised as it was; it is in a group only together with a
+    KeyboardInterrupt or the like of an agent.
 
     Args:
         store: where sessions live that have no store of their own; by default the folder
             `sessions/` under the working directory.
         limits: the bounds of every agent.
         workspace: the folder in which the agents work; by default the working directory.
-        instruments: who watches the agents; `greenroom.Instrument` says what there is to see.
+        instruments: objects that watch the agents, see `greenroom.Instrument`.
 
     Example:
         ```python
@@ -90,10 +90,10 @@ class AgentRuntime:
         )
         self.limits = kernel.limits
         self.resources: ResourceMap = kernel.resources
-        """Objects for all agents, found by `context.resources.get`; what has an `aclose()` is closed
-        when the block is left, after the last agent."""
+        """Objects for all agents, found by `context.resources.get`. Those with an `aclose()` are
+        closed after the last agent has ended."""
         self.instruments: Instruments = kernel.instruments
-        """What watches the agents; `add` and `remove` work at any time."""
+        """What watches the agents; use `add` and `remove` at any time."""
         self._watchdog: Watchdog | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
 
@@ -142,7 +142,7 @@ class AgentRuntime:
         return own is None
 
     async def _close_nursery(self, own: BaseException | None) -> BaseException | None:
-        """Cancel what is left, wait for it, and return what leaves the block in the end."""
+        """Cancel the remaining agents, wait for them, and return what leaves the block."""
         assert self._kernel.nursery is not None
         assert self._manager is not None
         self._kernel.nursery.cancel_scope.cancel()
@@ -297,7 +297,7 @@ class AgentRuntime:
             await actor.ended.wait()
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
-        """Return what every agent is doing right now, as values; `print` draws them as a tree.
+        """Describe what every agent is doing right now; `print` draws the result as a tree.
 
         Args:
             limit: agents that are described at the most; the others are counted.

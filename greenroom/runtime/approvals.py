@@ -52,7 +52,7 @@ _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down",
 
 
 class RequestFields(TypedDict, total=False):
-    """What `AgentInternals.request_permission` can be told; `PermissionRequest` describes the fields."""
+    """The optional fields of a `PermissionRequest` that the asking agent sets."""
 
     details: str
     diff: str
@@ -163,7 +163,7 @@ class Approvals:
         return OpenQuestion(before.request_id if before else new_id("p"), tool_use_id, digest)
 
     def _drop_stale(self) -> None:
-        """Forget the questions that the conversation went on without; a later call may have their ids."""
+        """Forget questions that the conversation left behind; a later call may have their ids."""
         if self.digests:
             still = {each.request_id for each in self._agent.session.open_questions}
             self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
@@ -224,8 +224,8 @@ class Approvals:
             logger,
             f"{self._agent} waits for permission, and no reader can give it: "
             f"{visible(clip(request.action, 500))}\n"
-            "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and call"
-            f" handle.respond_permission({request.request_id!r}, 'allow'); to deny what has"
+            "To answer, run ConsoleRenderer(handle), or read handle.subscribe(answers=True) and"
+            f" call handle.respond_permission({request.request_id!r}, 'allow'); to deny what has"
             " no answer, spawn with unattended='deny'; to deny it after a while, set"
             " RuntimeLimits.permission_timeout.",
         )

@@ -70,7 +70,7 @@ class RuntimeLimits:
 
 
 class BudgetScope:
-    """A budget and the agent that set it; as a block, what `agent.budget(...)` gives.
+    """A budget and the agent that set it; the block behind `agent.budget(...)`.
 
     Subagents that are spawned in the block stay under it as long as they live.
     """
@@ -78,17 +78,17 @@ class BudgetScope:
     def __init__(self, budgets: "Budgets", budget: Budget) -> None:
         """Made by `AgentInternals.budget`, and by `spawn` for an agent's own."""
         self.budgets = budgets
-        """All that count for the agent that has set it."""
+        """All budgets of the agent that set it."""
         self.budget = budget
         self._scope = trio.CancelScope()
 
     @property
     def owner(self) -> str:
-        """The names of the agents from the root down to the one that has set it."""
+        """The path of the agent that set it, from the root down."""
         return self.budgets.owner
 
     def make_error(self, *limits: Limit) -> BudgetExceededError:
-        """Say which limit is reached, and whose it is."""
+        """Make the error that says which limit is reached, and whose."""
         return BudgetExceededError(
             f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
         )
@@ -116,31 +116,30 @@ class BudgetScope:
 _TOKENS: tuple[Limit, ...] = ("tokens", "input_tokens", "output_tokens")
 _MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_TOKENS, "cost")
 _TOOL_CALL: tuple[Limit, ...] = ("seconds", "tool_calls")
-"""What must be left for a call to begin. What a reply has asked for may still run when it was the
-last one."""
+"""What must be left for a call to begin. The tool calls of the last reply may still run."""
 
 
 class SlotHolder(Protocol):
-    """A tool call that runs, and may hold a place of a budget."""
+    """A running tool call, which may hold slots of budgets."""
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Release everything."""
 
 
 class Budgets:
-    """What counts for an agent, outermost first; each is asked and counted once."""
+    """The budgets that count for an agent, outermost first; each is asked and counted once."""
 
     def __init__(
         self, owner: str, above: Iterable[BudgetScope] = (), own: Budget | None = None
     ) -> None:
-        """Take over the budgets under which the agent `owner` is spawned, and bind its own to it."""
+        """Take the budgets under which the agent `owner` is spawned, and add its own."""
         self.owner = owner
-        """The names of the agents from the root down to this one."""
+        """The path of the agent, from the root down."""
         self._scopes = list(above)
         if own is not None and own not in self.counters:
             own.start()
             self.open(BudgetScope(self, own))
-        # How many of them count in all lives of the agent.
+        # How many of them outlive a life of the agent.
         self._lifelong = len(self._scopes)
         self.open_calls: set[SlotHolder] = set()
         """The tool calls that run."""
@@ -160,36 +159,36 @@ class Budgets:
 
     @property
     def first_to_end(self) -> BudgetScope | None:
-        """The one whose time is over first, or None where there is none."""
+        """The budget whose deadline comes first, or None."""
         return min(self._scopes, key=lambda scope: scope.budget.deadline, default=None)
 
     def open(self, scope: BudgetScope) -> None:
-        """From now on this one counts, too."""
+        """Count for this budget too, from now on."""
         self._scopes.append(scope)
 
     def close(self, scope: BudgetScope) -> None:
-        """Its block is left; subagents that were spawned in it stay under it."""
+        """Leave the block of a budget; subagents that were spawned in it stay under it."""
         self._scopes.remove(scope)
 
     def end_life(self) -> None:
-        """The agent's function has ended: give up what it entered by hand and never left."""
+        """Close what the agent's function entered by hand and never left."""
         del self._scopes[self._lifelong :]
         for call in self.open_calls:
             call.close()
         self.open_calls.clear()
 
     def begin_model_call(self) -> None:
-        """Count a model call, or raise `BudgetExceededError`; nothing can come in between."""
+        """Check and count a model call in one step, or raise `BudgetExceededError`."""
         self._check(*_MODEL_CALL)
         for budget in self.counters:
             budget.count(model_calls=1)
 
     def check_model_call(self) -> None:
-        """Raise `BudgetExceededError` where a model call could not begin now."""
+        """Raise `BudgetExceededError` if a model call could not begin now."""
         self._check(*_MODEL_CALL)
 
     def check_wait(self, seconds: float) -> None:
-        """Raise `BudgetExceededError` where time would be over before such a wait is."""
+        """Raise `BudgetExceededError` if a deadline would pass during such a wait."""
         scope, now = self.first_to_end, trio.current_time()
         if scope is not None and scope.budget.deadline <= now + seconds:
             left = max(0.0, scope.budget.deadline - now)
@@ -218,16 +217,16 @@ class Budgets:
             self.refuse_unpriced("a model call")
 
     def refuse_unpriced(self, what: str) -> None:
-        """Raise `ConfigurationError` where a cost is limited: without a price it can't be counted."""
+        """Raise `ConfigurationError` if a cost is limited: without a price it can't be counted."""
         self._refuse(
             ("cost",),
             f"{what} has no price",
-            "give the provider its price, such as open_model(name, price=Price(input=…, output=…)), "
-            "or limit the tokens",
+            "give the provider its price, such as open_model(name, price=Price(input=…, output=…)),"
+            " or limit the tokens",
         )
 
     def refuse_unreported(self, what: str) -> None:
-        """Raise `ConfigurationError` where what a model has not reported is limited."""
+        """Raise `ConfigurationError` if a budget limits what a model has not reported."""
         self._refuse(
             (*_TOKENS, "cost"),
             f"{what} reports no usage",

@@ -1,12 +1,11 @@
-"""The calls of an agent: of a model, of a tool, and of another agent; and who it is that calls.
+"""The calls of an agent (of models, tools and other agents), and which agent is calling.
 
 The kernel knows that calls are made, counts and limits them, and never makes one.
 
-What is done around each method of a handle that waits is in one place, `Wait`: a wait that could
-never end is refused (for the agent that calls, and an `ask` that closes a circle of asks); while it
-lasts the tree shows it, and the tool call in which it is made gives its slots back, so that the
-work that it waits for can take them; and what a parent learns by it of its subagent's end does not
-come again as input.
+Each method of a handle that waits does so in a `Wait`. It refuses a wait that could never end: for
+the calling agent itself, or an `ask` that closes a circle of asks. While it lasts, the tree shows
+it, and the calling tool call gives back its slots for the work that it waits for. A subagent's end
+that its parent learns in this way does not arrive again as input.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,9 +39,9 @@ from greenroom.runtime.tasks import (
 
 
 class Model(Protocol):
-    """What has to be known of a model that is called; every `LLMProvider` is one.
+    """What the runtime needs to know about a model; every `LLMProvider` is one.
 
-    It may have a member `price: Price` as well.
+    It may also have a member `price: Price`.
     """
 
     @property
@@ -89,7 +88,7 @@ class ModelCallScope:
         self._meter.close()
         self._further.is_over = True
         self._actor.notify("after_model_call", self._call, self.reply, error)
-        # What came of a call that broke off may be in the history as well.
+        # A call that broke off may have left a reply in the history as well.
         if self.reply is not None or error is not None:
             self._actor.turns.count_reply()
         is_free = self._price is not None and self._price.is_free
@@ -128,10 +127,10 @@ _of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", d
 class ToolSlot:
     """Counts one tool call, and holds a slot of each budget above it while the call runs.
 
-    While the call waits for an agent, or for tools that it calls itself, its slots are free for the
-    work that it waits for; before it goes on, it takes them again. So a chain of subagents gets on
-    with a single slot, and no call waits for a slot that a call above it has. What is being
-    cancelled can't wait for slots: the call then has them at once, beyond the limit if need be.
+    While the call waits for an agent, or for tools that it calls itself, it gives back its slots
+    for that work, and takes them again before it goes on. So a chain of subagents needs only one
+    slot, and no call waits for a slot of a call above it. A call that is being cancelled can't wait
+    for slots: it gets them at once, beyond the limit if need be.
     """
 
     def __init__(self, actor: Actor, tool_use_id: str) -> None:
@@ -139,7 +138,7 @@ class ToolSlot:
         self._actor = actor
         self._tool_use_id = tool_use_id
         self._outer = Pause()
-        # Newest first, in the same order for all callers, so that no two can wait for each other.
+        # Newest first: all calls take them in one order, so no two can wait for each other.
         self._budgets: list[Budget] = []
         self._acquired: list[Budget] = []
         self._is_open = False
@@ -178,7 +177,7 @@ class ToolSlot:
         await self._outer.__aexit__(kind, error, trace)
 
     def close(self) -> None:
-        """The call has ended, or its agent has without leaving it: hold nothing any more."""
+        """Release everything: the call has ended, or its agent has without leaving it."""
         self._is_open = False
         self._settle()
         for scope in self._threads:
@@ -195,12 +194,12 @@ class ToolSlot:
         raise TurnError("the tool call whose thread this is has ended")
 
     def give_back(self) -> None:
-        """The call begins to wait; several of its tasks may do so at once."""
+        """Free the slots while the call waits; several of its tasks may do so at once."""
         self._waits += 1
         self._settle()
 
     async def take_again(self, error: BaseException | None) -> None:
-        """A wait is over, by this error; after the last one, wait for the slots."""
+        """End a wait, which raised this error; after the last one, wait for the slots."""
         self._waits -= 1
         try:
             if self._is_running and not is_cancelled(error) and not self._is_being_ended:
@@ -210,18 +209,18 @@ class ToolSlot:
 
     @property
     def _is_running(self) -> bool:
-        """Whether the call has not ended, which a task of it may outlive, and does not wait."""
+        """Whether the call neither waits nor has ended; a task of it may outlive it."""
         return self._is_open and not self._waits
 
     @property
     def _is_being_ended(self) -> bool:
-        """Whether the call runs on only to clean up, so that a shield may keep the cancel out."""
+        """Whether the call only cleans up; a shield may keep the cancel from it."""
         actor, turn = self._actor, self._actor.turns.current
         line = (actor, *actor.ancestors())
         return (turn is not None and turn.is_cancelled) or any(each.is_being_ended for each in line)
 
     async def _take(self) -> None:
-        """Wait for the slots, and for a task of the call that waits for them already."""
+        """Wait for the slots; if another task of the call already does, wait for it."""
         if not self._budgets:
             return
         if self._lock.locked():
@@ -236,9 +235,9 @@ class ToolSlot:
             self._lock.release()
 
     def _settle(self) -> None:
-        """Hold the slots if the call runs, and only then; at once, unless a task takes them."""
+        """Hold the slots if, and only if, the call runs."""
         if self._lock.locked():
-            return  # that task settles it
+            return  # the task that is taking them settles it
         if not self._is_running:
             while self._acquired:
                 self._acquired.pop().release()
@@ -252,10 +251,10 @@ class ToolSlot:
 
 
 class Pause:
-    """The block in which the tool call of the caller waits; outside of any call it does nothing."""
+    """The block in which the caller's tool call waits; outside of a call it does nothing."""
 
     def __init__(self) -> None:
-        """Made by whatever waits in a tool call."""
+        """Make the block, for a wait in a tool call."""
         self._slot: ToolSlot | None = None
 
     async def __aenter__(self) -> None:
@@ -289,10 +288,10 @@ def current_call(actor: Actor) -> str | None:
 
 
 async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
-    """Run a function for a thread, such as that of a plain tool; it ends with the tool call.
+    """Run a function for a thread, such as that of a plain tool, and end it with the tool call.
 
-    A call that is over, by its time-out or an interrupt, leaves its thread behind, and nothing
-    cancels what that waits for.
+    A call that ends by its time-out or an interrupt leaves its thread behind, which nothing else
+    would stop.
 
     Raises:
         TurnError: the call has ended before the function has.
@@ -302,7 +301,7 @@ async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
 
 
 def call_is_over() -> bool:
-    """Whether the caller is in a thread that its tool call has left behind."""
+    """Whether the caller is in a thread that outlived its tool call."""
     slot = _of_context.get()
     return (
         slot is not None
@@ -316,8 +315,8 @@ class ToolCallScope:
     """The block behind `agent.tool_call(...)`: judge, run and end the call inside of it.
 
     Attributes:
-        call: the call to judge and run, with the input that the instruments have left it with.
-        is_rewritten: whether that is another input than the model's.
+        call: the call to judge and run; instruments may have changed its input.
+        is_rewritten: whether they have.
     """
 
     def __init__(self, actor: Actor, call: ToolUseBlock) -> None:
@@ -347,7 +346,7 @@ class ToolCallScope:
         return ToolSlot(self._actor, self.call.id)
 
     def end(self, result: ToolResult) -> None:
-        """Say how the call has ended: with its result, or with why it was not run. Once counts."""
+        """Report how the call ended: its result, or why it was not run. The first report counts."""
         self._tell(result, None)
 
     def __exit__(
@@ -373,17 +372,17 @@ def current_actor() -> Actor | None:
 def calling_agent() -> AgentContext | None:
     """Return the context of the agent in whose task tree or tool call the caller is, or None.
 
-    So code learns whether an agent has called it, without being handed anything. A task that a tool
-    has started in a nursery of the application's is not part of the agent.
+    Code that is called by an agent needs no argument to find it. A task that a tool starts in a
+    nursery of the application is not part of the agent.
     """
     actor = current_actor()
     return None if actor is None else actor.context
 
 
 def calling_history() -> tuple[Message, ...]:
-    """Return the conversation so far of the agent that calls, see `calling_agent`; empty outside of any.
+    """Return the conversation so far of the calling agent; empty outside of any agent.
 
-    A tool learns from it who said what; the messages are not to be changed.
+    It tells a tool who said what. Do not change the messages. See `calling_agent`.
     """
     actor = current_actor()
     return () if actor is None else actor.session.history
@@ -414,12 +413,12 @@ class Wait:
         return self._caller is not None and self._caller is self._target.parent
 
     def learn_end(self) -> None:
-        """The waiting agent has learned how the other one ended, if it has ended."""
+        """Note that the waiting agent knows how the other one ended, if it has ended."""
         if self._is_parents and self._target.outcome is not None:
             self._target.report.withdraw()
 
     def learn_answer(self, answer: TurnResult) -> None:
-        """The waiting agent has got an answer."""
+        """Note the answer that the waiting agent got."""
         if self._is_parents:
             self._target.report.add_answer(answer)
 
@@ -445,7 +444,7 @@ class Wait:
 
 
 def _is_in_turn(caller: Actor) -> bool:
-    # A tool's thread calls back from outside of the task tree, but from within the call.
+    # A tool's thread calls back from outside the task tree, but inside the call.
     return caller.turns.is_in_turn() or (
         caller.turns.current is not None and current_slot() is not None
     )
@@ -455,7 +454,7 @@ def pause_reading(actor: Actor) -> AbstractAsyncContextManager[object] | None:
     """Return the block in which to wait for output of an agent; None outside of any tool call."""
     if current_slot() is None:
         return None
-    # An agent may read the output of other tasks of its own: that is not to wait for its end.
+    # An agent may read what its own other tasks put out: it does not wait for its end.
     return Pause() if is_inside(actor) else Wait(actor, "subscribe")
 
 
@@ -477,8 +476,8 @@ def refuse_self_wait(actor: Actor, what: str) -> None:
 
 
 def _refuse_circle(caller: Actor, target: Actor) -> None:
-    """Refuse to ask from a turn where the target waits for the end of that turn, itself or over others."""
-    # Each agent that was reached, by the one that waits for it in its turn.
+    """Refuse an ask from a turn whose end the target waits for, directly or through others."""
+    # For each agent found, the one whose turn waits for it.
     reached: dict[Actor, Actor] = {target: caller}
     found = [target]
     while found and caller not in reached:

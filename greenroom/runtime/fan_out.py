@@ -59,9 +59,9 @@ async def fan_out(
 ) -> list[TurnResult] | list[TurnResult | None]:
     """Ask one new agent per prompt, at most `limit` at once, and return what they answered.
 
-    The results stand in the order of the prompts, and equal prompts get an agent each. An agent is
-    shut down when it has answered; one that is not needed any more is cancelled. However this ends,
-    by its result, an error or a cancel, none of its agents is alive afterwards.
+    The results are in the order of the prompts, and equal prompts get an agent each. An agent is
+    shut down when it has answered, and cancelled when it is no longer needed. However this ends, by
+    a result, an error or a cancel, none of its agents is alive afterwards.
 
     A failure is a value: a turn that failed or was interrupted is a result with that status, and so
     is an agent that crashed or ended without an answer (failed, with the reason in `error`).
@@ -69,8 +69,8 @@ async def fan_out(
     Args:
         spawner: under whom the agents live. Under an agent they are its subagents, so an interrupt
             of its turn ends them, and what they answer does not come again as a `SubAgentResult`.
-            Under a runtime they are roots; no one has their handles, so what would be asked of a
-            person is denied.
+            Under a runtime they are roots whose handles nothing has, so permission requests
+            are denied.
         agent_fn: the function of every agent; it should take its prompt with `agent.inputs()`.
         *args: what else it is given.
         prompts: what each of them is asked, as in `AgentHandle.ask`.
@@ -83,10 +83,10 @@ async def fan_out(
 
     Raises:
         ValueError: `limit` or `until` is below 1, or `until` is another word.
-        TurnError: the agent has no room for a single subagent more.
+        TurnError: the agent has no room for another subagent.
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
-        InvalidJSONError: something in a prompt is no block, or can't be stored.
+        InvalidJSONError: something in a prompt is not a block, or can't be stored.
         TypeError: `agent_fn` is not an async function, `prompts` is a single one, or `spawner` is
             something else, such as a handle.
 
@@ -140,8 +140,7 @@ class _Fan:
     ) -> None:
         self._spawn = spawn
         self._until = until
-        # Shared by all workers: one that is free takes the next. It is emptied at an end of any
-        # kind, so that none begins another.
+        # Shared by all workers; a free one takes the next. Emptied at the end, however that comes.
         self._rest = deque(enumerate(prompts))
         self._is_enough = False
         self._completed = 0
@@ -198,7 +197,7 @@ async def try_ask(
     sender: str = "",
     metadata: Mapping[str, object] | None = None,
 ) -> TurnResult:
-    """Do what `AgentHandle.ask` does; an agent that ends without an answer has a result, too.
+    """Do what `AgentHandle.ask` does, with a result also for an agent that ends without an answer.
 
     Where it crashes, ends, or opens no turn for this, the status is failed, with the reason in
     `error`.

@@ -1,4 +1,4 @@
-"""The outside: what you hold of a running agent."""
+"""Handles: how code outside reaches a running agent."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -258,7 +258,7 @@ class AgentHandle:
         return self._actor.approvals.answer(request_id, answer)
 
     async def give_credential(self, name: str, value: str) -> None:
-        """Give a credential to this agent and to all agents of its tree; it is kept in memory alone.
+        """Give a credential to this agent and all agents of its tree; only memory keeps it.
 
         Where a `PermissionRequest` asks for it, answer that with allow afterwards.
 
@@ -445,7 +445,7 @@ class AgentHandle:
         return outcome
 
     async def history(self) -> tuple[Message, ...]:
-        """Return the conversation so far, as a copy: it does not change, and changing it does nothing."""
+        """Return a copy of the conversation so far."""
         await trio.lowlevel.checkpoint()
         return tuple(message.copy() for message in self._actor.session.history)
 

@@ -1,4 +1,4 @@
-"""The agent's side: what an agent function is given."""
+"""The inside of an agent: the object that its function is given."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVarTuple, Unpack
@@ -90,7 +90,7 @@ class AgentInternals:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the open turn is being suspended: what it asks is not withdrawn, but stays open."""
+        """Whether the open turn is being suspended: its questions then stay open."""
         turn = self._actor.turns.current
         return turn is not None and turn.is_suspended
 
@@ -114,7 +114,7 @@ class AgentInternals:
         return Inputs(self._actor.mailbox, self._actor.turns.begin_wait)
 
     async def receive(self) -> ConversationInput | Interrupt | Shutdown:
-        """Wait for the next message of any kind, for a loop that wants to see them all.
+        """Wait for the next message of any kind, for a loop that handles them all.
 
         An interrupt shows here only while no turn is open. After `Shutdown` nothing follows: the
         function is expected to return.
@@ -141,10 +141,10 @@ class AgentInternals:
 
         Args:
             message: the input that the turn answers, as `inputs()` or `receive()` gave it.
-            steer: let input that arrives meanwhile join this turn: at each `step()` what waits in
-                the mailbox is appended to the history. What comes after the last step stays queued.
-            append: whether the message is appended. If not, the body does so, with
-                `session.add_message`, once it knows what of the message may be kept.
+            steer: whether input that arrives meanwhile joins this turn: each `step()` appends what
+                waits in the mailbox to the history. Input after the last step stays queued.
+            append: whether the message is appended. If not, the body does so with
+                `session.add_message`, once it knows what may be kept.
 
         Raises:
             TypeError: it is not an input.
@@ -302,9 +302,9 @@ class AgentInternals:
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
         counts where the digest is the same.
 
-        Denied, with the reason in `Answer.message`: at the time-out, when the last reader that could answer leaves, at a shutdown, and at once where none
-        answers and the root was spawned with `unattended="deny"`; with "suspend" the turn ends
-        instead, and the question stays open.
+        Denied, with the reason in `Answer.message`: at the time-out, when the last reader that
+        could answer leaves, at a shutdown, and at once if none can answer and the root was spawned
+        with `unattended="deny"`. With "suspend" the turn ends instead, and the question stays open.
 
         Args:
             tool_name: the tool that may not run before.
@@ -418,10 +418,10 @@ class AgentInternals:
         )
 
     def monitor(self, handle: AgentHandle) -> Monitor:
-        """Hear when another agent has ended for good: one `AgentExit` comes as input.
+        """Receive one `AgentExit` as input when another agent has ended for good.
 
-        It comes at once where that agent has ended already, and always finds room. Neither agent
-        ends with the other. The monitor ends with this run of the agent's function.
+        It comes at once if that agent has ended already, and always finds room. Neither agent ends
+        with the other. The monitor ends with this run of the agent's function.
 
         Raises:
             SelfWaitError: it is this agent's own handle.
@@ -450,9 +450,9 @@ def spawn_subagent(
 ) -> AgentHandle | None:
     """Start a subagent of the agent in whose task tree or tool call the caller is.
 
-    A tool that starts agents needs nothing of the agent that calls it: neither its internals nor
-    its handle. The subagent is under the budgets of that agent, and ends with its turn, as one that
-    the agent has spawned itself. In the thread of a plain tool, write
+    A tool can start agents without the internals or the handle of the agent that calls it. The
+    subagent is under that agent's budgets and ends with its turn, as if the agent had spawned it.
+    In the thread of a plain tool, write
     `trio.from_thread.run_sync(spawn_subagent, session, fn)`. A task that a tool has started in a
     nursery of the application's is not part of the agent.
 
@@ -488,8 +488,8 @@ def spawn_subagent(
         return None
     if call_is_over():
         raise TurnError(
-            f"the tool call of {parent.name} that this thread belongs to is over: it was given up, and"
-            " spawns no more",
+            f"the tool call of {parent.name} that this thread belongs to is over: it was given up,"
+            " and spawns no more",
             hint="make the tool an async function, which ends with its call",
         )
     return spawn_child(
@@ -515,7 +515,7 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
     limit = watcher.limits.monitors
     if len(watcher.life.monitors) + watcher.mailbox.count(AgentExit) >= limit:
         raise MailboxFullError(
-            f"{watcher.name} monitors {limit} agents already, or has not taken what came of their ends",
+            f"{watcher.name} monitors {limit} agents, or has not taken word of their ends",
             hint="cancel some of its monitors, or raise RuntimeLimits.monitors",
         )
 

@@ -1,4 +1,4 @@
-"""How a turn is interrupted: who ordered it, how long it may take, what came of it, and the clean-up.
+"""How a turn is interrupted: the orders, their grace, the report, and clean-up.
 
 Theory of operation
 ===================
@@ -7,11 +7,11 @@ Any number of interrupts of one turn join in one `Interruption`. It knows the tu
 and two callables, and passes through these states, of which each is entered once:
 
     open ──order──▶ ordered ──a boundary, or mode "now"──▶ taking effect ──▶ over
-      └───────────── the body ends by itself ─────────────────▲
+      └───────────── the body ends on its own ────────────────▲
 
 *Ordered* is an "after_step" that waits for the boundary between two steps. *Taking effect* cancels
 the scope, and from there time counts: the shortest grace of all orders is the deadline of every
-clean-up in the turn and in the subagents that it spawned. Where the body had completed by itself,
+clean-up in the turn and in the subagents that it spawned. If the body had already completed,
 only the end of the turn is waited for, and nothing is cut short. *Over* is set by the turn, after
 its last step.
 
@@ -61,12 +61,12 @@ def check_grace(seconds: float) -> None:
     Raises:
         ValueError: it is negative, or not a number.
     """
-    if not seconds >= 0:  # so that NaN, which compares to nothing, is refused too
+    if not seconds >= 0:  # NaN compares to nothing, and is refused too
         raise ValueError(f"a grace is a number of seconds from 0, not {seconds!r}")
 
 
 class Interruption:
-    """What any number of interrupts of the same turn join in; the shortest grace wins."""
+    """All interrupts of one turn, joined; the shortest grace wins."""
 
     def __init__(
         self,
@@ -133,12 +133,12 @@ class Interruption:
         )
 
     def reach_boundary(self) -> None:
-        """Two steps meet here: an interrupt that waited for this takes effect."""
+        """Let an interrupt that waited for the boundary between two steps take effect."""
         if self._is_ordered and not self._took_effect.is_set():
             self._stop()
 
     def end_body(self, *, is_completed: bool) -> None:
-        """There is nothing left to cancel: an interrupt that comes now waits for the end alone.
+        """Note that there is nothing left to cancel: a later interrupt only waits for the end.
 
         The subagents of a turn that completed go on, with all the time for their clean-up.
         """
@@ -147,22 +147,22 @@ class Interruption:
             self._take_effect()
 
     def add_cleaned(self, what: str) -> None:
-        """A clean-up ran to its end."""
+        """Note a clean-up that ran to its end."""
         if self._took_effect.is_set():
             self._cleaned.append(what)
 
     def add_abandoned(self, what: str) -> None:
-        """Something could not be stopped."""
+        """Note something that could not be stopped."""
         if self._took_effect.is_set():
             self._abandoned.append(what)
 
     def finish(self) -> None:
-        """The turn is over, and all of it is gone."""
+        """Note that the turn is over, and all of it gone."""
         self._over.set()
         self._took_effect.set()
 
     def drop(self) -> None:
-        """The message was answered without a turn: nothing was stopped."""
+        """Finish without a turn: the message was answered in another way, and nothing stopped."""
         self._stopped = ()
         self.finish()
 
@@ -172,7 +172,7 @@ class Interruption:
         self._take_effect()
 
     def _take_effect(self) -> None:
-        """From now on time counts: for those who wait, and for clean-up."""
+        """Start the clock, for those who wait and for clean-up."""
         self._patience = min(self._patience, trio.current_time() + self._grace)
         for scope in self._waiters:
             scope.deadline = self._patience + _MARGIN
@@ -187,7 +187,7 @@ current_cleanup: ContextVar["CleanupScope | None"] = ContextVar("greenroom_clean
 
 
 class CleanupScope:
-    """The scope behind `cleanup(grace)`; what must end earlier shortens it, nothing lengthens it."""
+    """The scope behind `cleanup(grace)`; its deadline only moves nearer."""
 
     def __init__(self, cleanups: "Cleanups", grace: float, tool_use_id: str = "") -> None:
         """Made by `agent.cleanup`, and for a call by `context.cleanup`."""
@@ -300,17 +300,17 @@ class Cleanups:
         return self._output.tool_label(tool_use_id)
 
     def kill(self) -> None:
-        """Give clean-up no time any more."""
+        """End all clean-up now."""
         self._is_killed = True
         self.clip(trio.current_time())
 
     def add_cleaned(self, what: str) -> None:
-        """A clean-up ran to its end: say so to the turns that an interrupt is ending."""
+        """Report a clean-up that ran to its end to the turns that an interrupt is ending."""
         for turn, words in self._turns(what):
             turn.add_cleaned(words)
 
     def abandon(self, what: str) -> None:
-        """Something of this agent, and so of those above it, could not be stopped."""
+        """Note something of this agent, and so of those above it, that could not be stopped."""
         each: Cleanups | None = self
         while each is not None:
             each.abandoned.append(what)
@@ -319,7 +319,7 @@ class Cleanups:
             turn.add_abandoned(words)
 
     def _turns(self, what: str) -> Iterator[tuple[Interruption, str]]:
-        """Give each turn that this is part of, here and above, and how to name it there."""
+        """Yield each turn that this is part of, here and above, and its name there."""
         turn = self._agent.open_turn
         if turn is not None:
             yield turn, what or "the turn"
@@ -327,7 +327,7 @@ class Cleanups:
         while each._above is not None:
             what = f"{what} of {each._agent.label}" if what else each._agent.label
             turn = each._above._agent.open_turn
-            # A subagent that another turn left behind is not part of the one that is open.
+            # A subagent that an earlier turn left behind is not part of the open one.
             if turn is not None and turn is each._spawned_in:
                 yield turn, what
             each = each._above

@@ -96,7 +96,7 @@ class AgentNode:
         epoch: 1, and one more with each restart.
         usage: the tokens of its model calls, its subagents' not counted.
         supervisor: the names of the supervisors above it, from the outermost to the one
-            that starts it again, such as "desk/feeds"; empty where there is none.
+            that starts it again, such as "desk/feeds"; empty without one.
         restarting: whether its life is over, and it waits for its supervisor to start it again.
         children: its subagents, oldest first.
     """

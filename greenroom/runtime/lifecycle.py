@@ -1,4 +1,4 @@
-"""How an agent lives and ends: the one place that says so.
+"""How an agent lives and ends.
 
 Theory of operation
 ===================
@@ -100,7 +100,7 @@ async def _live(
 
 
 async def _open(actor: Actor) -> bool:
-    """Take the lock, unless an earlier life has it, and store the note on that life for the model."""
+    """Take the lock, unless an earlier life did, and store the note on that life for the model."""
     try:
         if not actor.has_lock:
             await actor.session.open()
@@ -187,13 +187,13 @@ async def _crash(error: BaseException) -> BaseException:
 
 
 async def _end_subagents(actor: Actor) -> None:
-    """The agent's function has returned: its subagents end too, with time for their turns."""
+    """End the subagents of a function that has returned, with time for their turns."""
     if actor.children:
         if actor.life.crash is None:
             await actor.children.shut_down(actor.limits.flush_grace)
         with trio.CancelScope(shield=True):
             await actor.children.end()
-    # Else a supervisor's job, such as a back-off, would hold the nursery open.
+    # A supervisor's job, such as a back-off, would hold the nursery open.
     actor.life.end_supervisions()
 
 
@@ -217,7 +217,7 @@ async def _lives_again(actor: Actor) -> bool:
 
 
 def _was_asked_to_end(actor: Actor) -> bool:
-    """Whether it or its home is being ended: then no supervisor starts it again."""
+    """Whether it or its host is being ended: then no supervisor starts it again."""
     return actor.mailbox.closed or trio.current_effective_deadline() == float("-inf")
 
 
@@ -260,7 +260,7 @@ async def _end(actor: Actor) -> None:
 
 
 def _finish(actor: Actor) -> None:
-    """End an agent of which nothing is alive any more; what waits for it wakes in any case."""
+    """End an agent of which nothing is alive; whatever fails, those who wait for it wake."""
     outcome = actor.outcome = _outcome(actor)
     actor.turns.drop_unopened()
     actor.kernel.registry.forget(actor)
@@ -309,9 +309,9 @@ def _outcome(actor: Actor) -> Outcome:
 
 
 def _find_undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
-    """Return what it never took, and what it had taken without a turn when it was ended.
+    """Return the inputs that it never took, and those without a turn when it was cut off.
 
-    Without a `Resume`: no one sent it, and the calls are still open.
+    A `Resume` is not among them: it was not sent, and its calls are still open.
     """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
     cut_off = actor.turns.unopened if from_outside else ()

@@ -1,9 +1,9 @@
-"""The mailbox: what an agent has been sent, and not taken.
+"""The mailbox: what an agent was sent and has not taken.
 
 Theory of operation
 ===================
 
-There are four places where something waits, and they don't get into each other's way:
+There are four places where something waits, independent of each other:
 
 1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others
    send; what it hears of other agents (`put_result`) always finds room, since its senders are
@@ -14,14 +14,12 @@ There are four places where something waits, and they don't get into each other'
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,
    and they take no input's place.
 
-Moves happen in the step of the task that causes them, not of the one that waits. A free place takes
-in the input of the first sender before that sender runs; had it only been woken, another could come
-first. An input is handed to a waiting receiver before that one runs: from then on a shutdown can't
-take it away, and an interrupt is meant for its turn (`on_take` says so to the turns in the same
-step).
+The task that causes a move makes it at once, not the task that waits. A free place takes the input
+of the first sender before that sender runs; had it only been woken, another could come first. An
+input is handed to a waiting receiver before that receiver runs. From then on a shutdown can't take
+it away, and an interrupt is meant for its turn; `on_take` tells the turns so in the same step.
 
-A full mailbox lets `put` wait, and refuses `put_nowait`, unless that names an input that may go for
-its own. `close` (the shutdown) refuses both, and wakes the senders with that refusal; what is
+A full mailbox makes `put` wait, and refuses `put_nowait`, unless that names an input to replace. `close` (the shutdown) refuses both, and wakes the senders with that refusal; what is
 queued stays unread, and `drain` hands it to the outcome.
 
 A cancel may fall into `put` while it waits for room (its input was never queued) and into
@@ -104,15 +102,15 @@ class Mailbox:
     ) -> tuple[bool, str]:
         """Hand an input to the waiting agent (then True), or queue it.
 
-        Where there is no room, the oldest input that waits and for which `instead_of` is true gives
-        up its place; senders who wait for room go on waiting.
+        If there is no room, the oldest waiting input for which `instead_of` is true gives up its
+        place; senders that wait for room go on waiting.
 
         Returns:
             Whether it was handed over; and the id of the input that is gone for it, or an empty
             text.
 
         Raises:
-            MailboxFullError: there is no room.
+            MailboxFullError: the mailbox has no room.
             AgentNotRunningError: the mailbox is closed.
         """
         self._refuse_if_closed()
@@ -158,15 +156,15 @@ class Mailbox:
         return False  # the agent was not waiting: its mailbox was full
 
     def put_back(self, message: ConversationInput) -> None:
-        """Put a message that was taken and not answered before all others; nothing waits here now."""
+        """Put a message that was taken and not answered before all others."""
         self._items.appendleft(message)
 
     def put_result(self, result: SubAgentResult | AgentExit) -> None:
-        """Queue what an agent hears of another; it always finds room, and a closed mailbox keeps it unread."""
+        """Queue news of another agent; it always finds room, and stays unread once closed."""
         self._push(result)
 
     def remove(self, message: ConversationInput) -> None:
-        """Take a message back, if it still waits."""
+        """Take a message back if it still waits."""
         if message in self._items:
             self._items.remove(message)
             self._let_one_in()
@@ -204,7 +202,7 @@ class Mailbox:
         self._receivers.unpark_all()
 
     def forget_interrupt(self) -> None:
-        """A turn begins: an interrupt from before is not meant for it."""
+        """Forget an interrupt: it is not meant for the turn that begins."""
         self._interrupted = False
 
     def close(self) -> None:
@@ -229,7 +227,7 @@ class Mailbox:
         """Wait for the next conversation input; None once the mailbox is closed."""
         await trio.lowlevel.checkpoint()
         while not self.closed:
-            # An interrupt while nothing runs means nothing to a loop that only takes input.
+            # A loop that only takes input has no use for an interrupt while nothing runs.
             self._interrupted = False
             if (found := self._pop()) is not None:
                 return found
@@ -268,7 +266,7 @@ class Mailbox:
         return message
 
     def _let_one_in(self) -> None:
-        """A place may have become free: it is for the sender that waits longest."""
+        """Give a place that may have become free to the sender that waits longest."""
         if self.has_room and self._senders and not self.closed:
             sender = next(iter(self._senders))
             self._push(self._senders.pop(sender))
@@ -307,7 +305,7 @@ def user_input(
 
     Raises:
         InvalidJSONError: it says where.
-        ValueError: the sender can't be called so, or the id is empty, too long or can't be printed.
+        ValueError: the sender is not a name, or the id is empty, too long or not printable.
     """
     if id is not None and not (0 < len(id) <= _LONGEST_ID and id.isprintable()):
         raise ValueError(
@@ -328,7 +326,10 @@ def as_message(message: ConversationInput) -> Message:
 
 
 class ClientResults:
-    """Results by tool-use id; one that comes early is kept until the turn ends."""
+    """The results of tools that the client runs; each goes to the task that waits for its call.
+
+    A result that comes early is kept until the turn ends.
+    """
 
     def __init__(self, limit: int) -> None:
         """Start empty, with room for `limit` results that are not waited for yet."""
@@ -372,7 +373,7 @@ class ClientResults:
         return self._early.pop(tool_use_id).result
 
     def drop(self) -> tuple[str, ...]:
-        """Forget the results that were not taken, and name them."""
+        """Forget the results that were not taken; return their tool-use ids."""
         left = tuple(key for key in self._early if key not in self._waiters)
         for tool_use_id in left:
             del self._early[tool_use_id]

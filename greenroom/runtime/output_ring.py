@@ -5,16 +5,16 @@ Theory of operation
 
 There is one writer, the agent, and any number of readers, and the writer waits for none of them.
 Chunks are numbered from 0 over all lives of the agent. The ring keeps the newest ones, within a
-bound by count and one by bytes, and forgets the oldest; a reader is no more than the number of the
-chunk that it reads next. So a reader that never reads costs nothing, and one that falls behind gets
-`Lagged` once, with how many chunks are gone for it, and goes on at the oldest that is left. What
-may have been among them (the state, open requests, the text so far) can be asked of the handle.
+bound by count and one by bytes, and forgets the oldest; a reader is only the number of the chunk
+that it reads next. So a reader that never reads costs nothing. One that falls behind gets `Lagged`
+once, with the number of chunks that it missed, and goes on at the oldest that is left. Whatever it
+may have missed (the state, open requests, the text so far) can be asked of the handle.
 
-`Output.publish` handles a chunk in one step, without a checkpoint, so no cancel can fall in between:
-the chunk is copied where a reader could change what the agent goes on with, counted, put into the
+`Output.publish` handles a chunk in one step, without a checkpoint, so no cancel can fall into it:
+the chunk is copied if a reader could change what the agent goes on with, counted, put into the
 ring, and noted (open tools, text so far). Then the parent publishes it, wrapped as `SubAgentOutput`
-(`subagents.forward_to`), and so on up to the root. A tree of depth n stores it n times. Readers that
-wait are woken, and read when they run.
+(`subagents.forward_to`), and so on up to the root. A tree of depth n stores it n times. Waiting
+readers are woken, and read when they run.
 
 After `Exited` the ring is closed: readers read what is left and end, and publishing raises. A crash
 leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
@@ -127,7 +127,7 @@ class OutputRing:
             self._lot.unpark_all()
 
     def close(self) -> None:
-        """Say that nothing follows; readers end when they have read what is left."""
+        """Publish nothing more; readers end when they have read what is left."""
         self.closed = True
         self._lot.unpark_all()
 
@@ -160,7 +160,7 @@ def _size(chunk: OutputChunk) -> int:
 
 
 def _weight(text: str) -> int:
-    """Say at the most how many bytes a text takes, without encoding it."""
+    """Return an upper bound of the bytes that a text takes, without encoding it."""
     return len(text) if text.isascii() else 4 * len(text)
 
 
@@ -241,7 +241,7 @@ class Output:
         return [self.tool_label(tool_use_id) for tool_use_id in self.open_tools]
 
     def tool_label(self, tool_use_id: str) -> str:
-        """Name a call for people; empty where there is none."""
+        """Name a call for people; empty without a call."""
         if not tool_use_id:
             return ""
         tool = self.open_tools.get(tool_use_id)
@@ -355,7 +355,7 @@ class Subscription:
         hooks: ReaderHooks,
         attendance: Attendance | None = None,
     ) -> None:
-        """Made by `AgentHandle.subscribe`; the cursor stands from this moment."""
+        """Made by `AgentHandle.subscribe`; it reads from this moment on."""
         self._output = output
         self._hooks = hooks
         self._ring = output.ring
@@ -486,7 +486,7 @@ class TurnStream:
     def __init__(
         self, output: Output, turns: _Turns, receipt: Receipt | None, hooks: ReaderHooks
     ) -> None:
-        """Made by `AgentHandle.stream`; the cursor stands from this moment."""
+        """Made by `AgentHandle.stream`; it reads from this moment on."""
         self._wanted = receipt.input_id if receipt else None
         # Which turn it is: the one of this input; without an input the open one, else the next.
         self._turn = _find(turns, receipt)

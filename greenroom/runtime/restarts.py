@@ -34,7 +34,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class AgentHost:
-    """Under whom a supervisor's agents live: the runtime, or the agent that has made the supervisor."""
+    """Where a supervisor's agents live: under the runtime, or under the agent that made it."""
 
     def __init__(self, kernel: Kernel, owner: Actor | None) -> None:
         """Take the runtime, or the present life of the agent that owns the supervisor.
@@ -59,11 +59,11 @@ class AgentHost:
         return self.kernel.is_open if self._life is None else self._life.nursery is not None
 
     def add(self, supervision: Dependent) -> None:
-        """Remember a supervisor that has none above it."""
+        """Remember a topmost supervisor."""
         self._supervisions[supervision] = None
 
     def forget(self, supervision: Dependent, crash: SupervisionError | None) -> None:
-        """It has ended; where it gave up, the agent that owns it crashes."""
+        """Forget one that has ended; if it gave up, the agent that owns it crashes."""
         self._supervisions.pop(supervision, None)
         if crash is not None and self._life is not None and self.is_open:
             self._life.fail(crash)
@@ -100,7 +100,7 @@ class Jobs:
         self._scopes.discard(scope)
 
     def call_off(self) -> None:
-        """Cancel all of them, the one that calls included; what is launched later is not meant."""
+        """Cancel all jobs, the calling one included, but none that is launched later."""
         for scope in self._scopes:
             scope.cancel()
         self._scopes.clear()
@@ -116,8 +116,8 @@ Strategy: TypeAlias = Literal["one_for_one", "rest_for_one", "one_for_all"]
 class Member(ABC):
     """One child: it is alive, or parked between two lives, or gone.
 
-    What parks it starts it again or gives it up. It waits in its host's nursery, so that the end
-    of the host ends it in any case.
+    Its supervisor starts a parked child again or gives it up. It waits in its host's nursery, so
+    the end of the host ends it in any case.
     """
 
     def __init__(self, name: str, restart: Restart, parent: "Supervision | None") -> None:
@@ -125,7 +125,7 @@ class Member(ABC):
         self.name = name
         self.restart: Restart = restart
         self.parent = parent
-        """The supervisor whose child it is; None for one that has none above it."""
+        """The supervisor above it; None for the topmost."""
         self.stopped_by: SupervisionError | None = None
         """Why the supervisor has stopped it or given it up, where it did."""
         self._stopped = trio.Event()
@@ -163,7 +163,7 @@ class Member(ABC):
 
     @property
     def may_live_again(self) -> bool:
-        """Whether its restart type allows another life after the one that is over."""
+        """Whether its restart type allows another life."""
         if self.restart == "transient":
             return not self.is_finished
         return self.restart == "permanent"
@@ -204,11 +204,11 @@ class Member(ABC):
         """Shut it down for good, with so many seconds for the open turn."""
 
     def mark_begun(self) -> None:
-        """A life has begun."""
+        """Note that a life has begun."""
         self._begun.set()
 
     def park(self) -> None:
-        """A life is over. Also when no other follows: then nothing may wait for it any longer."""
+        """Note that a life is over, also if no other follows: nothing waits for it any longer."""
         self._stopped.set()
         self._begun.set()
 
@@ -216,8 +216,8 @@ class Member(ABC):
 class RestartWindow:
     """A sliding window in which at most `intensity` restarts fit.
 
-    As in Erlang/OTP, the restart that makes it one too many is the one that must not happen, and a
-    restart that lies exactly `period` seconds back still counts.
+    As in Erlang/OTP, the restart that would be one too many does not happen, and a restart exactly
+    `period` seconds ago still counts.
 
     Example:
         >>> window = RestartWindow(intensity=2, period=5.0)
@@ -229,7 +229,7 @@ class RestartWindow:
 
     def __init__(self, intensity: int, period: float) -> None:
         """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
-        if not intensity >= 0:  # so that NaN, which compares to nothing, is refused too
+        if not intensity >= 0:  # NaN compares to nothing, and is refused too
             raise ConfigurationError("a supervisor's intensity must be 0 or more")
         if not period > 0:
             raise ConfigurationError("a supervisor's period must be more than 0 seconds")
@@ -300,7 +300,7 @@ class Supervision(Member):
         self._lives = 1
         self._was_asked = False
         self._jobs = Jobs(host.nursery, f"supervisor {name}")
-        # Children whose crash concerns a group, and the job that sees to one after the other.
+        # Children whose crash concerns a group, and whether the job that restarts groups runs.
         self._failed: set[Member] = set()
         self._is_grouping = False
         self.mark_begun()
@@ -353,17 +353,17 @@ class Supervision(Member):
         return self._state is _State.RUNNING
 
     def add(self, member: Member) -> None:
-        """A child was started."""
+        """Add a child that was started."""
         self.members[member] = None
 
     def forget(self, member: Member) -> None:
-        """A child has ended for good."""
+        """Remove a child that has ended for good."""
         del self.members[member]
         self._failed.discard(member)
         self._finish_if_empty()
 
     def on_life_end(self, member: Member) -> bool:
-        """A child's life is over: whether it may have another one, and so shall park."""
+        """Decide whether a child whose life is over may have another one, and so parks."""
         if self._state is _State.ENDING or not member.may_live_again:
             return False
         if self._state is _State.RUNNING and member.stopped_by is None:
@@ -415,7 +415,7 @@ class Supervision(Member):
         await self._restart_groups()
 
     async def _restart_groups(self) -> None:
-        """Restart one group after the other, until no crash is left to see to."""
+        """Restart one group after the other, until no crash is left."""
         while self._failed:
             culprit = next(member for member in self.members if member in self._failed)
             count = self._count(culprit, self)

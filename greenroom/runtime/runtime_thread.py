@@ -1,4 +1,4 @@
-"""A runtime in a thread of its own: for asyncio, for web frameworks and notebooks, for plain threads."""
+"""A runtime in a thread of its own: for asyncio, web frameworks, notebooks and plain threads."""
 
 import atexit
 import inspect
@@ -164,7 +164,7 @@ class RuntimeThread:
             raise _closed_error(None)
 
     def _check_end(self, own: BaseException | None) -> None:
-        """Wait for the thread itself, and raise what has broken it, unless the block has an error."""
+        """Wait for the thread to end, and raise what broke it, unless the block has an error."""
         atexit.unregister(self._end_with_interpreter)
         self._thread.join()
         if self._crash is not None and own is None:
@@ -389,8 +389,8 @@ _AHEAD = 64  # items that are fetched before they are asked for
 class ThreadIterator(Generic[T]):
     """An iterator for asyncio, made by `RuntimeThread.iterate`; use it with `async with`.
 
-    At most 64 items are fetched ahead, so that a slow reader slows the source down; a subscription
-    says with `Lagged` what it missed. What the source raises is raised here.
+    At most 64 items are fetched ahead, so a slow reader slows the source down; a subscription then
+    gives `Lagged`. What the source raises is raised here.
     """
 
     def __init__(self, thread: RuntimeThread, source: Callable[[], AsyncIterable[T]]) -> None:
@@ -404,7 +404,7 @@ class ThreadIterator(Generic[T]):
         self._call: ThreadCall[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Enter the source, and return when that is done; so a subscriber misses nothing from then on."""
+        """Enter the source, and return when that is done; from then on nothing is missed."""
         self._waiter = waiter = LoopWaiter()
         call: ThreadCall[None] = self._thread.begin(self._fetch, waiter.wake)
         self._call = call

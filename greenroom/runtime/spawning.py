@@ -41,7 +41,7 @@ class Internals(Protocol):
 
 
 AgentT = TypeVar("AgentT", bound=Internals)
-"""`AgentInternals`, whose module is above this one: it spawns, too."""
+"""`AgentInternals`, whose module is above this one because it spawns too."""
 
 Scope: TypeAlias = Literal["turn", "agent"]
 """What a subagent ends with: the turn that spawned it, should that fail or be interrupted, or only
@@ -226,6 +226,6 @@ def _check_scope(scope: object) -> None:
     if scope not in ("turn", "agent"):
         raise ConfigurationError(
             f"scope={scope!r} is neither 'turn' nor 'agent'",
-            hint="'turn' ends the subagent with a turn that fails; for one that outlives this agent"
+            hint="'turn' ends the subagent with a turn that fails; to outlive this agent,"
             " pass detached=True",
         )

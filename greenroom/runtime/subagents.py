@@ -1,4 +1,7 @@
-"""What an agent hears of others: of the ends of its subagents, and of those that it monitors."""
+"""Subagents: their output in their parent's, and what the parent learns of their ends.
+
+And monitors, by which an agent learns of the ends of others.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
@@ -19,7 +22,7 @@ from greenroom.runtime.results import TurnResult
 
 
 class Subagent(Protocol):
-    """What is to be known of a subagent in order to end it."""
+    """What is needed of a subagent in order to end it."""
 
     @property
     def session_id(self) -> str:
@@ -42,7 +45,7 @@ class Subagent(Protocol):
 
 
 class _Agent(Protocol):
-    """What has to be known of the parent, to tell it of an end at the right time."""
+    """What reports need of the parent, to reach it at the right time."""
 
     @property
     def mailbox(self) -> Mailbox:
@@ -75,16 +78,16 @@ class Children(Generic[A]):
 
     @property
     def used_room(self) -> int:
-        """How many are alive, or have a result that was not taken: what the limit counts."""
+        """How many the limit counts: those alive, and those with a result that was not taken."""
         untaken = self.reports.parent.mailbox.count(SubAgentResult)
         return len(self._alive) + len(self.reports) + untaken
 
     def add(self, child: A) -> None:
-        """A subagent was spawned."""
+        """Add a subagent that was spawned."""
         self._alive[child.session_id] = child
 
     def remove(self, child: A) -> None:
-        """A subagent has ended."""
+        """Remove a subagent that has ended."""
         del self._alive[child.session_id]
 
     def alive(self, of_turn: object | None = None) -> list[A]:
@@ -113,7 +116,10 @@ def forward_to(parent: Output, session_id: str) -> Callable[[OutputChunk], None]
 
 
 class Reports:
-    """The reports on subagents that ended before the turn that spawned them, which may still wait for them."""
+    """The reports on subagents that ended before the turn that spawned them.
+
+    That turn may still wait for them.
+    """
 
     def __init__(self, parent: _Agent) -> None:
         """Start with none."""
@@ -128,12 +134,12 @@ class Reports:
         self._deferred.append(report)
 
     def drop(self, report: "Report") -> None:
-        """Keep a report no longer: its subagent's end is known."""
+        """Drop a deferred report: the end of its subagent is known."""
         if report in self._deferred:
             self._deferred.remove(report)
 
     def end_turn(self, status: TurnStatus) -> None:
-        """The turn has ended: the reports that were kept back become input if it completed."""
+        """Send the deferred reports if the turn completed; else withdraw them."""
         reports, self._deferred = self._deferred, []
         for report in reports:
             if status is TurnStatus.COMPLETED:
@@ -143,7 +149,7 @@ class Reports:
 
 
 class Report:
-    """What a parent is yet to hear of its subagent's end: the one place that knows.
+    """What a parent is yet to learn of its subagent's end.
 
     It is sent as input unless the parent does not want it, or has learned it through the handle: by
     waiting for the end, or by asking, where the subagent then completes and has said no more.
@@ -162,20 +168,20 @@ class Report:
         self._is_sent = False
 
     def begin_wait(self) -> None:
-        """The parent begins to wait for the subagent, and may learn of its end by that."""
+        """Note that the parent waits for the subagent, and may learn of its end in this way."""
         self._waits += 1
 
     def end_wait(self) -> None:
-        """One of its waits is over."""
+        """Note that one of the parent's waits is over."""
         self._waits -= 1
         self.send()
 
     def add_answer(self, answer: TurnResult) -> None:
-        """The parent has got an answer of the subagent; an end that says the same is not news."""
+        """Note an answer that the parent got; an end that says the same is not news."""
         self._answer = _content_of(answer)
 
     def withdraw(self) -> None:
-        """The parent has learned of the end, or is not to: take back what is kept, or waits as input."""
+        """Take the report back: the parent knows of the end already, or is not to."""
         self._is_wanted = False
         if self._reports is not None and self._result is not None:
             self._reports.drop(self)
@@ -183,15 +189,14 @@ class Report:
                 self._reports.parent.mailbox.remove(self._result)
 
     def end(self, result: SubAgentResult) -> None:
-        """The subagent has ended."""
+        """Report the end of the subagent."""
         self._result = result
         self.send()
 
     def send(self) -> None:
-        """Send the result, once, if there is one that the parent is to hear.
+        """Send the result, once, if there is one that the parent is to learn.
 
-        Until the turn that spawned the subagent has ended, the parent may still come to wait for
-        it.
+        It is deferred to the end of the turn that spawned the subagent, which may still wait.
         """
         result, reports = self._result, self._reports
         if result is None or reports is None or self._is_sent or self._waits:
@@ -209,15 +214,14 @@ class Report:
 
 
 def _content_of(result: TurnResult | SubAgentResult) -> tuple[str, str]:
-    """Return what a subagent has said, for people and for programs; unlike 1, True is True here."""
+    """Return an answer for comparison: its text, and its value, of which True is not 1."""
     return result.text, repr(result.value)
 
 
 class Monitor:
-    """A standing order: one `AgentExit`, when the agent has ended for good.
+    """Sends one `AgentExit` to an agent when another has ended for good.
 
-    It takes no part in what happens to the other agent, and has no part in it: neither ends with
-    the other. It ends with this run of the function of the agent that gave it.
+    Neither agent ends with the other. The monitor ends with this run of its agent's function.
     """
 
     def __init__(
@@ -227,7 +231,7 @@ class Monitor:
         mailbox: Mailbox,
         check_loop: Callable[[str], None],
     ) -> None:
-        """Made by `AgentInternals.monitor`, between the orders of one agent and those about the other."""
+        """Made by `AgentInternals.monitor`, with the sets of monitors of both agents."""
         self._mine, self._theirs = mine, theirs
         self._mailbox = mailbox
         self._check_loop = check_loop
@@ -236,7 +240,7 @@ class Monitor:
         theirs.add(self)
 
     def cancel(self) -> None:
-        """Call it off: from now on no `AgentExit` comes of it, also none that waits already.
+        """Cancel the monitor: no `AgentExit` comes of it, and one that waits is taken back.
 
         Raises:
             EventLoopError: called outside of the runtime's event loop.
@@ -247,12 +251,12 @@ class Monitor:
             self._mailbox.remove(self._message)
 
     def drop(self) -> None:
-        """Watch no longer; what waits already stays."""
+        """Watch no longer; an `AgentExit` that waits already stays."""
         self._mine.discard(self)
         self._theirs.discard(self)
 
     def tell(self, message: AgentExit) -> None:
-        """The agent has ended: say so, once."""
+        """Send the message that the agent has ended, once."""
         self.drop()
         self._message = message
         self._mailbox.put_result(message)

@@ -1,4 +1,4 @@
-"""Supervisors: what you hold of a group of agents that are started again when they crash."""
+"""Supervisors: groups of agents that are started again when they crash."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -97,7 +97,8 @@ class Supervisor:
         self._supervision = supervision
 
     def __repr__(self) -> str:
-        return f"<Supervisor {self.name!r}, {self.strategy}, {len(self._supervision.members)} children>"
+        count = len(self._supervision.members)
+        return f"<Supervisor {self.name!r}, {self.strategy}, {count} children>"
 
     @property
     def name(self) -> str:
@@ -367,7 +368,7 @@ class SupervisedAgent(Member):
         await self.actor.shut_down(grace)
 
     def try_park(self) -> bool:
-        """Say that a life is over, and ask whether another one may follow."""
+        """Park if another life may follow the one that is over; return whether one may."""
         self._go = trio.Event()
         if not self._supervision.on_life_end(self):
             return False
@@ -379,7 +380,7 @@ class SupervisedAgent(Member):
         await self._go.wait()
 
     def mark_gone(self) -> None:
-        """The agent has ended."""
+        """Note that the agent has ended for good."""
         self.park()
         self._supervision.forget(self)
 

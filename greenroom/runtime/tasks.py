@@ -85,7 +85,7 @@ def entered_from_thread() -> bool:
 
 
 def runs_below(task: trio.lowlevel.Task, top: trio.lowlevel.Task, depth: int) -> bool:
-    """Whether a task is `top`, or runs below a nursery that `top` opened when it had `depth` open."""
+    """Whether a task is `top`, or runs below a nursery of `top` beyond its first `depth`."""
     each = task
     while each is not top:
         nursery = each.parent_nursery
@@ -98,7 +98,7 @@ def runs_below(task: trio.lowlevel.Task, top: trio.lowlevel.Task, depth: int) ->
 
 
 def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
-    """Return the owner that is found up the tree, and whether the way ends in trio's own nurseries."""
+    """Return the owner up the tree, and whether the path ends in trio's own nurseries."""
     each = task
     while (owner := _of_task.get(each)) is None:
         nursery = each.parent_nursery
@@ -130,8 +130,8 @@ def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
     if not is_ours:
         raise EventLoopError(
             f"{what} was called outside of the runtime's event loop",
-            hint="with a RuntimeThread, write await greenroom.run(handle.interrupt), or run_sync in a plain"
-            " thread; else trio.from_thread.run(handle.ask, text, trio_token=token), or"
+            hint="with a RuntimeThread, write await greenroom.run(handle.interrupt), or run_sync in"
+            " a plain thread; else trio.from_thread.run(handle.ask, text, trio_token=token), or"
             " from_thread.run_sync for what does not wait; token is what"
             " trio.lowlevel.current_trio_token() returned in the loop",
         )
@@ -145,7 +145,7 @@ class LiveTasks(trio.abc.Instrument):
         self._groups: dict[trio.lowlevel.Task, TaskGroup] = {}
 
     def add(self, task: trio.lowlevel.Task, group: "TaskGroup") -> None:
-        """A task, and all that is started below it, belongs to a group."""
+        """Add a task, and all that is started below it, to a group."""
         self._groups[task] = group
         group.count += 1
 
@@ -167,7 +167,7 @@ class LiveTasks(trio.abc.Instrument):
                 group.changed.set()
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        """A task belongs to the agent, and to the group, of the one that has opened its nursery."""
+        """Give a new task to the agent and the group of the task that opened its nursery."""
         _correct_context(task)
         nursery = task.parent_nursery
         group = self._groups.get(nursery.parent_task) if nursery is not None else None
@@ -175,12 +175,12 @@ class LiveTasks(trio.abc.Instrument):
             self.add(task, group)
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        """A task has ended, in whatever way."""
+        """Remove a task that has ended."""
         self._remove(task)
 
 
 class TaskGroup:
-    """The tasks of one life: the one that runs the agent's function, and all below it."""
+    """The tasks of one life: the task of the agent's function, and all below it."""
 
     def __init__(self, live_tasks: LiveTasks) -> None:
         """Start with none."""
@@ -192,7 +192,7 @@ class TaskGroup:
         """Set when one ends, once `end` waits for that."""
 
     def begin(self) -> None:
-        """The current task is the first one."""
+        """Begin with the current task."""
         self._first = trio.lowlevel.current_task()
         self._live_tasks.add(self._first, self)
 

@@ -1,4 +1,4 @@
-"""Work that crosses into trio's thread: who waits for it, and how what comes of it crosses back."""
+"""Calls into trio's thread from asyncio or a plain thread, and how their callers wait."""
 
 import inspect
 import threading
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 class ThreadCall(Generic[T]):
-    """Runs a function in trio's thread, and keeps what it gives or raises for its caller.
+    """Runs a function in trio's thread, and keeps what it returns or raises for its caller.
 
-    What is begun is always ended, and `wake` called then: by the work itself, by its cancel, or by
-    `fail` where the loop that it runs in breaks. `begin` and `cancel` are for trio's thread; all
-    else may be called from any thread.
+    A call that has begun always ends, and then calls `wake`: through the work itself, its cancel,
+    or `fail` if the event loop breaks. Call `begin` and `cancel` in trio's thread, and everything
+    else in any thread.
     """
 
     def __init__(
         self, work: Callable[[], Awaitable[T] | T], context: Context, wake: Callable[[], None]
     ) -> None:
-        """Take the work, the context variables of the caller, and what wakes the caller at its end."""
+        """Take the work, the caller's context variables, and what wakes the caller at the end."""
         self._work = work
         self._context = context
         self._wake = wake
@@ -126,7 +126,7 @@ class LoopWaiter:
         self._event.clear()
 
     async def wait(self, is_over: Callable[[], bool], give_up: Callable[[], None]) -> None:
-        """Wait until it is over. A cancel calls `give_up`, and is raised when it is over all the same."""
+        """Wait until it is over. A cancel calls `give_up`, and is raised once it is over."""
         cancelled: BaseException | None = None
         while not is_over():
             try:
@@ -150,7 +150,7 @@ class ThreadWaiter:
         if trio.lowlevel.in_trio_run():
             raise EventLoopError(
                 "waiting here would hold up trio's event loop",
-                hint="await what you want to run; or call this in a thread: trio.to_thread.run_sync",
+                hint="await what you want to run, or call this in trio.to_thread.run_sync",
             )
         if _asyncio_runs():
             raise EventLoopError(
@@ -164,7 +164,7 @@ class ThreadWaiter:
         self._event.set()
 
     def wait(self, is_over: Callable[[], bool], give_up: Callable[[], None]) -> None:
-        """Wait until it is over; Ctrl-C calls `give_up`, and is raised when it is over all the same."""
+        """Wait until it is over. Ctrl-C calls `give_up`, and is raised once it is over."""
         interrupted: KeyboardInterrupt | None = None
         while not is_over():
             try:

@@ -129,7 +129,7 @@ class Turn:
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
         self.append = True
-        """Whether its message joins the history when it is entered; if not, the body sees to that."""
+        """Whether entering appends its message to the history; if not, the body does."""
         self.steps = 0
         """How many steps have begun."""
         self.replies = 0
@@ -252,12 +252,11 @@ class Turn:
             )
 
     def set_result(self, value: object) -> None:
-        """Say what the turn comes to, for programs: a JSON value, which is copied; the last one counts.
+        """Set the turn's result for programs: a JSON value, which is copied; the last one counts.
 
-        When the turn completes, its value can be read: in `TurnResult.value`, in `Done.value`, and,
-        where this was the last turn of a subagent, in `SubAgentResult.value`. A turn that is
-        interrupted or fails has none, and neither has one for which this was not called: then it is
-        `msgspec.UNSET`, which is something else than None.
+        When the turn completes, the value is in `TurnResult.value` and `Done.value`, and after the
+        last turn of a subagent in `SubAgentResult.value`. Without this call, and for a turn that is
+        interrupted or fails, it is `msgspec.UNSET`, which is not None.
 
         Raises:
             TurnError: the turn is not open.
@@ -269,7 +268,7 @@ class Turn:
 
     @property
     def value(self) -> object:
-        """A copy of its result; `msgspec.UNSET` where there is none."""
+        """A copy of its result; `msgspec.UNSET` without one."""
         return UNSET if self._value is None else serde.loads(self._value)
 
     @property
@@ -278,7 +277,7 @@ class Turn:
         return self._scope.cancel_called
 
     def encloses(self, task: trio.lowlevel.Task) -> bool:
-        """Whether a task runs inside of the turn's block, so that the block waits for it."""
+        """Whether a task runs inside the turn's block, so the block waits for it."""
         return self._task is not None and runs_below(task, self._task, self._depth)
 
     @property
@@ -307,7 +306,7 @@ class Turn:
         return TurnStatus.WAITING if is_waiting else TurnStatus.COMPLETED
 
     async def _end(self, status: TurnStatus, left: BaseException | None) -> BaseException | None:
-        """Clean up, save and publish; return what a broken store raised beside our own errors."""
+        """Clean up, save and publish; return what a broken store raised, unless it is typed."""
         try:
             return await self._clean_up(status, left)
         finally:
@@ -385,12 +384,7 @@ def _stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | No
 
 
 class Turns:
-    """Which turn is open, which ones are to come, and what waits for the end of each.
-
-    An input that was taken is about to get a turn, and an interrupt counts for it already. Which
-    task opens that turn is for the agent to decide: it may be another one than took the input, and
-    meanwhile the first may take the next. So turns and inputs belong together by the input's id.
-    """
+    """The turns of an agent: the open one, those to come, and what waits for their ends."""
 
     def __init__(self, agent: _Agent, output: Output, room: int) -> None:
         """Start with none, and a mailbox with room for so many inputs."""
@@ -416,7 +410,7 @@ class Turns:
         """What to call at the end of the turn that takes an input, by the input's id."""
 
     def begin_wait(self) -> None:
-        """The agent is about to wait for input."""
+        """Prepare to wait for input."""
         self.agent.check_loop("receive()")
         self._drop_answered()
         if self.current is None:
@@ -433,9 +427,9 @@ class Turns:
         return Resume(calls)
 
     def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
-        """A task of the agent has taken a message: from now on an interrupt is meant for its turn.
+        """Make the turn of a message that a task took; from now on an interrupt is meant for it.
 
-        One that is taken inside of a turn is part of that turn.
+        A message that is taken inside a turn is part of that turn.
         """
         self.may_resume = False
         if self.current is not None and self.current.encloses(task):
@@ -448,14 +442,14 @@ class Turns:
         turn.taker = task
 
     def make(self, message: ConversationInput, *, steer: bool, append: bool) -> Turn:
-        """Return the turn of this message: the one that was taken, else a new one."""
+        """Return the turn that was made when this message was taken, else a new one."""
         taken = self._unopened.get(message.id)
         turn = Turn(self, message) if taken is None else taken
         turn.steer, turn.append = steer, append
         return turn
 
     def open(self, turn: Turn) -> None:
-        """A turn is entered."""
+        """Open a turn that is entered."""
         self._unopened.pop(turn.message.id, None)
         self.may_resume = False
         self._drop_answered()
@@ -464,13 +458,13 @@ class Turns:
         self.count += 1
 
     def close(self, turn: Turn, result: TurnResult) -> None:
-        """A turn has ended: wake what waits for its result."""
+        """Close a turn, and wake those who wait for its result."""
         self.current, self.last = None, turn
         self.agent.close_turn(result.status)
         self._wake(turn.inputs, result)
 
     def end_step(self) -> None:
-        """A boundary between two steps: an interrupt that waited for it takes effect."""
+        """End a step: an interrupt that waited for this takes effect."""
         if self.current is not None:
             self.current.interruption.reach_boundary()
 
@@ -481,7 +475,7 @@ class Turns:
             self.current.take_steering()
 
     def count_reply(self) -> None:
-        """A model call has ended, with a reply or with what came of it."""
+        """Count a model call that ended with a reply, or with a part of one."""
         if self.current is not None:
             self.current.replies += 1
 
@@ -492,7 +486,7 @@ class Turns:
     def _drop_answered(self) -> None:
         """Drop the messages that were taken before, unless another task may still open their turns.
 
-        Nor is what another task has taken, though it may have ended since: it has passed that on.
+        What another task took is not dropped: it may have passed that on, even if it has ended.
         """
         task = trio.lowlevel.current_task()
         is_alone = task is self.agent.main_task and not any(
@@ -506,7 +500,7 @@ class Turns:
 
     @property
     def unopened(self) -> tuple[ConversationInput, ...]:
-        """The messages that were taken, and have no turn yet."""
+        """The messages that were taken and have no open turn yet."""
         return tuple(turn.message for turn in self._unopened.values())
 
     @property
@@ -526,10 +520,10 @@ class Turns:
         return self._unopened.get(input_id)
 
     def interrupt(self, mode: InterruptMode, grace: float) -> Turn | None:
-        """Interrupt the turn in flight and return it; None where there is none to wait for.
+        """Interrupt the turn in flight and return it; None without a turn to wait for.
 
-        For a message that may be on its way between two tasks, it is not known whether a turn of
-        it will begin. Should it, it ends at once.
+        A message that is on its way between two tasks may never get a turn. If it does, that turn
+        ends at once.
         """
         turn = self.in_flight
         if turn is not None:
@@ -541,21 +535,21 @@ class Turns:
         return None
 
     def withdraw(self, input_ids: Sequence[str]) -> None:
-        """Inputs were taken back before a turn took them: answer what waits for that turn."""
+        """Answer those who wait for the turns of inputs that were taken back."""
         self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
 
     async def abandon(self) -> None:
-        """The function has ended: close a turn that it never left."""
+        """Close a turn that the agent's function never left."""
         if self.current is not None:
             await self.current.abandon()
 
     def drop_unopened(self) -> None:
-        """Forget what was taken and answered without a turn."""
+        """Drop the messages that were taken and answered without a turn."""
         for turn in tuple(self._unopened.values()):
             self._drop(turn)
 
     def put_back(self) -> None:
-        """The agent's function broke off: messages that it took and did not begin wait again.
+        """Return messages that a broken function took and did not begin to the mailbox.
 
         They are not in the history yet, and would be lost.
         """
@@ -567,7 +561,7 @@ class Turns:
         self._requeued, self._unopened = self._unopened, {}
 
     def end(self) -> None:
-        """No turn follows: wake what still waits for one."""
+        """Wake those who still wait: no turn follows."""
         for turn in self._requeued.values():
             turn.interruption.finish()
         for wake in tuple(self.waiters.values()):
@@ -584,8 +578,8 @@ class Turns:
         if added > counted and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "%s added %d replies, of which %d came out of `agent.model_call`: budgets, usage and"
-                " instruments know nothing of the others",
+                "%s added %d replies, of which %d came out of `agent.model_call`: budgets, usage"
+                " and instruments know nothing of the others",
                 self.agent,
                 added,
                 counted,

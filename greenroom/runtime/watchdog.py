@@ -46,7 +46,7 @@ class LoopView:
     """
 
     def __init__(self, thread: int) -> None:
-        """Find the loop of this thread, the caller's: its frame lies right below that of the task which runs now."""
+        """Find the loop of the calling thread: its frame is right below the current task's."""
         self._thread = thread
         self._root = trio.lowlevel.current_root_task()
         own = _frame_of(trio.lowlevel.current_task())
@@ -137,7 +137,7 @@ class Watchdog(trio.abc.Instrument):
         self._call = 0
 
     def join(self, threshold: float) -> None:
-        """Watch for one runtime more; the lowest threshold of all holds."""
+        """Watch for another runtime; the lowest threshold of all holds."""
         self._thresholds.append(threshold)
         self._wake.set()  # it may be in a longer pause
         if len(self._thresholds) == 1:
@@ -145,7 +145,7 @@ class Watchdog(trio.abc.Instrument):
             trio.lowlevel.add_instrument(self)
 
     def leave(self, threshold: float) -> bool:
-        """Watch for one runtime less, and end with the last one; return whether it was."""
+        """Watch for one runtime less, and end with the last one; return whether this was it."""
         self._thresholds.remove(threshold)
         if self._thresholds:
             return False
@@ -212,7 +212,8 @@ class Watchdog(trio.abc.Instrument):
             seconds = now - self._since
             notice(
                 logger,
-                f"the event loop has been blocked for {seconds:.2f} s by {who}, in {where}\n{lines}",
+                f"the event loop has been blocked for {seconds:.2f} s by {who}, in {where}\n"
+                f"{lines}",
             )
 
     def _report_end(self, now: float) -> None:
@@ -226,7 +227,7 @@ _of_loop: "trio.lowlevel.RunVar[Watchdog | None]" = trio.lowlevel.RunVar("watchd
 
 
 def watch_loop(threshold: float) -> Watchdog:
-    """Return the watchdog of this event loop, which now watches for one runtime more."""
+    """Return the watchdog of this event loop, which now watches for another runtime."""
     watchdog = _of_loop.get()
     if watchdog is None:
         watchdog = Watchdog()

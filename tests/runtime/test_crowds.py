@@ -15,7 +15,7 @@ from greenroom.session import AgentSession, InMemoryStore
 
 @pytest.fixture(autouse=True)
 def _no_collection():
-    """A crowd is many objects, and looking through them again and again would take most of the time."""
+    """Turn the collector off: looking through a crowd of objects would take most of the time."""
     gc.disable()
     yield
     gc.enable()

@@ -1,4 +1,4 @@
-"""Interrupts at every moment of an agent's life, in every mode, together with whatever else ends it.
+"""Interrupts at every moment of an agent's life, in every mode, beside all that may end it.
 
 The moments are a table; each test takes an agent to each of them, does one thing there, and then
 holds the same few things to be true: see `Stage.audit`.
@@ -54,7 +54,7 @@ async def chunks_of(handle, *kinds):
 
 
 class Stage:
-    """An agent that is told "play" stops at one moment until `go_on`; told anything else it answers."""
+    """An agent that stops at one moment until `go_on` on "play", and answers any other input."""
 
     def __init__(self, runtime, moment, *, steer=False):
         self.runtime = runtime
@@ -148,7 +148,7 @@ class Stage:
         return await chunks_of(self.handle, *kinds)
 
     async def audit(self, *, lives=True):
-        """Whatever was done: it takes the next input, nobody else is alive, and the books balance."""
+        """Check that it takes the next input, nothing else is alive, and the books balance."""
         self.gate.set()
         if lives:
             assert self.handle.state == AgentState.idle()

@@ -571,7 +571,7 @@ async def open_a_nursery(agent, message):
 
 
 async def open_a_nursery_in_another(agent, message):
-    """trio closes the inner one in the place of the outer one, and forgets the inner one's tasks."""
+    """trio closes the inner one in place of the outer one, and forgets the inner one's tasks."""
     async with trio.open_nursery():
         await open_a_nursery(agent, message)
 

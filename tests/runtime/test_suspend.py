@@ -1,4 +1,4 @@
-"""A turn that is suspended: it waits for an answer, and leaves what a kill at the question would have."""
+"""A suspended turn waits for an answer, and leaves what a kill at the question would have."""
 
 import pytest
 import trio
@@ -20,7 +20,7 @@ CALLS = Message.assistant([ToolUseBlock(id_, "deploy", {}) for id_ in ("a", "b")
 
 
 def suspending(body):
-    """Make an agent that has two open calls when it does this in a turn, and then waits for input."""
+    """Make an agent that does this in a turn with two open calls, and then waits for input."""
 
     async def agent(agent):
         async for message in agent.inputs():

@@ -450,7 +450,7 @@ async def test_a_time_out_that_is_no_length_of_time_is_refused(runtime, timeout)
 async def test_what_a_turn_takes_along_and_what_is_told_of_it_is_for_spawn_to_say(
     runtime, scope, end, report
 ):
-    """A subagent that its turn has taken along is not told of; any other is, where that is wanted."""
+    """A subagent that ended with its turn is not reported; any other is, where that is wanted."""
     children, seen = [], []
     options = {} if scope is None else {"scope": scope}
 

@@ -25,7 +25,7 @@ def watched(threshold=THRESHOLD):
 
 
 class Report(logging.Handler):
-    """Lets a call block until the watchdog has spoken of it; on a busy machine it may speak of others."""
+    """Lets a call block until the watchdog has named it; on a busy machine it may name others."""
 
     def __init__(self):
         super().__init__()

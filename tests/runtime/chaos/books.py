@@ -262,7 +262,7 @@ class Book:
             expect(last or told, "a crash is told")
 
     def _audit_parent(self):
-        """What it told stands in its parent's output too, in order, and its use is counted there."""
+        """Its chunks are in its parent's output too, in order, and its usage is counted there."""
         own = sum(
             (chunk.usage for chunk in self.told if isinstance(chunk, UsageReport)), start=Usage()
         )

@@ -1,4 +1,4 @@
-"""What a random agent does inside of its turns: its work, and every way in which code goes wrong."""
+"""What a random agent does in its turns: work, and every way in which code goes wrong."""
 
 import contextlib
 from contextvars import ContextVar

@@ -564,7 +564,7 @@ class World:
         await self.settle()
 
     async def settle(self):
-        """Let all waits end. They do, but where an agent never leaves what it has entered by hand."""
+        """Let all waits end; they do, unless an agent never leaves what it entered by hand."""
         with trio.move_on_after(300):
             while self.waits:
                 self.wait_ended = trio.Event()
