@@ -19,8 +19,9 @@ of the first sender before that sender runs; had it only been woken, another cou
 input is handed to a waiting receiver before that receiver runs. From then on a shutdown can't take
 it away, and an interrupt is meant for its turn; `on_take` tells the turns so in the same step.
 
-A full mailbox makes `put` wait, and refuses `put_nowait`, unless that names an input to replace. `close` (the shutdown) refuses both, and wakes the senders with that refusal; what is
-queued stays unread, and `drain` hands it to the outcome.
+A full mailbox makes `put` wait, and refuses `put_nowait`, unless that names an input to replace.
+`close` (the shutdown) refuses both, and wakes the senders with that refusal; what is queued stays
+unread, and `drain` hands it to the outcome.
 
 A cancel may fall into `put` while it waits for room (its input was never queued) and into
 `next_input` while the queue is empty (nothing was taken). Once an input is queued or handed over,
