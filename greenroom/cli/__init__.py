@@ -5,9 +5,9 @@ The program: `dispatch` has `main` and the table that says which function runs w
 the parts of one, with the rules of `run_rules` and the user's `settings` (`settings_schema`).
 The other commands: `sessions_read` and `sessions_change`, `permissions_command` and
 `permissions_test_command`, `models_command`, `memory_command`, `plan_view`, `doctor`, `completion`,
-and `diagnostics` with `greenroom tree` and the log. All share `stored_sessions` (where sessions are,
-and which one an id means), `stdio` (standard input and output) and `formatting` (sessions, calls
-and conversations as short text).
+and `diagnostics` with `greenroom tree` and the log. All share `stored_sessions` (where sessions
+are, and which one an id means), `stdio` (standard input and output) and `formatting` (sessions,
+calls and conversations as short text).
 
 The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
 chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open

@@ -1,4 +1,4 @@
-"""The command line: what it may contain, and what it means. It loads nothing but argparse.
+"""Declares the command line: its commands, their options, and help. It loads only argparse.
 
 `command_parser` declares every command; `commands` says which function runs it. A command with
 more options than a run has a class of its own for them.

@@ -1,7 +1,8 @@
 """Completion of command lines in the shell.
 
-A shell loads one of the `SCRIPTS`. At each press it runs the hidden `greenroom complete`, which
-splits the line typed so far (`split_line`), finds what may follow (`find_place`), and prints it.
+A shell loads one of the `SCRIPTS`. When Tab is pressed the script runs the hidden
+`greenroom complete`, which splits the line typed so far (`split_line`), finds what may complete it
+(`find_completion_point`), and prints that.
 """
 
 import argparse
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from greenroom.session import SessionMetadata
 
 
-# Each script passes the line up to the cursor; all else is Python. The first line of the answer is
-# "files", or "words", which follow, or "open" for words that continue, so that no blank follows
-# them.
+# Each script passes the line up to the cursor; everything else is Python. The first line of the
+# answer is "files", or "words" if they follow, or "open" if they follow and no blank may be added
+# to them, since they continue.
 
 _BASH = r"""# bash completion of greenroom; in ~/.bashrc: source <(greenroom completion bash)
 _greenroom() {
@@ -60,7 +61,7 @@ _greenroom() {
 if [[ $funcstack[1] == _greenroom ]]; then _greenroom "$@"; else compdef _greenroom greenroom; fi
 """
 
-_FISH = r"""# fish completion of greenroom; in ~/.config/fish/config.fish: greenroom completion fish | source
+_FISH = r"""# fish completion of greenroom; for config.fish: greenroom completion fish | source
 function __greenroom_complete
     set -l words (commandline -opc)
     set -l line (commandline -cp)
@@ -88,8 +89,10 @@ def split_line(line: str) -> list[str]:
     r"""Take a line apart as a shell does; the last word is the one being typed, perhaps empty.
 
     Example:
-        >>> split_line("greenroom sessions sh"), split_line("greenroom "), split_line("greenroom 'a b")
-        (['greenroom', 'sessions', 'sh'], ['greenroom', ''], ['greenroom', 'a b'])
+        >>> split_line("greenroom sessions sh"), split_line("greenroom 'a b")
+        (['greenroom', 'sessions', 'sh'], ['greenroom', 'a b'])
+        >>> split_line("greenroom ")
+        ['greenroom', '']
     """
     lexer = shlex.shlex(line.replace(_CURSOR, "") + _CURSOR, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
@@ -111,43 +114,43 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The end of a line.
+class CompletionPoint:
+    """The end of a line, where a word is completed.
 
     Attributes:
-        typed: what is typed of it.
-        before: the part of the word before that, such as `--model=`.
+        prefix: what the completions begin with: the part of the word that is typed already.
+        head: the part of the word before that, such as `--model=`.
         takes: the kind of value that belongs there, as help names it, such as "ID"; or empty.
-        fixed: the words that are possible on any machine.
+        candidates: the words that are possible on any machine.
         sessions: the sessions' folder or database that the line names, or None.
-        archived: whether archived sessions are meant, and no others.
+        only_archived: whether only archived sessions are meant.
     """
 
-    typed: str
-    before: str = ""
+    prefix: str
+    head: str = ""
     takes: str = ""
-    fixed: tuple[Candidate, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
     sessions: str | None = None
-    archived: bool = False
+    only_archived: bool = False
 
 
-def find_place(parser: argparse.ArgumentParser, words: Sequence[str]) -> Place:
+def find_completion_point(parser: argparse.ArgumentParser, words: Sequence[str]) -> CompletionPoint:
     """Find what may replace the last of these words.
 
     Example:
         >>> parser = argparse.ArgumentParser()
         >>> _ = parser.add_argument("--log", metavar="FILE")
-        >>> find_place(parser, ["--log", "a"]).takes
+        >>> find_completion_point(parser, ["--log", "a"]).takes
         'FILE'
     """
-    *past, typed = words
-    reader = _Reader(parser)
+    *past, prefix = words
+    reader = _LineReader(parser)
     for word in past:
         reader.read(word)
-    return reader.place(typed)
+    return reader.find_point(prefix)
 
 
-class _Reader:
+class _LineReader:
     """Follows a line word by word, as far as completing it needs."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
@@ -155,49 +158,51 @@ class _Reader:
         self._option: argparse.Action | None = None  # whose value comes next
         self._position = 0
         self._sessions: str | None = None
-        self._archived = False
+        self._only_archived = False
 
     def read(self, word: str) -> None:
         option, self._option = self._option, None
         if option is not None and not (option.nargs == "?" and word.startswith("-")):
-            self._keep(option, word)
+            self._note_value(option, word)
         elif word.startswith("-"):
             name, has_value, value = word.partition("=")
             found = self._parser._option_string_actions.get(name)
             if found is not None and has_value:
-                self._keep(found, value)
+                self._note_value(found, value)
             elif found is not None and found.nargs != 0:
                 self._option = found
             elif found is not None and found.dest == "undo":
-                self._archived = True
+                self._only_archived = True
         elif (commands := self._commands) is not None:
             self._parser = commands.get(word, argparse.ArgumentParser(add_help=False))
             self._position = 0
         else:
             self._position += 1
 
-    def _keep(self, option: argparse.Action, value: str) -> None:
+    def _note_value(self, option: argparse.Action, value: str) -> None:
         if option.dest == "sessions":
             self._sessions = value
 
-    def place(self, typed: str) -> Place:
+    def find_point(self, typed: str) -> CompletionPoint:
         name, has_value, value = typed.partition("=")
         named = self._parser._option_string_actions.get(name)
         if self._option is not None and not (self._option.nargs == "?" and typed.startswith("-")):
-            return self._value(self._option, typed)
+            return self._point_at(self._option, typed)
         if named is not None and has_value:
-            return self._value(named, value, before=f"{name}=")
+            return self._point_at(named, value, head=f"{name}=")
         if typed.startswith("-"):
-            return Place(typed, fixed=self._options(typed))
+            return CompletionPoint(typed, candidates=self._options(typed))
         if self._commands is not None:
-            return Place(typed, fixed=self._listed_commands())
+            return CompletionPoint(typed, candidates=self._listed_commands())
         positional = self._positional()
-        return Place(typed) if positional is None else self._value(positional, typed)
+        if positional is None:
+            return CompletionPoint(typed)
+        return self._point_at(positional, typed)
 
-    def _value(self, action: argparse.Action, typed: str, before: str = "") -> Place:
-        fixed = tuple(Candidate(str(each)) for each in action.choices or ())
-        takes = "" if fixed else str(action.metavar or "")
-        return Place(typed, before, takes, fixed, self._sessions, self._archived)
+    def _point_at(self, action: argparse.Action, prefix: str, head: str = "") -> CompletionPoint:
+        choices = tuple(Candidate(str(each)) for each in action.choices or ())
+        takes = "" if choices else str(action.metavar or "")
+        return CompletionPoint(prefix, head, takes, choices, self._sessions, self._only_archived)
 
     def _options(self, typed: str) -> tuple[Candidate, ...]:
         """Return the options by their long names, unless a short one is typed."""
@@ -240,40 +245,40 @@ def run_completion(options: "CompletionOptions") -> int:
     if options.command == "completion":
         print(SCRIPTS[options.shell], end="")
         return 0
-    place = find_place(command_parser(), split_line(options.line)[1:] or [""])
-    print(*_answer(place, options), sep="\n")
+    point = find_completion_point(command_parser(), split_line(options.line)[1:] or [""])
+    print(*_answer(point, options), sep="\n")
     return 0
 
 
-def _answer(place: Place, options: "CompletionOptions") -> Iterator[str]:
-    if place.takes in _FILES:
+def _answer(point: CompletionPoint, options: "CompletionOptions") -> Iterator[str]:
+    if point.takes in _FILES:
         yield "files"
         return
-    candidates = [each for each in _candidates(place) if each.word.startswith(place.typed)]
+    candidates = [each for each in _candidates(point) if each.word.startswith(point.prefix)]
     yield "open" if candidates and all(each.word.endswith(":") for each in candidates) else "words"
     # Bash ends a word at some signs, such as ":", and replaces only what follows them.
-    whole = place.before + place.typed
+    whole = point.head + point.prefix
     is_part = options.word is not None and whole.endswith(options.word)
     done = len(whole) - len(options.word or "") if is_part else 0
     for each in candidates:
-        word = f"{place.before}{each.word}"[done:]
+        word = f"{point.head}{each.word}"[done:]
         if word:
             yield f"{word}\t{each.note}" if each.note and options.shell != "bash" else word
 
 
-def _candidates(place: Place) -> Iterable[Candidate]:
-    match place.takes:
+def _candidates(point: CompletionPoint) -> Iterable[Candidate]:
+    match point.takes:
         case "ID":
-            return _ids(_sessions(place), place.typed)
+            return _ids(_sessions(point), point.prefix)
         case "NAME":
-            return _models(_sessions(place), place.typed)
+            return _models(_sessions(point), point.prefix)
         case _:
-            return place.fixed
+            return point.candidates
 
 
-def _sessions(place: Place) -> "list[SessionMetadata]":
-    """List the sessions, the last changed first; return none if the store can't be read."""
-    # Only now: where a command or an option is typed, all this need not be loaded.
+def _sessions(point: CompletionPoint) -> "list[SessionMetadata]":
+    """List the sessions, the last changed first; empty if the store can't be read."""
+    # Only now: to complete a command or an option, none of this is needed.
     import trio
 
     from greenroom.cli.arguments import Options
@@ -281,16 +286,18 @@ def _sessions(place: Place) -> "list[SessionMetadata]":
     from greenroom.core import GreenroomError
     from greenroom.session import AgentSession
 
-    folder = None if place.sessions is None else os.path.expanduser(place.sessions)
+    folder = None if point.sessions is None else os.path.expanduser(point.sessions)
     try:
         store = open_store(Options(sessions=folder))
-        sessions = trio.run(partial(AgentSession.list_all, store=store, archived=place.archived))
+        sessions = trio.run(
+            partial(AgentSession.list_all, store=store, archived=point.only_archived)
+        )
     except GreenroomError:
         return []
     return [
         each
         for each in sessions
-        if each.parent_session_id is None and (each.is_archived or not place.archived)
+        if each.parent_session_id is None and (each.is_archived or not point.only_archived)
     ]
 
 

@@ -1,8 +1,8 @@
 """Diagnostics of a run: its log, its dump on SIGUSR1, its tree for `greenroom tree`.
 
-A process listens at a socket of its user's for each of its runtimes. A client that connects gets
-one JSON object, and the connection ends. The object is `runtime.tree()`: names and states, without
-any conversation.
+For each of its runtimes a process listens at a socket that only its user can reach. A client that
+connects gets one JSON object, `runtime.tree()`, with names and states but nothing of any
+conversation; then the connection ends.
 """
 
 import io
@@ -222,7 +222,7 @@ async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
 
 
 async def read_trees() -> list[LiveTree]:
-    """Ask every process of this user's that serves its tree; sockets of ended processes are removed."""
+    """Ask every process of this user that serves its tree; remove the sockets of ended ones."""
     folder = live_folder()
     try:
         paths = sorted(folder.glob("*.sock")) if _is_own(folder) else []
@@ -262,7 +262,7 @@ async def _read(path: Path) -> LiveTree | None:
 
 
 async def print_trees(options: "Options") -> int:
-    """Print the agents of each process of this user's; the exit code is always 0."""
+    """Print the agents of each process of this user; the exit code is always 0."""
     page, processes = OutputWriter(), await read_trees()
     if options.json:
         trees = [{"pid": each.pid, "tree": each.tree} for each in processes]

@@ -1,4 +1,4 @@
-"""The command `greenroom`: reads the command line, runs what it says, gives the exit code."""
+"""The command `greenroom`: `main` and the table that says which function runs which command."""
 
 import sys
 from contextlib import nullcontext

@@ -13,7 +13,7 @@ import trio
 
 from greenroom import core
 from greenroom.cli.formatting import quantity
-from greenroom.cli.run_rules import ignored_rules, project_rules_path
+from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
@@ -97,17 +97,16 @@ async def examine_commands(options: "Options") -> Finding:
         sandbox = Sandbox(options.sandbox, options.sandbox_network)
     report = await examine_sandbox(sandbox)
     state = "off" if options.sandbox == "off" else options.sandbox
-    detail = (
-        f"{state}; {report.tier} confines {', '.join(report.enforced)}; missing: {_missing(report)}"
-    )
+    confined = f"{report.tier} confines {', '.join(report.enforced)}"
+    detail = f"{state}; {confined}; missing: {_list_gaps(report)}"
     if not report.lacking:
         return Finding("sandbox", "ok", detail)
     fix = "install bubblewrap, and let it make namespaces: it confines more"
     return Finding("sandbox", "note", detail, fix)
 
 
-def _missing(report: core.SandboxReport) -> str:
-    """List what is not confined, each reason once."""
+def _list_gaps(report: core.SandboxReport) -> str:
+    """List what the sandbox does not confine, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(
         f"{', '.join(part for part in report.missing if report.why[part] == reason)} ({reason})"
@@ -183,7 +182,7 @@ def _project_rules(path: Path) -> Finding:
     if finding.status == "problem" or not path.exists():
         return finding
     try:
-        ignored = ignored_rules(path)
+        ignored = count_ignored_rules(path)
     except core.RuleFileError as error:
         return Finding(finding.about, "problem", error.message, error.hint)
     if not ignored:

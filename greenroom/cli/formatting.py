@@ -1,4 +1,4 @@
-"""Sessions, messages and calls in a few words, with nothing in them that a terminal obeys.
+"""Formats sessions, calls and conversations as short text without control characters.
 
 `recap` retells a conversation, for `--resume` and `sessions show`.
 """
@@ -14,7 +14,7 @@ from greenroom.core import Message, utc_now, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
-_MAX_DAYS = 14  # then a date says more
+_MAX_DAYS = 14  # beyond, a date says more
 
 
 def one_line(value: object) -> str:
@@ -122,7 +122,7 @@ _MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "fail
 
 @dataclass(frozen=True)
 class RecapLine:
-    """One thing that was said or done; the text has nothing that a terminal would obey.
+    """One thing that was said or done; control characters in the text are made visible.
 
     Attributes:
         kind: what it is.
@@ -150,7 +150,7 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
         ['> hello', 'Hi!']
     """
     # Results follow their call within the next message, and providers reuse ids.
-    start = 0 if last is None else _beginning(messages, last)
+    start = 0 if last is None else _find_start(messages, last)
     lines: list[RecapLine] = []
     for at, message in enumerate(messages[start:], start):
         after = messages[at + 1].tool_results if at + 1 < len(messages) else ()
@@ -163,17 +163,19 @@ def recap(messages: Sequence[Message], last: int | None = None) -> list[RecapLin
 
 def count_earlier_turns(messages: Sequence[Message], last: int) -> int:
     """Count the turns that `recap` of the last few messages leaves out."""
-    return sum(_is_said(message) for message in messages[: _beginning(messages, last)])
+    return sum(_has_user_text(message) for message in messages[: _find_start(messages, last)])
 
 
-def _beginning(messages: Sequence[Message], last: int) -> int:
-    """Return where the last few messages begin, or somewhat before, at words of the user's."""
+def _find_start(messages: Sequence[Message], last: int) -> int:
+    """Return where the last few messages begin, or a little before, at text of the user."""
     start = max(len(messages) - last, 0)
-    words = (at for at in range(start, max(start - last, 0) - 1, -1) if _is_said(messages[at]))
+    words = (
+        at for at in range(start, max(start - last, 0) - 1, -1) if _has_user_text(messages[at])
+    )
     return next(words, start) if messages else 0
 
 
-def _is_said(message: Message) -> bool:
+def _has_user_text(message: Message) -> bool:
     return message.role == "user" and bool(message.text)
 
 

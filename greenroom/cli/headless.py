@@ -235,8 +235,8 @@ class _Headless:
     async def _print_result(self, before: int) -> None:
         for request in self._record.credentials.values():
             tell(
-                f"{visible(request.tool_name)} needs the credential {visible(request.credential)}, which"
-                " only a person at a terminal can give; to be asked, run"
+                f"{visible(request.tool_name)} needs the credential {visible(request.credential)},"
+                " which only a person at a terminal can give; to be asked, run"
                 f" {resume_command(self._handle.session_id, self._options)}"
             )
         new = (await self._handle.history())[before:]

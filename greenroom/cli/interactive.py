@@ -49,7 +49,7 @@ async def run_interactive(options: "Options") -> int:
                 model=setup.model_name,
                 mode=setup.permissions.mode,
                 currency=setup.currency,
-                opening=_opening(setup, colors),
+                opening=_render_opening(setup, colors),
             )
             dumps = open_dump_target(options, owns_terminal=True)
             with runtime.dump_on_signal(signal.SIGUSR1, dumps):
@@ -84,7 +84,7 @@ def _exit_code(outcome: Outcome | None) -> int:
     return DONE if outcome is None or outcome.status is EndStatus.COMPLETED else FAILED
 
 
-def _opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
+def _render_opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
     """Return what is printed first: model, workspace, notes, the conversation so far."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]

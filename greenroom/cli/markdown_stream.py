@@ -1,4 +1,4 @@
-"""Markdown as it streams in: which blocks are finished, which tail is redrawn, and how they look."""
+"""Markdown as it streams in: finished blocks, the tail that is redrawn, and how both look."""
 
 import re
 

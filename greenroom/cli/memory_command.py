@@ -1,4 +1,4 @@
-"""What agents remember of a folder: the file, the tools of a run, `greenroom memory`."""
+"""What agents remember about a folder: its file, the tools of a run, `greenroom memory`."""
 
 import os
 import re
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _WIDTH = 200  # characters of an entry in the list; --json has all of them
 
 MEMORY_TEXT = (
-    "What was learned in earlier sessions is remembered: ask Recall before you work on something that"
-    " may have come up before. When you learn what will help in later sessions, such as a preference of"
-    " the user's or how this project is built, keep it with Remember."
+    "What was learned in earlier sessions is remembered: ask Recall before you work on something"
+    " that may have come up before. When you learn what will help in later sessions, such as a"
+    " preference of the user's or how this project is built, keep it with Remember."
 )
 """What the model reads about its memory."""
 

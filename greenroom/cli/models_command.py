@@ -79,9 +79,9 @@ async def _print_tables(
 
 
 _FOOT = """\
-Window and output in tokens; the window is for request and reply together. An ability with a question
-mark is unknown. Prices, from your settings, are for a million tokens: input, output, read from the
-cache, written to it. greenroom models NAME says where and when all that was looked up."""
+Window and output in tokens; the window is for request and reply together. An ability with a
+question mark is unknown. Prices, from your settings, are for a million tokens: input, output, read
+from the cache, written to it. greenroom models NAME says where and when all that was looked up."""
 
 
 def _describe_key(vendor: Vendor, env: Mapping[str, str]) -> str:

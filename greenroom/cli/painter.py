@@ -1,4 +1,4 @@
-"""Renderables of rich in, text with ANSI codes (or without any) out; margins, diffs and colours."""
+"""Paints what rich renders as text, with or without ANSI codes; margins, diffs and colours."""
 
 import io
 import os
@@ -55,8 +55,10 @@ def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
     """Return how many colours the terminal has; None if `NO_COLOR` is set.
 
     Example:
-        >>> detect_colors({"TERM": "xterm-256color"}), detect_colors({"TERM": "xterm", "NO_COLOR": "1"})
-        ('256', None)
+        >>> detect_colors({"TERM": "xterm-256color"})
+        '256'
+        >>> detect_colors({"TERM": "xterm", "NO_COLOR": "1"}) is None
+        True
     """
     if env.get("NO_COLOR"):
         return None

@@ -1,7 +1,7 @@
-"""The permission prompt: what it shows, the answers it takes, which of several requests comes first.
+"""The permission prompt: what it shows, which answers it takes, which request it asks first.
 
-All of it is pure: `screen` shows what it says, `renderer` carries out what it decides. What is
-shown comes from facts alone; the model's own words come last.
+All of it is pure: `screen` shows what it says, `renderer` carries out what it decides. It shows
+facts; the model's own words come last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,8 +47,8 @@ _ALLOW, _DENY = RuleDecision.ALLOW, RuleDecision.DENY
 
 CREDENTIAL_HIDDEN = "it stays in memory until this program ends, and is never shown"
 CREDENTIAL_VISIBLE = (
-    "what is typed here would be seen: run this in a terminal that is not a pipe and whose TERM is not"
-    " dumb, or give it with handle.give_credential"
+    "what is typed here would be seen: run this in a terminal that is not a pipe and whose TERM is"
+    " not dumb, or give it with handle.give_credential"
 )
 COMMAND_FIELD = "command"
 """The field of an input that can be changed in a line."""
@@ -116,7 +116,7 @@ TOO_LATE = "not sent: that question is decided already"
 
 @dataclass(frozen=True)
 class PersonDecision:
-    """What a person has decided about one request; `value` is that of a credential, and never shown."""
+    """What a person decided about one request; `value`, of a credential, is never shown."""
 
     request_id: str
     decision: RuleDecision
@@ -273,7 +273,7 @@ _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecisi
 
 
 def render_part(part: core.PermissionPart, scheme: ColorScheme) -> RenderableType:
-    """Show a part of a call, what the rules say to it and why; no line of it looks like another part."""
+    """Show a part of a call, and what the rules say about it; no line looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
     head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
     body = Text(" ".join(exact(part.text).split("\n")), overflow="fold")
@@ -322,17 +322,17 @@ def render_record(request: PermissionRequest, scheme: ColorScheme) -> Renderable
     """Show what was asked, once it is decided; long texts are cut."""
     lines: list[RenderableType] = [_head(request, "asked", scheme)]
     if request.details:
-        lines.append(_quote(Text(_beginning(exact(request.details))), scheme))
+        lines.append(_quote(Text(_cut_text(exact(request.details))), scheme))
     if request.diff:
-        lines.append(_quote(diff_text(_beginning(exact(request.diff)), scheme), scheme))
+        lines.append(_quote(diff_text(_cut_text(exact(request.diff)), scheme), scheme))
     return Group(*lines)
 
 
-def _beginning(text: str) -> str:
+def _cut_text(text: str) -> str:
     lines, letters = _RECORD_LIMITS
-    beginning = "\n".join(text[:letters].split("\n")[:lines])
-    left = len(text) - len(beginning)
-    return f"{beginning}\n… {left:,} more characters …" if left else beginning
+    start = "\n".join(text[:letters].split("\n")[:lines])
+    left = len(text) - len(start)
+    return f"{start}\n… {left:,} more characters …" if left else start
 
 
 def _quote(text: Text, scheme: ColorScheme) -> RenderableType:
@@ -399,7 +399,8 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
     if request.forbids:
         yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:
-        yield f"always and never count in every project: {exact(shorten_home(str(user_rules_path())))}"
+        path = shorten_home(str(user_rules_path()))
+        yield f"always and never count in every project: {exact(path)}"
 
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:

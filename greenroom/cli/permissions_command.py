@@ -163,7 +163,8 @@ or run something are asked about, and git where its repository names a program. 
 that off."""
 _MODES = {
     "default": "What no rule is about is asked.",
-    "accept-edits": "Edits in the workspace of what is not protected are allowed; what else no rule is about is asked.",
+    "accept-edits": "Edits in the workspace of what is not protected are allowed;"
+    " what else no rule is about is asked.",
     "plan": "Only reading is allowed, whatever the rules say.",
     "deny": "What is not allowed is denied, without asking.",
     "bypass": "What no rule denies is allowed, without asking, unless a denial may apply.",
@@ -211,7 +212,7 @@ class _Decision:
 
 
 async def show_decisions(options: "PermissionsOptions") -> int:
-    """Print what was decided, the oldest first; the exit code is 1 if a subagent's session is missing.
+    """Print past decisions, the oldest first; the exit code is 1 if a subagent's can't be read.
 
     Raises:
         SessionError: the session is unknown or can't be read.
@@ -232,7 +233,7 @@ async def show_decisions(options: "PermissionsOptions") -> int:
 
 
 async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[str]]:
-    """Read the decisions of a session and its subagents by time, and the errors of unreadable ones."""
+    """Read the decisions of a session and its subagents by time, and what could not be read."""
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()

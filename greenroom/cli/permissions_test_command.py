@@ -225,7 +225,7 @@ def _make_folder(setup: Setup) -> Iterator[str]:
 
 
 def _place(root: Path, name: str) -> Path:
-    """Return the path in the temporary folder; a file of cases is untrusted, so it must stay inside."""
+    """Return the path in the temporary folder, which no untrusted case may leave."""
     path = root / name
     if not path.parent.resolve().is_relative_to(root) or ".." in Path(name).parts:
         raise core.ConfigurationError(f"setup: {name!r} is outside of the temporary folder")

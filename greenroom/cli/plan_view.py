@@ -1,4 +1,4 @@
-"""Plans: how one looks, how it is followed while it is carried out, and `greenroom plan show`."""
+"""How a plan looks: live while it is carried out, and in `greenroom plan show`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ _MARKS = {
     SubtaskStatus.COMPLETED: "☑",
     SubtaskStatus.BLOCKED: "⊘",
 }
-"""In the order in which they are shown of a plan that is longer than its room."""
+"""In the order in which subtasks are chosen where a plan is longer than its room."""
 
 
 def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
-    """Show a plan in at most so many rows, at least 3, each one line; what has no room is counted."""
+    """Show a plan in at most `rows` lines, at least 3; subtasks without room are counted."""
     ids = _choose(run, rows - 1)
     width = min(max((len(id_) for id_ in ids), default=0), _MAX_ID_WIDTH)
-    head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {one_line(run.plan.goal)}", ""))
+    head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {clip_line(run.plan.goal)}", ""))
     lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in ids)]
     if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(ids)):
         counts = ", ".join(f"{count} {status}" for status, count in sorted(left_out.items()))
@@ -44,7 +44,7 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
     """Show one subtask: its error if it has one, else its goal."""
     state = run.states[id_]
-    words = one_line(state.error) if state.error else subtask_words(run.plan[id_])
+    words = clip_line(state.error) if state.error else subtask_words(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
         words = f"try {state.failures + 1}: {words}"
     return render_row(id_.ljust(width), state.status, words, scheme)
@@ -66,14 +66,14 @@ def plan_facts(run: PlanRun) -> str:
     return f"{done}{times}"
 
 
-def one_line(text: str) -> str:
-    """Show a text in one line, cut where it is long, with nothing in it that a terminal obeys."""
+def clip_line(text: str) -> str:
+    """Show a text in one line, its middle cut if it is long, control characters made visible."""
     return visible(" ".join(clip(text, _MAX_LINE).split()))
 
 
 def subtask_words(subtask: Subtask) -> str:
     """Describe a subtask in one line: its goal, else its call."""
-    return one_line(subtask.goal or f"{subtask.tool} {call_words(subtask.arguments)}")
+    return clip_line(subtask.goal or f"{subtask.tool} {call_words(subtask.arguments)}")
 
 
 def _choose(run: PlanRun, rows: int) -> list[str]:
@@ -98,7 +98,7 @@ _PRINTED_ROWS = 60  # of a list that is printed
 
 
 class PlanView:
-    """Follows the steps of plans, one plan after the other; like `AgentView` it is pure."""
+    """Follows the steps of plans, one plan after another; like `AgentView` it is pure."""
 
     def __init__(self, scheme: ColorScheme) -> None:
         """Start without a plan."""
@@ -111,7 +111,7 @@ class PlanView:
         return self._run is not None and self._run.is_over
 
     def feed(self, step: Custom) -> list[RenderableType]:
-        """Take the next step and return what is finished by it; without a plan the step is a line."""
+        """Take the next step and return what it finishes; without a plan the step is one line."""
         before = self._run
         try:
             self._run = PlanRun.follow(before, step.data)
@@ -132,11 +132,11 @@ class PlanView:
                 return []
 
     def live(self, rows: int) -> list[RenderableType]:
-        """Return the list as it is now, in at most so many rows."""
+        """Return the list as it is now, in at most `rows` lines."""
         return [] if self._run is None else [render_plan(self._run, rows, self._scheme)]
 
     def close(self) -> list[RenderableType]:
-        """Return the list to be printed; it does not change any more."""
+        """End the plan: return its list, to be printed for good."""
         run, self._run = self._run, None
         return self._print(run)
 
@@ -169,10 +169,10 @@ async def show_plan(options: PlanOptions) -> int:
     elif options.mermaid:
         await page.text(run.to_mermaid())
     else:
-        await page.text(f"{one_line(run.plan.goal)}\n{plan_facts(run)}\n".lstrip("\n"))
+        await page.text(f"{clip_line(run.plan.goal)}\n{plan_facts(run)}\n".lstrip("\n"))
         await page.show(*(part for id_ in run.states for part in _subtask(run, id_)))
         if run.error:
-            await page.text(f"\nThe plan is not revised any more: {one_line(run.error)}")
+            await page.text(f"\nThe plan is not revised any more: {clip_line(run.error)}")
     return 0
 
 
@@ -215,6 +215,6 @@ def _status(state: SubtaskState) -> str:
 def _outcome(state: SubtaskState) -> str:
     """Return the outcome of a subtask: its error or its result; empty without either."""
     if state.error or state.status is not SubtaskStatus.COMPLETED:
-        return one_line(state.error)
+        return clip_line(state.error)
     result = state.result
-    return one_line(result if isinstance(result, str) else serde.encode(result).decode())
+    return clip_line(result if isinstance(result, str) else serde.encode(result).decode())

@@ -117,7 +117,7 @@ class QuestionPane:
         return not self.is_too_small and self._height < len(self._rows)
 
     def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
-        """Return the rows to show in so many columns and lines: the current page, and its number."""
+        """Return the rows to show in this many columns and lines: a page, and its number."""
         self.is_too_small = columns < NARROWEST or room < _MIN_ROWS
         if self.is_too_small:
             return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
@@ -238,7 +238,7 @@ class PromptLayout:
     def arrange(
         self, size: tuple[int, int], frame: Frame, hint: str, pane: QuestionPane | None, aside: str
     ) -> None:
-        """Share out the lines of the terminal; `aside` is a text that comes back after the question."""
+        """Share out the terminal's lines; `aside` is text that comes back after the question."""
         columns, lines = size
         words = "\n".join(wrap(hint, max(columns - 1, 1)))
         hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]

@@ -1,4 +1,4 @@
-"""How each kind of chunk looks. Whatever a model or a tool said can't reach the terminal as code."""
+"""How each kind of chunk looks; nothing a model or a tool says reaches the terminal as code."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text

@@ -1,4 +1,4 @@
-"""`ConsoleRenderer`: shows any agent in the terminal, and takes what the person says to it."""
+"""`ConsoleRenderer` shows any agent in the terminal; `Person` acts on what is typed there."""
 
 import os
 import re
@@ -39,8 +39,8 @@ Type what the agent should do, then Enter. While it works, a line is its next in
   /compact      shorten the conversation now; it happens automatically when the model's window fills
   /help         this
 An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
-the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line that
-you had begun before comes back afterwards."""
+the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line
+that you had begun before comes back afterwards."""
 
 _COMMAND = re.compile(r"/[a-z-]+")
 _FOREIGN = (
@@ -387,7 +387,7 @@ async def _watch_interrupts(person: Person, screen: Screen) -> None:
 
 
 def terminal_opener(env: Mapping[str, str] = os.environ) -> TerminalOpener:
-    """Choose the terminal of standard input and output: with a live display where it can show one."""
+    """Choose how to use the terminal of standard input and output: live where it can be."""
     is_real = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_real or env.get("TERM", "") in ("", "dumb"):
         return open_plain_terminal

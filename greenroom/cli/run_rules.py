@@ -11,7 +11,7 @@ from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
 _WILDCARD = re.compile(r"[*?\[\]{}\\]")
-_STRICT = ("plan", "deny")  # modes that allow nothing by themselves
+_STRICT = ("plan", "deny")  # modes that allow nothing on their own
 _BYPASS = (
     "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
 )
@@ -19,13 +19,13 @@ _BYPASS = (
 
 @dataclass(frozen=True)
 class RunRules:
-    """The manager of a run, and what the user should know about its rules.
+    """The permission manager of a run, and what the user should know about its rules.
 
     Attributes:
         manager: the manager.
-        notes: what should be known, a line each.
-        warnings: what must be known: a file that can't be used, a mode that asks nothing.
-        ignored: rules that allow and don't count, since the project is not trusted.
+        notes: what the user should know, a line each.
+        warnings: what the user must know: a file that can't be used, a mode that asks nothing.
+        ignored: the rules that allow but don't count, since the project is not trusted.
     """
 
     manager: permissions.PermissionManager
@@ -42,22 +42,21 @@ def load_rules(
     read_only: bool = True,
     sandboxed: permissions.Sandboxed = "ask",
 ) -> RunRules:
-    """Put the rules of a run together; it reads files.
+    """Read the rule files and combine all rules of a run.
 
-    Reading inside the workspace is allowed, and reading the user's own skills; with `read_only` by
-    commands as well. The user's own rule file counts whole; so does the
-    project's while it has nothing but the user's own answers. Otherwise it may come from anyone,
-    and only its denials and questions count. A rule that a file names has the file's source
-    before its name, such as "project/no-push". A denial on the command line comes
-    before all files; an allowance there ranks with those in files, so that it overrides no
-    denial and no question.
+    Tools may read inside the workspace and in the user's own skills; with `read_only`, commands may
+    as well. The user's own rule file counts whole. So does the project's as long as it holds only
+    the user's own answers; otherwise it may come from anyone, and only its denials and questions
+    count. A rule with a name gets the file's source as a prefix, such as "project/no-push". A
+    denial on the command line comes before all files; an allowance there ranks with those in files,
+    and overrides no denial and no question.
 
-    A file that can't be used may have denied anything. So nothing is allowed then, in no mode:
-    every call is asked about that the other rules don't deny, and a warning says which file it is.
+    A file that can't be used may have denied anything. Then no mode allows anything: every call
+    that the other rules don't deny is asked about, and a warning names the file.
 
     Raises:
-        RuleFileError: a rule of the command line that can't be used.
-        ConfigurationError: no such mode.
+        RuleFileError: a rule of the command line can't be used.
+        ConfigurationError: there is no such mode.
     """
     permissions.check_mode(mode)
     faults: list[RuleFileError] = []
@@ -95,7 +94,7 @@ def project_rules_path(workspace: Path) -> Path:
     return workspace / ".greenroom" / "permissions.json"
 
 
-def ignored_rules(path: Path) -> int:
+def count_ignored_rules(path: Path) -> int:
     """Count the allow rules that are ignored because the project's file is not trusted.
 
     Raises:
@@ -106,7 +105,7 @@ def ignored_rules(path: Path) -> int:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether what is remembered in this project's file would not count in later runs."""
+    """Whether answers remembered in this project's file would not count in later runs."""
     try:
         return path.exists() and not permissions.is_trusted(path)
     except RuleFileError:  # the trusted files can't be read, so none is trusted
@@ -116,7 +115,7 @@ def is_foreign(path: Path) -> bool:
 def _built_in() -> Iterator[PermissionRule]:
     yield _allow_reading("**", "read-workspace", "reading inside the workspace")
     folder = permissions.user_rules_path().with_name("skills")
-    # A name with signs of patterns would be about other folders.
+    # Wildcards in its name would match other folders.
     if folder.is_dir() and not _WILDCARD.search(str(folder)):
         yield _allow_reading(f"{folder}/**", "read-skills", "reading the user's own skills")
 
@@ -132,7 +131,7 @@ def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
 
 
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
-    """Read a rule file; prefix rule names with the source, since they are unique only within a file."""
+    """Read a rule file; prefix its rules' names, unique only within it, with the source."""
     try:
         rules = permissions.read_rules(path)
     except RuleFileError as error:

@@ -1,6 +1,6 @@
-"""What every run is made of: the session, the rules, the model, the tools, the instructions.
+"""Opens the parts of a run: the session, the rules, the model, the tools, the instructions.
 
-Each part may add notes for the user, such as what has changed since the last run of a session.
+Each part may add notes for the user, such as what has changed since the session's last run.
 """
 
 import os
@@ -152,7 +152,7 @@ async def _open_session(options: "Options", store: SessionStore, workspace: Path
 def open_model_of_run(
     name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
 ) -> tuple[LLMProvider, tuple[str, ...]]:
-    """Open the model that was asked for, else the session's own, else the default; return notes too.
+    """Open the named model, else the session's own, else the default; return it with notes.
 
     What fails for a while is retried, a few times and for a minute; the offline model does not
     fail.
@@ -256,7 +256,7 @@ class Instructions:
 
 
 def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
-    """Put together what the agent of a run in this folder reads, with a memory or not; it blocks."""
+    """Collect what the agent of a run in this folder reads, perhaps with a memory; it blocks."""
     notes = read_notes(workspace)
     users = user_rules_path().with_name("skills")
     skills = Skills(*([users] if users.is_dir() else []), workspace=workspace)

@@ -1,6 +1,6 @@
-"""What is on the screen: what was printed, what still changes, the question, the status.
+"""What is on the screen: what stays, what still changes, the question, the status.
 
-`AgentView` follows one agent, and by views within it its subagents; `Screen` makes frames of that.
+`AgentView` follows one agent, and its subagents by views of their own. `Screen` makes frames of it.
 """
 
 from collections.abc import Iterable
@@ -177,7 +177,7 @@ class AgentView:
         return [*thought, *self._end_text()]
 
     def finish(self) -> list[RenderableType]:
-        """Return all text and thought that has not ended, of its subagents too; call it once, last."""
+        """Return unfinished text and thought, of subagents too; call it once, as the last."""
         parts = self._end_all()
         for name, child in self._children.values():
             parts += [Prefixed(name, part) for part in child.finish()]
@@ -215,7 +215,7 @@ class AgentView:
     def _add_child(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> "tuple[Text, AgentView]":
-        """Make the view of a subagent; one whose start was missed has its session's id for a name."""
+        """Make the view of a subagent; if its start was missed, its session's id is its name."""
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
@@ -316,7 +316,7 @@ class Screen:
         self.print(Text(visible(text), self.scheme.error))
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
-        """Show the request that is asked now, for as long as it is; it may be answered from here on."""
+        """Show this request until it is decided; from now on it may be answered."""
         self._close_question()
         self._asked_request = request
         self._paint_question = partial(self._paint_request, request, warning)

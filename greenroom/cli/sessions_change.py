@@ -1,4 +1,4 @@
-"""Commands that make or change stored sessions: `greenroom sessions fork`, `rewind` and the like."""
+"""Commands that change sessions: `greenroom sessions fork`, `rewind`, `rm`, `repair` and others."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,10 +79,10 @@ async def fork_session(options: "SessionsOptions") -> int:
 
 
 async def rewind_session(options: "SessionsOptions") -> int:
-    """Go back to an earlier message, after showing what is removed; the exit code is 1 if the person declines.
+    """Go back to an earlier message, after showing what is removed and asking.
 
-    With `--files`, what tools have changed since then is restored as well, as far as it can be; the
-    exit code is 1 if a file could not be restored as planned.
+    With `--files`, the files that tools have changed since then are restored as well, as far as
+    possible. The exit code is 1 if the person declines, or a file could not be restored as planned.
 
     Raises:
         SessionError: the session is unknown, is being written, or has fewer messages.

@@ -52,7 +52,7 @@ async def list_sessions(options: "SessionsOptions") -> int:
         SessionStorageError: the store can't be read.
     """
     survey = await open_store(options).survey()
-    sessions = _choose_shown(survey.sessions, options)
+    sessions = _select(survey.sessions, options)
     page = OutputWriter()
     most = options.limit or (
         _DEFAULT_ROWS if page.is_terminal and not options.json else len(sessions)
@@ -78,7 +78,7 @@ def _report_damaged(damaged: Sequence[SessionError]) -> None:
         tell(f"left out: {quantity(len(damaged) - _MAX_NAMED, 'more session')} that can't be read")
 
 
-def _choose_shown(
+def _select(
     sessions: Sequence[SessionMetadata], options: "SessionsOptions"
 ) -> list[SessionMetadata]:
     """Return the sessions that the options select: by folder, archived ones, subagents'.
@@ -148,7 +148,7 @@ async def search_sessions(options: "SessionsOptions") -> int:
     """
     store, page, hits = open_store(options), OutputWriter(), list[SearchHit]()
     survey = await store.survey()
-    search = SessionSearch(options.text, _choose_shown(survey.sessions, options), store)
+    search = SessionSearch(options.text, _select(survey.sessions, options), store)
     limit = options.limit or _DEFAULT_HITS
     while len(hits) < limit and (hit := await anext(search, None)) is not None:
         hits.append(hit)
@@ -229,7 +229,7 @@ async def show_session(options: "SessionsOptions") -> int:
         skipped -= 1  # results are shown with their calls
     await page.text(
         "\n".join(
-            [*_heading(session.description.record, count), *_describe_branch(branches, branch)]
+            [*_describe(session.description.record, count), *_describe_branch(branches, branch)]
         )
     )
     if skipped:
@@ -262,7 +262,7 @@ def _messages_as_json(
     return head + b',"messages":[' + b",".join(map(serde.encode, messages)) + b"]}"
 
 
-def _heading(record: SessionMetadata, count: int) -> list[str]:
+def _describe(record: SessionMetadata, count: int) -> list[str]:
     facts = [
         record.session_id,
         model_of(record),

@@ -1,4 +1,4 @@
-"""The user's settings: which model to use, and what models cost. Read whole or refused whole."""
+"""Reads the user's settings file: the default model and what models cost, or an error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The shape of the settings file, from which its published JSON Schema is made."""
+"""The shape of the settings file, apart from `settings`, as only its users need pydantic."""
 
 import datetime
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""The standard streams of the program: what it reads, what it writes, and the signals that end it.
+"""Standard input and output of the program: reading, writing, asking, and the signals that end it.
 
-Whatever may wait for another process runs in a thread or waits in the loop, so that a cancel is
-never delayed and a slow reader stops no agent.
+Whatever may wait for another process waits in a thread or in the loop, so a cancel is never delayed
+and a slow reader stops no agent.
 """
 
 import array
@@ -45,7 +45,7 @@ async def read_some(descriptor: int) -> bytes:
 
 
 def count_unread(descriptor: int) -> int:
-    """Return how many bytes are there to be read; of a terminal, those of whole lines. 0 for a file."""
+    """Return how many bytes can be read now; of a terminal, whole lines only; of a file, 0."""
     if not is_stream(descriptor):
         return 0
     count = array.array("i", [0])

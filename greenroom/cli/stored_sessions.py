@@ -1,4 +1,4 @@
-"""Where sessions are kept, and which one a run continues: by its id, the newest, or chosen from a list.
+"""Where sessions are stored, and which one is meant: by its id, the newest, or from a list.
 
 The list to choose from needs no more than a terminal that prints lines: it redraws nothing and
 handles no keys.
