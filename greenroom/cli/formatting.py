@@ -101,11 +101,11 @@ _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _MAX_CALL = 120
 
 
-def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
+def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
     """Describe the input of a call: its command, file, pattern, address or prompt, else its JSON.
 
     Example:
-        >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"a": 1})
+        >>> describe_call({"file_path": "a.py", "old_string": "x"}), describe_call({"a": 1})
         ('a.py', '{"a":1}')
     """
     values = (input.get(key) for key in _KEYS)
@@ -193,7 +193,7 @@ def _line(
 
 
 def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> RecapLine:
-    head = f"{visible(call.name)}  {call_words(call.input)}"
+    head = f"{visible(call.name)}  {describe_call(call.input)}"
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:
         return RecapLine("call", head)

@@ -8,7 +8,7 @@ import trio
 from greenroom import core
 from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
-from greenroom.cli.formatting import call_words
+from greenroom.cli.formatting import describe_call
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import OutputWriter, add_context, read_piped, tell
 from greenroom.cli.stored_sessions import describe_session, resume_command
@@ -255,7 +255,7 @@ class _Headless:
         for request in self._record.pending:
             if request.credential:
                 continue  # said above
-            call = f"{visible(request.tool_name)} {call_words(request.input)}"
+            call = f"{visible(request.tool_name)} {describe_call(request.input)}"
             command = resume_command(self._handle.session_id, self._options)
             tell(f"waits for an answer: {call}; to be asked, run {command}")
         error = self._record.error

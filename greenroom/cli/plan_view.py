@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.arguments import PlanOptions
-from greenroom.cli.formatting import call_words
+from greenroom.cli.formatting import describe_call
 from greenroom.cli.painter import ColorScheme, indent
 from greenroom.cli.render_chunk import render_chunk
 from greenroom.cli.stdio import OutputWriter
@@ -33,7 +33,9 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
     """Show a plan in at most `rows` lines, at least 3; subtasks without room are counted."""
     ids = _choose(run, rows - 1)
     width = min(max((len(id_) for id_ in ids), default=0), _MAX_ID_WIDTH)
-    head = _line((f"plan: {plan_facts(run)}", scheme.tool), (f"  {clip_line(run.plan.goal)}", ""))
+    head = _line(
+        (f"plan: {describe_progress(run)}", scheme.tool), (f"  {clip_line(run.plan.goal)}", "")
+    )
     lines = [head, *(render_subtask(run, id_, scheme, width) for id_ in ids)]
     if left_out := Counter(str(run.states[id_].status) for id_ in run.states.keys() - set(ids)):
         counts = ", ".join(f"{count} {status}" for status, count in sorted(left_out.items()))
@@ -44,7 +46,7 @@ def render_plan(run: PlanRun, rows: int, scheme: ColorScheme) -> RenderableType:
 def render_subtask(run: PlanRun, id_: str, scheme: ColorScheme, width: int = 0) -> Text:
     """Show one subtask: its error if it has one, else its goal."""
     state = run.states[id_]
-    words = clip_line(state.error) if state.error else subtask_words(run.plan[id_])
+    words = clip_line(state.error) if state.error else describe_subtask(run.plan[id_])
     if state.failures and state.status in (SubtaskStatus.PENDING, SubtaskStatus.EXECUTING):
         words = f"try {state.failures + 1}: {words}"
     return render_row(id_.ljust(width), state.status, words, scheme)
@@ -59,7 +61,7 @@ def render_row(name: str, status: SubtaskStatus, words: str, scheme: ColorScheme
     return _line((f"{_MARKS[status]} {visible(name)}", style), (f"  {words}", style or scheme.note))
 
 
-def plan_facts(run: PlanRun) -> str:
+def describe_progress(run: PlanRun) -> str:
     """Say how much of a plan is done, and how often it was revised."""
     done = f"{len(run.results)} of {len(run.states)} done"
     times = {0: "", 1: ", revised once"}.get(run.revisions, f", revised {run.revisions} times")
@@ -71,9 +73,9 @@ def clip_line(text: str) -> str:
     return visible(" ".join(clip(text, _MAX_LINE).split()))
 
 
-def subtask_words(subtask: Subtask) -> str:
+def describe_subtask(subtask: Subtask) -> str:
     """Describe a subtask in one line: its goal, else its call."""
-    return clip_line(subtask.goal or f"{subtask.tool} {call_words(subtask.arguments)}")
+    return clip_line(subtask.goal or f"{subtask.tool} {describe_call(subtask.arguments)}")
 
 
 def _choose(run: PlanRun, rows: int) -> list[str]:
@@ -169,7 +171,7 @@ async def show_plan(options: PlanOptions) -> int:
     elif options.mermaid:
         await page.text(run.to_mermaid())
     else:
-        await page.text(f"{clip_line(run.plan.goal)}\n{plan_facts(run)}\n".lstrip("\n"))
+        await page.text(f"{clip_line(run.plan.goal)}\n{describe_progress(run)}\n".lstrip("\n"))
         await page.show(*(part for id_ in run.states for part in _subtask(run, id_)))
         if run.error:
             await page.text(f"\nThe plan is not revised any more: {clip_line(run.error)}")
@@ -199,7 +201,7 @@ def _subtask(run: PlanRun, id_: str) -> Iterator[RenderableType]:
     """Show a subtask in a line, and its status and outcome below."""
     subtask, state, scheme = run.plan[id_], run.states[id_], ColorScheme()
     after = f"  (after {', '.join(subtask.after)})" if subtask.after else ""
-    yield render_row(id_, state.status, f"{subtask_words(subtask)}{after}", scheme)
+    yield render_row(id_, state.status, f"{describe_subtask(subtask)}{after}", scheme)
     where = f"  ({state.session_id})" if state.session_id else ""
     about = ": ".join(filter(None, [_status(state), _outcome(state)]))
     yield indent(Text(f"{about}{where}", scheme.output), 4)

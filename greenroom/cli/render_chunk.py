@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.formatting import RecapLine, call_words
+from greenroom.cli.formatting import RecapLine, describe_call
 from greenroom.cli.markdown_stream import render_markdown
 from greenroom.cli.painter import ColorScheme, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
@@ -18,7 +18,7 @@ _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
     """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
-    info = start.info or core.ToolInfo("", call_words(start.input))
+    info = start.info or core.ToolInfo("", describe_call(start.input))
     head = Text("● ")
     head.append(visible(start.name), scheme.tool)
     details = visible(info.details).splitlines()

@@ -1,4 +1,4 @@
-"""A conversation as it is read: what a session holds, each call with its result, in printable words."""
+"""A conversation as readers see it: who said what, each call with its result, facts in words."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,8 @@ class SessionContent(msgspec.Struct, frozen=True):
         return words or self.metadata.session_id
 
     @property
-    def missing(self) -> tuple[str, ...]:
-        """The ids of the sessions that it started and that are not among its subagents."""
+    def missing_subagents(self) -> tuple[str, ...]:
+        """The ids of sessions that it started but that are not among its subagents."""
         found = {each.metadata.session_id for each in self.subagents}
         return tuple(id_ for id_ in self.metadata.child_session_ids if id_ not in found)
 
@@ -73,8 +73,8 @@ STATUS_WORDS: dict[CallStatus, str] = {
 }
 
 
-class Call(msgspec.Struct, frozen=True):
-    """A tool call and its result, if it has one."""
+class ToolCall(msgspec.Struct, frozen=True):
+    """A tool call with its result, if it has one."""
 
     use: ToolUseBlock
     result: ToolResultBlock | None
@@ -102,25 +102,25 @@ class Utterance(msgspec.Struct, frozen=True):
 
     number: int
     message: Message
-    blocks: tuple[ContentBlock | Call, ...]
+    blocks: tuple[ContentBlock | ToolCall, ...]
     speaker: str
     is_new_speaker: bool
 
 
 def list_utterances(content: SessionContent) -> Iterator[Utterance]:
-    """Go through a conversation; a message with nothing but the results of calls is left out."""
+    """Go through a conversation; a message with nothing but results of calls is skipped."""
     messages, last = content.messages, ("", "")
-    claimed: list[ToolResultBlock] = []
+    paired: list[ToolResultBlock] = []
     for number, message in enumerate(messages, start=1):
         is_reply = message.role == "assistant"
-        blocks: tuple[ContentBlock | Call, ...]
+        blocks: tuple[ContentBlock | ToolCall, ...]
         if is_reply:
             calls = dict(_pair_calls(message, messages, number))
-            claimed = [call.result for call in calls.values() if call.result is not None]
+            paired = [call.result for call in calls.values() if call.result is not None]
             blocks = tuple(calls.get(at, block) for at, block in enumerate(message.content))
         else:
             # By identity: two results may be equal, and one of them may belong to no call.
-            blocks = tuple(b for b in message.content if not any(b is each for each in claimed))
+            blocks = tuple(b for b in message.content if not any(b is each for each in paired))
         if blocks or is_reply:
             name = message.sender or (content.metadata.agent_type if is_reply else "User")
             yield Utterance(number, message, blocks, name, (message.role, name) != last)
@@ -129,15 +129,15 @@ def list_utterances(content: SessionContent) -> Iterator[Utterance]:
 
 def _pair_calls(
     message: Message, messages: Sequence[Message], number: int
-) -> Iterator[tuple[int, Call]]:
-    """Give each call of a reply, by its place, the first result of its id that is left for it."""
+) -> Iterator[tuple[int, ToolCall]]:
+    """Pair each call of a reply, by its place, with the first unpaired result of its id."""
     results = _results_after(messages, number)
     for at, block in enumerate(message.content):
         if isinstance(block, ToolUseBlock):
             result = next((each for each in results if each.tool_use_id == block.id), None)
             if result is not None:
                 results = [each for each in results if each is not result]
-            yield at, Call(block, result)
+            yield at, ToolCall(block, result)
 
 
 def _results_after(messages: Sequence[Message], number: int) -> list[ToolResultBlock]:
@@ -172,7 +172,7 @@ _USUAL_REASONS = {StopReason.END_TURN, StopReason.TOOL_USE, StopReason.STOP_SEQU
 
 
 def make_printable(text: str) -> str:
-    r"""Write what no page should hold, such as controls and bidirectional overrides, as escapes.
+    r"""Escape what no page should hold, such as control characters and bidirectional overrides.
 
     Lines end at `\n` alone. Joiners stay, as many scripts and emoji need them.
 
@@ -185,11 +185,11 @@ def make_printable(text: str) -> str:
     return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))
 
 
-def file_words(block: ImageBlock | DocumentBlock) -> str:
+def describe_file(block: ImageBlock | DocumentBlock) -> str:
     """Name an image or a document: its title, kind, and where it is or how long.
 
     Example:
-        >>> file_words(DocumentBlock("application/pdf", data="JVBERi0=", title="Plan"))
+        >>> describe_file(DocumentBlock("application/pdf", data="JVBERi0=", title="Plan"))
         'Document “Plan”, application/pdf, 5 bytes'
     """
     kind = "Image" if isinstance(block, ImageBlock) else "Document"
@@ -200,11 +200,11 @@ def file_words(block: ImageBlock | DocumentBlock) -> str:
     return " ".join(make_printable(", ".join(part for part in parts if part)).split())
 
 
-def stop_words(message: Message) -> str:
+def describe_stop(message: Message) -> str:
     """Say how a reply ended, where that was unusual.
 
     Example:
-        >>> stop_words(Message("assistant", stop_reason=StopReason.MAX_TOKENS))
+        >>> describe_stop(Message("assistant", stop_reason=StopReason.MAX_TOKENS))
         'stopped: max tokens'
     """
     reason = message.stop_reason
@@ -213,11 +213,11 @@ def stop_words(message: Message) -> str:
     return f"stopped: {reason.replace('_', ' ')}"
 
 
-def usage_words(messages: Iterable[Message]) -> str:
+def describe_usage(messages: Iterable[Message]) -> str:
     """Say how many tokens these replies used, and what they cost, as far as that is known.
 
     Example:
-        >>> usage_words([Message("assistant", usage=Usage(1200, 30, cost=0.0042))])
+        >>> describe_usage([Message("assistant", usage=Usage(1200, 30, cost=0.0042))])
         '1,200 tokens in, 30 out, $0.0042'
     """
     usages = [message.usage for message in messages if message.usage is not None]
@@ -231,11 +231,11 @@ def usage_words(messages: Iterable[Message]) -> str:
     return f"{sent:,} tokens in{cached}, {usage.output_tokens or 0:,} out{cost}"
 
 
-def time_words(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """Write a time for people, in UTC.
 
     Example:
-        >>> time_words(datetime(2026, 1, 14, 10, 30, tzinfo=UTC))
+        >>> format_time(datetime(2026, 1, 14, 10, 30, tzinfo=UTC))
         '2026-01-14 10:30 UTC'
     """
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -245,12 +245,12 @@ _KEYS = ("command", "file_path", "path", "pattern", "url", "description", "promp
 _LONGEST = 100  # characters in a line
 
 
-def call_words(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
+def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
     """Describe what a call works on, in one line.
 
     Example:
-        >>> call_words({"file_path": "a.py", "old_string": "x"}), call_words({"n": 1}), call_words({})
-        ('a.py', '{"n":1}', '')
+        >>> describe_call({"file_path": "a.py", "old_string": "x"}), describe_call({"n": 1})
+        ('a.py', '{"n":1}')
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), "")
@@ -267,11 +267,11 @@ def list_fields(use: ToolUseBlock) -> dict[str, str]:
         >>> list_fields(ToolUseBlock("t", "Bash", {"command": "ls"}))
         {}
     """
-    fields = {name: value_text(value) for name, value in use.input.items()}
-    return {} if list(fields.values()) == [call_words(use.input)] else fields
+    fields = {name: format_value(value) for name, value in use.input.items()}
+    return {} if list(fields.values()) == [describe_call(use.input)] else fields
 
 
-def value_text(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a text as it is, and another JSON value indented."""
     if isinstance(value, str):
         return value
@@ -283,8 +283,8 @@ def is_short(text: str) -> bool:
     return bool(text) and text == " ".join(text.split()) and len(text) <= _LONGEST
 
 
-def facts(content: SessionContent) -> dict[str, str]:
-    """Describe a session in a few words each; what is not known is left out."""
+def list_facts(content: SessionContent) -> dict[str, str]:
+    """Return the known facts about a session by their names, each in a few words."""
     about = content.metadata
     origin, word = content.origin
     workspace = about.metadata.get("workspace")
@@ -292,13 +292,13 @@ def facts(content: SessionContent) -> dict[str, str]:
         "Session": about.session_id,
         "Agent": about.agent_type,
         "Model": f"{about.provider}:{about.model}" if about.provider else about.model,
-        "Begun": time_words(about.created_at),
-        "Changed": time_words(about.updated_at),
+        "Begun": format_time(about.created_at),
+        "Changed": format_time(about.updated_at),
         "Messages": f"{len(content.messages):,}",
-        "Used": usage_words(content.messages),
+        "Used": describe_usage(content.messages),
         "Workspace": workspace if isinstance(workspace, str) else "",
         "Subagent of": about.parent_session_id or "",
         f"{word} from".capitalize(): origin,
-        "Subagents not in here": ", ".join(content.missing),
+        "Subagents not in here": ", ".join(content.missing_subagents),
     }
     return {name: value for name, value in found.items() if value}

@@ -1,4 +1,4 @@
-"""Sessions written out with their subagents, and read from exported texts, in a thread."""
+"""Exports sessions with their subagents, and imports exported ones, in a thread."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ async def import_session(
         store: where to keep it; by default as for every session.
 
     Raises:
-        InvalidJSONError: it is no JSON, no session, or longer than 1 GiB; the message names the
+        InvalidJSONError: it is not JSON, not a session, or longer than 1 GiB; the message names the
             line or the field.
         SessionExistsError: the id was to be kept, and is taken.
         SessionError: it is of a newer version.

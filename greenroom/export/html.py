@@ -1,4 +1,4 @@
-"""A conversation as one HTML page that needs nothing but itself, and in which no text becomes markup."""
+"""A conversation as one self-contained HTML page, in which no text becomes markup."""
 
 import base64
 import hashlib
@@ -24,20 +24,20 @@ from greenroom.core import (
 )
 from greenroom.export.content import (
     STATUS_WORDS,
-    Call,
     SessionContent,
+    ToolCall,
     Utterance,
-    call_words,
-    facts,
-    file_words,
+    describe_call,
+    describe_file,
+    describe_stop,
+    describe_usage,
+    format_value,
     is_short,
+    list_facts,
     list_fields,
     list_utterances,
     make_printable,
     split_diff,
-    stop_words,
-    usage_words,
-    value_text,
 )
 from greenroom.export.markdown import DEEPEST_PROSE, LONGEST_PROSE
 
@@ -167,7 +167,7 @@ def render_file(block: ImageBlock | DocumentBlock) -> str:
         >>> render_file(ImageBlock("image/png", url="https://example.com/a.png"))
         '<p class="file">Image, image/png, https://example.com/a.png</p>'
     """
-    name = escape(file_words(block))
+    name = escape(describe_file(block))
     is_image = isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES
     if is_image and _BASE64.fullmatch(block.data):
         source = f"data:{block.media_type};base64,{block.data}"
@@ -179,7 +179,7 @@ _RESULT = '<p class="label">Result</p>'
 _DIFF_TAGS = {"+": ("ins", "ins"), "-": ("del", "del"), "@": ('span class="place"', "span")}
 
 
-def render_call(call: Call) -> str:
+def render_call(call: ToolCall) -> str:
     """Render a call; one that changed a file is open, so that its diff is seen."""
     use, result = call.use, call.result
     _, diff = split_diff(result.text) if result is not None else ("", "")
@@ -193,8 +193,8 @@ def render_call(call: Call) -> str:
         body += f"{_RESULT if body else ''}{render_result(result)}"
     return (
         f'<details class="call {call.status}"{" open" if diff else ""}>'
-        f"<summary><b>{escape(use.name)}</b> <code>{escape(call_words(use.input))}</code>{status}"
-        f'</summary><div class="inside">{body}</div></details>'
+        f"<summary><b>{escape(use.name)}</b> <code>{escape(describe_call(use.input))}</code>"
+        f'{status}</summary><div class="inside">{body}</div></details>'
     )
 
 
@@ -254,9 +254,9 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
         for block in each.blocks:
             yield _block(block, each.message.role)
             # A call's id may come again in a later reply: the first one gets them.
-            for subagent in waiting.pop(block.use.id, ()) if isinstance(block, Call) else ():
+            for subagent in waiting.pop(block.use.id, ()) if isinstance(block, ToolCall) else ():
                 yield from _subagent(subagent, level + 1)
-        yield f"{_note(stop_words(each.message))}</div>\n"
+        yield f"{_note(describe_stop(each.message))}</div>\n"
     yield _close_section(spoken)
     for subagent in itertools.chain.from_iterable(waiting.values()):
         yield from _subagent(subagent, level)
@@ -271,7 +271,7 @@ def render_facts(content: SessionContent) -> str:
     """Render what is known about a session."""
     rows = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in facts(content).items()
+        for name, value in list_facts(content).items()
     )
     return f'<dl class="facts">{"".join(rows)}</dl>'
 
@@ -284,14 +284,14 @@ def _open_section(first: Utterance, prefix: str, level: int) -> str:
     )
 
 
-def _block(block: ContentBlock | Call, role: str) -> str:
+def _block(block: ContentBlock | ToolCall, role: str) -> str:
     match block:
         case TextBlock(text=text):
             return _words(text, role)
-        case Call():
+        case ToolCall():
             return render_call(block)
         case ToolUseBlock():
-            return render_call(Call(block, None))
+            return render_call(ToolCall(block, None))
         case ToolResultBlock():
             return f'<p class="label">A result without a call</p>{render_result(block)}'
         case ThinkingBlock(thinking=text):
@@ -301,7 +301,7 @@ def _block(block: ContentBlock | Call, role: str) -> str:
         case ImageBlock() | DocumentBlock():
             return render_file(block)
         case UnknownBlock(raw=raw):
-            value = f"<pre>{escape(value_text(raw))}</pre>"
+            value = f"<pre>{escape(format_value(raw))}</pre>"
             return _fold("Something of a kind unknown here", value)
 
 
@@ -314,7 +314,8 @@ def _words(text: str, role: str) -> str:
 
 
 def _fold(name: str, body: str) -> str:
-    return f'<details class="aside"><summary>{name}</summary><div class="inside">{body}</div></details>'
+    inside = f'<div class="inside">{body}</div>'
+    return f'<details class="aside"><summary>{name}</summary>{inside}</details>'
 
 
 def _subagent(content: SessionContent, level: int) -> Iterator[str]:
@@ -332,7 +333,7 @@ def _close_section(spoken: list[Message]) -> str:
     """End the section of these messages, if there is one, with what they used."""
     if not spoken:
         return ""
-    note = _note(usage_words(spoken))
+    note = _note(describe_usage(spoken))
     spoken.clear()
     return f"{note}</section>\n"
 
@@ -364,7 +365,8 @@ body {
   overflow-wrap: anywhere;
 }
 code, pre, .call summary b, .facts dd {
-  font-family: ui-monospace, "SF Mono", "Cascadia Code", Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-family: ui-monospace, "SF Mono", "Cascadia Code", Menlo, Consolas, "DejaVu Sans Mono",
+    monospace;
 }
 code, pre { font-size: 0.84em; }
 pre code { font-size: 1em; }
@@ -379,7 +381,10 @@ h1 {
   margin: 0 0 1.25rem; font-size: clamp(1.5rem, 1.1rem + 2vw, 2.1rem); line-height: 1.2;
   letter-spacing: -0.015em; font-weight: 650; text-wrap: balance;
 }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: 0.8rem 1.5rem; margin: 0; }
+.facts {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr));
+  gap: 0.8rem 1.5rem; margin: 0;
+}
 .facts dt { color: var(--quiet); font-size: 0.75rem; }
 .facts dd { margin: 0; font-size: 0.8rem; line-height: 1.45; }
 
@@ -396,7 +401,9 @@ h2, section > h3, section > h4, section > h5, section > h6 {
   font-size: 0.82rem; font-weight: 650; line-height: 1.4; color: var(--accent);
 }
 section > :is(h2, h3, h4, h5, h6) a { text-decoration: none; }
-section > :is(h2, h3, h4, h5, h6) small { font-weight: 400; font-size: 0.75rem; color: var(--quiet); }
+section > :is(h2, h3, h4, h5, h6) small {
+  font-weight: 400; font-size: 0.75rem; color: var(--quiet);
+}
 .user .message {
   border-left: 3px solid var(--accent); background: var(--tint);
   border-radius: 0 6px 6px 0; padding: 0.7rem 1rem;
@@ -407,7 +414,10 @@ section > :is(h2, h3, h4, h5, h6) small { font-weight: 400; font-size: 0.75rem; 
 .message:target { outline: 2px solid var(--accent); outline-offset: 0.4rem; border-radius: 4px; }
 .note { margin: 0.6rem 0 0; color: var(--quiet); font-size: 0.75rem; }
 .label, .file { margin: 0.6rem 0 0.3rem; color: var(--quiet); font-size: 0.8rem; }
-footer { margin-top: 3.5rem; border-top: 1px solid var(--line); padding-top: 1rem; color: var(--quiet); font-size: 0.8rem; }
+footer {
+  margin-top: 3.5rem; border-top: 1px solid var(--line); padding-top: 1rem; color: var(--quiet);
+  font-size: 0.8rem;
+}
 
 .prose > :first-child { margin-top: 0; }
 .prose > :last-child { margin-bottom: 0; }
@@ -417,19 +427,27 @@ footer { margin-top: 3.5rem; border-top: 1px solid var(--line); padding-top: 1re
 .prose li > p { margin: 0.3rem 0; }
 .prose h4, .prose h5, .prose h6 { margin: 1.4rem 0 0.4rem; line-height: 1.3; font-size: 1rem; }
 .prose h4 { font-size: 1.15rem; }
-.prose blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid var(--line); color: var(--quiet); }
+.prose blockquote {
+  margin-left: 0; padding-left: 1rem; border-left: 3px solid var(--line); color: var(--quiet);
+}
 .prose :not(pre) > code { background: var(--tint); border-radius: 4px; padding: 0.1em 0.3em; }
 .prose hr { border: 0; border-top: 1px solid var(--line); margin: 1.5rem 0; }
 .address { color: var(--quiet); font-size: 0.88em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.92em; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.35rem 1rem 0.35rem 0; text-align: left; vertical-align: top; }
+th, td {
+  border-bottom: 1px solid var(--line); padding: 0.35rem 1rem 0.35rem 0; text-align: left;
+  vertical-align: top;
+}
 
 pre {
   margin: 0.3rem 0; padding: 0.7rem 0.9rem; background: var(--tint); border-radius: 6px;
   white-space: pre-wrap; line-height: 1.5; tab-size: 4;
 }
-.language { float: right; margin-left: 1rem; color: var(--quiet); font-family: system-ui, sans-serif; font-size: 0.72rem; }
+.language {
+  float: right; margin-left: 1rem; color: var(--quiet); font-family: system-ui, sans-serif;
+  font-size: 0.72rem;
+}
 .diff { padding: 0.5rem 0; }
 .diff > * { display: block; padding: 0 0.9rem; text-decoration: none; }
 .diff .place { color: var(--quiet); }
@@ -451,7 +469,8 @@ summary::before {
 .subagent > summary { font-size: 0.85rem; }
 summary b { font-weight: 650; }
 .call > summary code, .subagent > summary span:first-of-type {
-  flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--quiet);
+  flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  color: var(--quiet);
 }
 .status { flex: none; margin-left: auto; font-size: 0.75rem; color: var(--quiet); }
 .failed > summary .status { color: var(--bad); font-weight: 600; }
@@ -459,7 +478,9 @@ summary b { font-weight: 650; }
 .aside > summary, .input > summary { color: var(--quiet); }
 .inside { padding: 0 0.8rem 0.8rem; }
 .inside dl:not(.facts) { margin: 0; }
-.inside dl:not(.facts) dt { float: left; clear: left; margin: 0.2rem 0.75rem 0 0; color: var(--quiet); font-size: 0.8rem; }
+.inside dl:not(.facts) dt {
+  float: left; clear: left; margin: 0.2rem 0.75rem 0 0; color: var(--quiet); font-size: 0.8rem;
+}
 .inside dl:not(.facts) dd { clear: left; margin: 0; }
 .inside dl:not(.facts) .short { clear: none; padding-top: 0.1rem; }
 .input { margin-top: 0.5rem; }
@@ -469,7 +490,10 @@ summary b { font-weight: 650; }
 .subagent > .inside { padding-top: 0.4rem; }
 .subagent section { margin-top: 1.25rem; }
 figure { margin: 0.5rem 0; }
-img { display: block; max-width: 100%; height: auto; max-height: 32rem; border-radius: 6px; border: 1px solid var(--line); }
+img {
+  display: block; max-width: 100%; height: auto; max-height: 32rem; border-radius: 6px;
+  border: 1px solid var(--line);
+}
 figcaption { margin-top: 0.3rem; color: var(--quiet); font-size: 0.8rem; }
 
 @media (max-width: 30rem) {
@@ -477,7 +501,9 @@ figcaption { margin-top: 0.3rem; color: var(--quiet); font-size: 0.8rem; }
   .user .message { padding: 0.6rem 0.8rem; }
 }
 @media print {
-  :root { --paper: #fff; --ink: #000; --quiet: #555; --line: #ccc; --tint: #f6f6f6; color-scheme: light; }
+  :root {
+    --paper: #fff; --ink: #000; --quiet: #555; --line: #ccc; --tint: #f6f6f6; color-scheme: light;
+  }
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   nav, .skip { display: none; }
   details::details-content { content-visibility: visible; display: block; }
@@ -521,8 +547,8 @@ def to_html(content: SessionContent) -> Iterator[str]:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f'<link rel="icon" href="data:,">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n'
-        f'<body>\n<a class="skip" href="#conversation">Skip to the conversation</a>\n'
+        f'<link rel="icon" href="data:,">\n<title>{title}</title>\n<style>{STYLE}</style>\n'
+        f'</head>\n<body>\n<a class="skip" href="#conversation">Skip to the conversation</a>\n'
         f"<header><h1>{title}</h1>{render_facts(content)}</header>\n"
     )
     yield _contents(content)
@@ -542,7 +568,8 @@ def _contents(content: SessionContent) -> str:
     if len(prompts) < 3:
         return ""
     entries = "".join(
-        f'<li><a href="#{anchor("", number)}">{escape(text[:_WORDS])}{"…" * (len(text) > _WORDS)}</a></li>'
+        f'<li><a href="#{anchor("", number)}">'
+        f"{escape(text[:_WORDS])}{'…' * (len(text) > _WORDS)}</a></li>"
         for number, text in prompts[:_ENTRIES]
     )
     more = f"<p>… and {len(prompts) - _ENTRIES:,} more</p>" if len(prompts) > _ENTRIES else ""

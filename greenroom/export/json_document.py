@@ -50,7 +50,7 @@ def restore_unknown(raw: dict[str, object], kept: object) -> dict[str, object]:
 
 
 def _is_same(raw: Mapping[str, object], known: msgspec.Struct) -> bool:
-    """Whether it is still of its kind: one that is not known is kept as a whole."""
+    """Whether it was decoded as its own kind; an unknown kind is kept as a whole."""
     config = known.__struct_config__
     is_kind = config.tag is None or raw.get(config.tag_field or "") == config.tag
     return is_kind and not isinstance(known, UnknownBlock)
@@ -86,7 +86,7 @@ def to_json(content: SessionContent) -> Iterator[str]:
     Subagents are named by their ids; each is exported separately.
 
     Raises:
-        InvalidJSONError: it holds something that JSON can't express, which none from a store does.
+        InvalidJSONError: it holds something that JSON can't express; stored sessions never do.
     """
     own = dict(content.metadata.metadata)
     kept = own.pop(UNKNOWN_FIELDS, None)
@@ -106,7 +106,7 @@ def from_json(data: bytes | str) -> SessionContent:
     What a newer version added in fields and kinds of blocks is kept.
 
     Raises:
-        InvalidJSONError: it is no JSON, no session, or longer than 1 GiB; the message names the
+        InvalidJSONError: it is not JSON, not a session, or longer than 1 GiB; the message names the
             line or the field.
         SessionError: it is of a newer version.
     """
@@ -170,7 +170,7 @@ def _check_version(fields: dict[str, msgspec.Raw]) -> None:
 
 
 def _metadata(fields: dict[str, msgspec.Raw]) -> SessionMetadata:
-    """Read the description, with what is not known here kept among its own values."""
+    """Read the description; fields unknown here are kept among its own values."""
     metadata = in_utc(_read(fields, "session", SessionMetadata))
     ids = (metadata.session_id, metadata.parent_session_id, *metadata.child_session_ids)
     for id_ in ids:

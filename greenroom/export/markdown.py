@@ -1,4 +1,4 @@
-"""A conversation as Markdown: to read as it is, in a diff, or in whatever shows Markdown."""
+"""A conversation as Markdown, to read in a terminal, in a diff, or rendered."""
 
 import re
 from collections.abc import Iterator
@@ -18,20 +18,20 @@ from greenroom.core import (
 )
 from greenroom.export.content import (
     STATUS_WORDS,
-    Call,
     SessionContent,
+    ToolCall,
     Utterance,
-    call_words,
-    facts,
-    file_words,
+    describe_call,
+    describe_file,
+    describe_stop,
+    describe_usage,
+    format_value,
     is_short,
+    list_facts,
     list_fields,
     list_utterances,
     make_printable,
     split_diff,
-    stop_words,
-    usage_words,
-    value_text,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ DEEPEST_PROSE = 60
 """How deep Markdown may nest, such as lists in quotes; the parser leaves out what is deeper."""
 
 LONGEST_PROSE = 50_000
-"""How many characters are parsed as Markdown; a longer text is not prose, and would take seconds."""
+"""The most characters to parse as Markdown; more are hardly prose, and would take seconds."""
 
 _SUSPECT = re.compile(r"<[A-Za-z/!?]|\]:")  # what raw HTML and a link's definition can't do without
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#&~|$!])")
@@ -157,7 +157,7 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
 
 
 def _session(content: SessionContent, level: int) -> Iterator[str]:
-    about = [f"- {name}: {code_span(value)}" for name, value in facts(content).items()]
+    about = [f"- {name}: {code_span(value)}" for name, value in list_facts(content).items()]
     yield f"{_heading(level)} {escape_words(content.title)}\n\n" + "\n".join(about) + "\n"
     for each in list_utterances(content):
         if each.is_new_speaker:
@@ -173,19 +173,19 @@ def _heading(level: int) -> str:
 
 
 def _utterance(each: Utterance) -> str:
-    notes = ", ".join(filter(None, (stop_words(each.message), usage_words([each.message]))))
+    notes = ", ".join(filter(None, (describe_stop(each.message), describe_usage([each.message]))))
     parts = [*map(_block, each.blocks), f"*{escape_words(notes)}*" if notes else ""]
     return "".join(f"\n{part}\n" for part in parts if part)
 
 
-def _block(block: ContentBlock | Call) -> str:
+def _block(block: ContentBlock | ToolCall) -> str:
     match block:
         case TextBlock(text=text):
             return quote(text) if text.strip() else ""
-        case Call():
+        case ToolCall():
             return _call(block)
         case ToolUseBlock():
-            return _call(Call(block, None))
+            return _call(ToolCall(block, None))
         case ToolResultBlock():
             return f"**A result without a call**\n\n{_result(block)}"
         case ThinkingBlock(thinking=text):
@@ -193,14 +193,14 @@ def _block(block: ContentBlock | Call) -> str:
         case RedactedThinkingBlock():
             return "*Thinking, which its provider keeps to itself*"
         case ImageBlock() | DocumentBlock():
-            return f"*{escape_words(file_words(block))}*"
+            return f"*{escape_words(describe_file(block))}*"
         case UnknownBlock(raw=raw):
-            return f"*Something of a kind unknown here:*\n\n{fence_text(value_text(raw), 'json')}"
+            return f"*Something of a kind unknown here:*\n\n{fence_text(format_value(raw), 'json')}"
 
 
-def _call(call: Call) -> str:
+def _call(call: ToolCall) -> str:
     use, result = call.use, call.result
-    head = f"**{escape_words(use.name)}** {code_span(call_words(use.input))}".rstrip()
+    head = f"**{escape_words(use.name)}** {code_span(describe_call(use.input))}".rstrip()
     status = STATUS_WORDS[call.status]
     parts = [f"{head} ({status})" if status else head, *_input(use)]
     if result is not None:

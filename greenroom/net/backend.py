@@ -1,6 +1,6 @@
-"""The HTTP library: the one module that imports it, maps its exceptions and sets up its TLS.
+"""The HTTP library: the only module that imports it, maps its exceptions and sets up its TLS.
 
-Another library with httpx's interface goes in here.
+To use another library with httpx's interface, change this module.
 """
 
 import os
@@ -51,7 +51,7 @@ _CAUSES: tuple[tuple[type[BaseException], str, str], ...] = (
 
 @contextmanager
 def map_errors(host: str) -> Iterator[None]:
-    """Turn what the HTTP library and its sockets raise inside the block into our errors."""
+    """Turn the errors of the HTTP library and its sockets in the block into ours."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, trio.ClosedResourceError) as error:
@@ -71,7 +71,7 @@ def network_error(error: Exception, host: str) -> NetworkError:
     return kind(f"{host}: {what}", hint=hint)
 
 
-def too_slow_in_total(host: str) -> NetworkTimeoutError:
+def total_timeout_error(host: str) -> NetworkTimeoutError:
     """Return the error of an exchange that took longer than all of it may take."""
     return NetworkTimeoutError(
         f"{host}: the exchange was not complete in time",
@@ -92,14 +92,14 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 _contexts: dict[tuple[str, str], ssl.SSLContext] = {}
 """One context for each setting of the two variables; a process has one or two."""
 
-_loading: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("greenroom.net.backend")
+_load_lock: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("greenroom.net.backend")
 
 
 async def tls_context() -> ssl.SSLContext:
     """Return the process's TLS context, shared by all clients.
 
-    `SSL_CERT_FILE` and `SSL_CERT_DIR` name the trusted authorities, as they do for OpenSSL; without
-    them those count that the HTTP library brings along.
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` name the trusted authorities, as they do for OpenSSL; by
+    default they are those that come with the HTTP library.
 
     Raises:
         ConfigurationError: the file or folder can't be read, or holds no certificate.
@@ -115,10 +115,10 @@ async def tls_context() -> ssl.SSLContext:
 def _lock() -> trio.Lock:
     """Return the lock of this run of trio: its tasks can't wait together with those of another."""
     try:
-        return _loading.get()
+        return _load_lock.get()
     except LookupError:
         lock = trio.Lock()
-        _loading.set(lock)
+        _load_lock.set(lock)
         return lock
 
 

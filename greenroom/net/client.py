@@ -66,15 +66,15 @@ class HttpClient:
     """Speaks HTTP/1.1 to any host, and keeps connections for the next request.
 
     It opens nothing before the first request, and can be opened again after it has been closed. The
-    proxy and TLS variables of the environment hold: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
+    proxy and TLS variables of the environment apply: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
     `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`. Redirects are not followed, and nothing is retried:
-    that is for the caller to decide. One case is none: where a server gives a kept connection up
-    just when a request is sent on it, which no byte has answered, the request is sent on a new one.
+    the caller decides about that. There is one exception: if a server closes a kept connection just
+    when a request is sent on it, without a byte of an answer, the request is sent on a new one.
 
-    At most `connections` are open at a time. A request beyond waits for one, as long as that takes:
-    there is no time-out but the cancel scopes around it, and no limit to how many wait. First come,
-    first served. A block holds its connection until it is left, so tasks that ask for a second one
-    inside the block can, if there are enough of them, wait for each other.
+    At most `connections` are open at a time. Further requests wait, first come, first served: as
+    long as it takes, without a time-out but the cancel scopes around them, and however many they
+    are. A block holds its connection until it is left, so tasks that ask for a second one inside
+    the block can, if there are enough of them, wait for each other.
 
     A client serves one run of trio at a time, and may be made outside of one.
 

@@ -1,4 +1,4 @@
-"""One connection: where it leads, one exchange after another on it, and the body of a response."""
+"""One connection: where it leads, the exchanges on it, and the body of a response."""
 
 import math
 import ssl
@@ -12,7 +12,7 @@ import trio
 
 from greenroom._version import __version__
 from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net.backend import httpx, map_errors, network_error, too_slow_in_total
+from greenroom.net.backend import httpx, map_errors, network_error, total_timeout_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +20,12 @@ class Timeouts:
     """Seconds to wait in each phase; `math.inf` waits for ever. All of them read trio's clock.
 
     Attributes:
-        connect: for a new connection to be made: name look-up, TCP, proxy, TLS. To wait until the
-            client has room for one does not count.
+        connect: for a new connection: name look-up, TCP, proxy, TLS. Waiting until the client has
+            room for one does not count.
         response: for the request to go out, and again for the status line and the headers.
         read: for each next piece of the body.
-        total: for all of it, from having room for a connection to the last piece of the body. What
-            is done with the pieces in between counts as well.
+        total: for all of it, from having room for a connection to the last piece of the body,
+            including the time that the caller spends between pieces.
     """
 
     connect: float = 10.0
@@ -45,8 +45,8 @@ _BREATH = 64
 class ChunkIterator:
     """The body of one response, as pieces of at most 64 KiB in the order they came.
 
-    An iterator object and no async generator: leaving it half read leaves nothing behind that has
-    to be closed, since the response closes it.
+    It is an iterator object, not an async generator: left half read, it leaves nothing behind to be
+    closed, since the response closes it.
 
     Attributes:
         timeout: seconds to wait for each next piece; it may be changed between two pieces.
@@ -62,7 +62,7 @@ class ChunkIterator:
     ) -> None:
         """Read from `raw`, undo the encoding, and wait at most `timeout` seconds for each piece.
 
-        None is awaited beyond the deadline, a moment of trio's clock.
+        It waits for none beyond the deadline, a moment of trio's clock.
 
         Raises:
             NetworkError: the encoding is one that we did not ask for.
@@ -76,15 +76,15 @@ class ChunkIterator:
         self._inflater = _Inflater() if encoding == ACCEPTED_ENCODING else None
         self._reads = 0
         self._has_begun = False
-        self._ended = False
-        self._closed = False
+        self._is_exhausted = False
+        self._is_closed = False
 
     def __aiter__(self) -> "ChunkIterator":
         """Return the iterator itself: a body can be read once."""
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next piece, as soon as there is one; others run in between, however small.
+        """Return the next piece as soon as there is one; other tasks run in between.
 
         Raises:
             NetworkTimeoutError: no piece came in time.
@@ -92,7 +92,7 @@ class ChunkIterator:
             trio.ClosedResourceError: the response has been left.
         """
         while True:
-            if self._closed:
+            if self._is_closed:
                 raise trio.ClosedResourceError("the response has been closed")
             self._reads += 1
             # A few bytes may expand to any number of pieces, none of which waits for anything.
@@ -108,10 +108,10 @@ class ChunkIterator:
 
     async def aclose(self) -> None:
         """Give up what is left of the body. The connection of a half-read body is closed."""
-        self._closed = True
-        if not self._has_begun or self._ended:
+        self._is_closed = True
+        if not self._has_begun or self._is_exhausted:
             return
-        self._ended = True
+        self._is_exhausted = True
         # The library's generators are nested, and closing the outermost would leave the inner ones
         # to the garbage collector. A cancel strikes the innermost, and unwinds them all.
         with trio.CancelScope() as scope, suppress(httpx.HTTPError, StopAsyncIteration):
@@ -120,24 +120,24 @@ class ChunkIterator:
                 await self._raw.__anext__()
 
     async def _next_raw(self) -> bytes:
-        if self._ended:
+        if self._is_exhausted:
             raise StopAsyncIteration
         self._has_begun = True
-        self._ended = True  # unless the read gives something
+        self._is_exhausted = True  # unless the read gives something
         limit = trio.current_time() + self.timeout
         try:
             with trio.CancelScope(deadline=min(limit, self._deadline)):
                 data = await self._raw.__anext__()
-                self._ended = False
+                self._is_exhausted = False
                 return data
         except httpx.HTTPError as error:
             raise network_error(error, self._host) from None
         except StopAsyncIteration:
-            if self._inflater and not self._inflater.complete:
+            if self._inflater and not self._inflater.is_complete:
                 raise NetworkError(f"{self._host}: the compressed body is cut short") from None
             raise
         if limit > self._deadline:
-            raise too_slow_in_total(self._host)
+            raise total_timeout_error(self._host)
         raise NetworkTimeoutError(
             f"{self._host}: nothing came for {self.timeout:g} seconds",
             phase="read",
@@ -163,7 +163,7 @@ class _Inflater:
         self._rest = b""  # what has come and was not read yet
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return self._member.eof and not self._rest
 
     def feed(self, data: bytes) -> bytes:
@@ -228,11 +228,11 @@ class _Content(httpx.AsyncByteStream):
 
 
 class Connection:
-    """A client of the HTTP library that may have one connection, and serves one exchange at a time.
+    """A client of the HTTP library with at most one connection, for one exchange at a time.
 
-    The library's own pool is of no use beyond that. For each request it walks twice through all
-    connections and all waiting requests; with more than its number of idle connections open, busy
-    ones included, it closes each as soon as it is idle; and a request that is cancelled right after
+    The library's own pool can't do more than that for us. For each request it walks twice through
+    all connections and all waiting requests. When more connections are open than it keeps idle,
+    busy ones included, it closes each as soon as it is idle. And a request cancelled right after
     connecting leaves a connection in it that is never used and never closed.
 
     Attributes:
@@ -264,9 +264,9 @@ class Connection:
     ) -> httpx.Response:
         """Send a request, and return the answer when its headers have come; the caller closes it.
 
-        They are not awaited beyond the deadline, a moment of trio's clock. Where the other side
-        closes a kept connection at once, and without a byte of an answer, it had given it up before
-        the request came: then the request is sent again, this once, on a new connection.
+        It waits for them no longer than the deadline, a moment of trio's clock. If the other side
+        closes a kept connection at once and without a byte of an answer, it had given it up before
+        the request came: then the request is sent again, once, on a new connection.
 
         Raises:
             NetworkTimeoutError: connecting, sending or the answer took too long.
@@ -317,11 +317,11 @@ class Connection:
                 return self._answer
         except trio.TooSlowError:
             if trio.current_time() >= deadline:
-                raise too_slow_in_total(host) from None
-            raise _too_slow(host, timeout, is_connected=is_connected) from None
+                raise total_timeout_error(host) from None
+            raise _phase_timeout_error(host, timeout, is_connected=is_connected) from None
 
     def _follow(self, stream: "_Stream") -> None:
-        """Take note of a new connection's socket, and of the first bytes that come on it."""
+        """Note a new connection's socket, and when the first bytes arrive on it."""
         self._is_new = True
         read = stream.read
 
@@ -353,7 +353,7 @@ class Connection:
 
 
 _AT_ONCE = 2.0
-"""Seconds within which the news of a closed connection comes; later, the request may have counted."""
+"""Seconds within which a closed connection shows; later, the request may have had effect."""
 
 _WAITS = ("http11.send_request_headers.started", "http11.receive_response_headers.started")
 
@@ -387,7 +387,9 @@ def _pin(request: httpx.Request, address: str) -> None:
     request.url = request.url.copy_with(host=address)
 
 
-def _too_slow(host: str, timeout: Timeouts, *, is_connected: bool) -> NetworkTimeoutError:
+def _phase_timeout_error(
+    host: str, timeout: Timeouts, *, is_connected: bool
+) -> NetworkTimeoutError:
     if is_connected:
         return NetworkTimeoutError(
             f"{host}: no answer within {timeout.response:g} seconds",

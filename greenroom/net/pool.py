@@ -1,12 +1,12 @@
 """The connections of one client: lent in the order of the requests, and kept for the next ones.
 
-A request first takes a place; there are as many places as connections may be open. One that finds
-none waits in the queue of a semaphore, which hands each free place to the request that has waited
+A request first takes a place; there are as many places as connections may be open. If none is free
+it waits in the queue of a semaphore, which hands each free place to the request that has waited
 longest. Joining the queue, leaving it and being served cost the same however many wait.
 
-With its place, a request takes the idle connection of its route that was used last. Without one it
-makes a connection, and if there are too many then, the one that has been idle longest is closed. At
-its end the connection is kept or closed first, and the place given back after that: the next
+With its place, a request takes the idle connection of its route that was used last. If there is
+none it makes one, and if there are too many then, the one that has been idle longest is closed. At
+the end the connection is kept or closed first, and the place given back after that. So the next
 request finds the connection, and no more than the limit are in use.
 """
 
@@ -98,7 +98,7 @@ class ConnectionPool:
         )
 
     def _check_run(self) -> None:
-        """Refuse a second run of trio while a first uses the pool: it can't wake the first's tasks."""
+        """Refuse a second run of trio while another uses the pool: it can't wake its tasks."""
         run = trio.lowlevel.current_trio_token()
         if run is not self._run and self._places.value < self._limit:
             raise ConfigurationError(

@@ -19,7 +19,7 @@ _AMBIGUOUS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
 
 def check_url(url: str) -> SplitResult:
-    """Take an absolute web URL apart that every parser reads in the same way.
+    """Split an absolute web URL, and refuse what two parsers may read in different ways.
 
     Raises:
         AddressRefusedError: another scheme than http and https, no host, a user name or password,
@@ -73,11 +73,11 @@ def redirect_target(url: str, status: int, location: str) -> str | None:
         raise AddressRefusedError(f"it redirects to what is not a URL: {error}") from None
 
 
-def same_host(one: str, other: str) -> bool:
-    """Whether two URLs lead to the same server; from http to https on the usual ports counts as the same.
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two URLs lead to the same server; http and then https, on their usual ports, do too.
 
     Example:
-        >>> same_host("http://a/x", "https://a/y"), same_host("https://a/", "https://b/")
+        >>> is_same_host("http://a/x", "https://a/y"), is_same_host("https://a/", "https://b/")
         (True, False)
     """
     first, second = check_url(one), check_url(other)
@@ -119,10 +119,10 @@ def is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return all(map(_reachable, (parsed, *_find_embedded(parsed))))
+    return all(map(_is_reachable, (parsed, *_find_embedded(parsed))))
 
 
-def _reachable(address: _Address) -> bool:
+def _is_reachable(address: _Address) -> bool:
     local = any(address in network for network in _LOCAL)
     if _is_carrier(address):
         return True  # what it carries is judged in its place

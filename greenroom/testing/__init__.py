@@ -1,25 +1,16 @@
 """Helpers for your own tests; none needs pytest.
 
-Modules: `models` (a model that follows a script, vectors without a model, a switch that forbids
-    calls
-of real models), `agent_run` (a whole run of an agent in one call, scripted answers to its
-permission requests, a stream as a line of letters), `cassettes` (exchanges over HTTP, recorded and
-replayed, without secrets by `concealment`; recorded requests as `ModelRequest`), `fuzz` (a cancel
-at every checkpoint of a tool or an agent), `session_stores` with `session_store_contents` (checks
-that a session store of your own has to pass). `pytest_plugin` has fixtures, for test suites that
-ask for it.
+- `models`: a model that follows a script, vectors without a model, a switch that forbids calls of
+  real models.
+- `recorded_run`: a whole run of an agent in one call, scripted answers to its permission requests,
+  a stream drawn as a line of letters.
+- `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
+- `fuzz`: a cancel at every checkpoint of a tool or an agent.
+- `session_stores` and `session_store_contents`: checks for a session store of your own.
+- `pytest_plugin`: fixtures, for test suites that ask for them.
 """
 
 from greenroom.llm import same_request as same_request
-from greenroom.testing.agent_run import (
-    AgentRun as AgentRun,
-    AgentRunError as AgentRunError,
-    ScriptedAnswer as ScriptedAnswer,
-    ScriptedApprover as ScriptedApprover,
-    marbles as marbles,
-    run_agent as run_agent,
-    run_agent_async as run_agent_async,
-)
 from greenroom.testing.cassettes import (
     CassetteClient as CassetteClient,
     CassetteMode as CassetteMode,
@@ -38,6 +29,15 @@ from greenroom.testing.models import (
     Step as Step,
     call as call,
     forbid_model_calls as forbid_model_calls,
+)
+from greenroom.testing.recorded_run import (
+    AgentRunError as AgentRunError,
+    RecordedRun as RecordedRun,
+    ScriptedAnswer as ScriptedAnswer,
+    ScriptedApprover as ScriptedApprover,
+    marbles as marbles,
+    run_agent as run_agent,
+    run_agent_async as run_agent_async,
 )
 from greenroom.testing.session_store_contents import (
     SessionStoreCheck as SessionStoreCheck,

@@ -1,8 +1,8 @@
-"""Cassettes: HTTP exchanges, recorded once into a file without secrets, and replayed.
+"""Cassettes: HTTP exchanges, recorded once into a file without secrets, then replayed.
 
-A recording has the method, the address and the body of each request, and the status, a few headers
-and the body of each answer, byte by byte in the pieces in which it came. Request headers are never
-recorded, since they hold keys.
+A recording has the method, address and body of each request, and the status, a few headers and the
+body of each answer, in the pieces in which it came. Request headers are never recorded, since they
+hold keys.
 """
 
 import difflib
@@ -98,10 +98,10 @@ def read(path: Path) -> list[Exchange]:
 
 
 def write(path: Path, exchanges: list[Exchange]) -> None:
-    """Write a cassette anew, readable by its owner alone: to a file beside it, then renamed over it.
+    """Write a cassette that only its owner can read: to a file beside it, then renamed over it.
 
     Raises:
-        CassetteError: it is too large, or the disk refuses; what was there stays.
+        CassetteError: it is too large, or the disk refuses; the old file stays.
     """
     recording = Recording("greenroom cassette", 1, exchanges)
     data = serde.dumps(serde.loads(serde.encode(recording)), pretty=True) + b"\n"
@@ -205,7 +205,7 @@ class CassetteClient(ABC):
         self._concealment = concealment
 
     @property
-    def unplayed(self) -> int:
+    def unplayed_count(self) -> int:
         """How many recorded exchanges have not been replayed."""
         return 0
 
@@ -272,7 +272,7 @@ class _Replay(CassetteClient):
         self._ignore = ignore
 
     @property
-    def unplayed(self) -> int:
+    def unplayed_count(self) -> int:
         return len(self._exchanges)
 
     @asynccontextmanager
@@ -337,7 +337,7 @@ class _ReplayedPieces:
 
 
 @dataclass
-class _Draft:
+class _ExchangeDraft:
     """An exchange that is being recorded, as it is, with its secrets."""
 
     sent: _Sent
@@ -353,7 +353,7 @@ class _Recorder(CassetteClient):
     def __init__(self, path: Path, client: HttpTransport, concealment: Concealment) -> None:
         super().__init__(path, concealment)
         self._client = client
-        self._drafts: list[_Draft] = []
+        self._drafts: list[_ExchangeDraft] = []
         self._size = 0
 
     @asynccontextmanager
@@ -364,7 +364,7 @@ class _Recorder(CassetteClient):
         async with request as response:
             self._concealment.add(secrets_of_answer(response.headers))
             lower = {name.lower(): value for name, value in response.headers.items()}
-            draft = _Draft(sent, response.status, lower)
+            draft = _ExchangeDraft(sent, response.status, lower)
             self._drafts.append(draft)
             self.count(len(sent.content or b""))
             yield response.status, response.headers, _Tape(response.chunks(), draft, self)
@@ -389,7 +389,7 @@ class _Recorder(CassetteClient):
         """
         return [self._conceal(each) for each in self._drafts]
 
-    def _conceal(self, draft: _Draft) -> Exchange:
+    def _conceal(self, draft: _ExchangeDraft) -> Exchange:
         pieces = self._concealment.conceal(draft.pieces)
         if self._concealment.has_secret(b"".join(pieces)):
             raise CassetteError(
@@ -410,7 +410,9 @@ class _Recorder(CassetteClient):
 class _Tape:
     """Passes the pieces of a body on, and records them."""
 
-    def __init__(self, pieces: AsyncIterator[bytes], draft: _Draft, recorder: _Recorder) -> None:
+    def __init__(
+        self, pieces: AsyncIterator[bytes], draft: _ExchangeDraft, recorder: _Recorder
+    ) -> None:
         self._pieces = pieces
         self._draft = draft
         self._recorder = recorder

@@ -1,9 +1,9 @@
-r"""Secrets taken out of what is to be stored, in whatever form the other side has echoed them.
+r"""Takes secrets out of recordings, in whatever form the other side has echoed them.
 
-What counts as a secret: keys, cookies, organisations and their like in the headers of a request and
-of its answer, sensitive parts of an address, the keys of vendors in the environment, what looks
-like a vendor's key or organisation, and what the caller names. Each is found in plain, escaped for
-JSON (`\/`, `\u002d`, also where JSON is inside JSON), escaped for a URL, and in base64, also as a
+These are secrets: keys, cookies, organisations and the like in the headers of a request and of its
+answer, sensitive parts of an address, the vendors' keys in the environment, whatever looks like a
+vendor's key or organisation, and the texts that the caller names. Each is found in plain, escaped
+for JSON (`\/`, `\u002d`, also in JSON within JSON), escaped for a URL, and in base64, also as a
 part of something longer. It is not found in a hash, in an encrypted text, or spelt backwards.
 """
 
@@ -30,14 +30,19 @@ _MIN_LENGTH = 8  # of a key; a shorter one is made up, such as "test", and is pa
 _MIN_NAMED_LENGTH = 4  # of what the caller names
 
 # What is a secret wherever it is found: organisations, projects and keys of vendors.
-_KNOWN_FORMS = rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}|\bAIza[\w-]{30,}"
+_KNOWN_FORMS = (
+    rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}"
+    rb"|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}"
+    rb"|\bAIza[\w-]{30,}"
+)
 
 
 def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
-    """Find what is secret in a request's address and headers; what is too short for a key is not.
+    """Find the secrets in a request's address and headers; a text too short for a key is none.
 
     Example:
-        >>> list(secrets_in("https://x.example/?key=AIza-1234", {"Authorization": "Bearer sk-12345"}))
+        >>> headers = {"Authorization": "Bearer sk-12345"}
+        >>> list(secrets_in("https://x.example/?key=AIza-1234", headers))
         ['sk-12345', 'AIza-1234']
     """
     parts = urlsplit(url)
@@ -50,7 +55,7 @@ def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_of_answer(headers: Mapping[str, str]) -> Iterator[str]:
-    """Find what identifies the caller in the headers of an answer: cookies, organisations, projects."""
+    """Find in an answer's headers what identifies the caller: cookies, organisations, projects."""
     named = {name: value for name, value in headers.items() if _IDENTIFYING.search(name)}
     yield from (each for each in _secrets_of_headers(named) if len(each) >= _MIN_LENGTH)
 
@@ -92,7 +97,7 @@ class Concealment:
         self._forms.update(form for each in more for form in _forms(each))
 
     def conceal(self, pieces: Sequence[bytes]) -> list[bytes]:
-        """Take secrets out of a body, wherever its pieces were cut; there are as many afterwards."""
+        """Take secrets out of a body, wherever it was cut; return as many pieces."""
         body = b"".join(pieces)
         spans = deque(each.span() for each in self._pattern(body).finditer(body))
         result, at = [], 0
@@ -105,7 +110,7 @@ class Concealment:
         return result
 
     def _pattern(self, body: bytes) -> re.Pattern[bytes]:
-        """Make a pattern of the forms that the body holds, of all that are known hardly ever one."""
+        """Make a pattern of those known forms that the body holds, hardly ever more than one."""
         plain = _unescape(body)
         here = [form for form in self._forms if _unescape(form.encode("utf-8", _ANY)) in plain]
         # The longest first, so that of a key and its beginning the key is taken.
@@ -117,7 +122,7 @@ class Concealment:
         return self.conceal([text.encode("utf-8", _ANY)])[0].decode("utf-8", "replace")
 
     def has_secret(self, body: bytes) -> bool:
-        """Whether a body still holds a secret: escaped in two ways at once, or spread over events."""
+        """Whether a body still holds a secret: escaped twice, or spread over several events."""
         plain = _unescape(body)
         forms = (form for form in self._forms if len(form) >= _MIN_LENGTH)
         return any(form.encode("utf-8", _ANY) in plain for form in forms) or self._is_spread(body)
@@ -150,7 +155,7 @@ def _cut_secrets(body: bytes, start: int, end: int, spans: Iterable[tuple[int, i
 
 
 def _unescape(body: bytes) -> bytes:
-    """Undo what JSON and addresses escape; what is left may be anything, but holds the secrets."""
+    """Undo the escapes of JSON and URLs; the result may be nonsense, but holds the secrets."""
     if b"\\u" in body:
         body = _UNICODE.sub(_decode_units, body)
     if b"%" in body:
@@ -170,7 +175,7 @@ _PERCENT = re.compile(rb"%([0-9a-fA-F]{2})")
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Write a secret in plain and in base64, in which it looks different at each of three places."""
+    """Write a secret in plain and in base64, where it has a form for each of three offsets."""
     yield secret
     data = secret.encode("utf-8", _ANY)
     for before in range(3):

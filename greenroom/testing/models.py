@@ -33,8 +33,8 @@ class Reply:
         content: its blocks, or a text.
         usage: the tokens that it reports.
         stop_reason: why it ended; by default "tool_use" where it has calls, else "end_turn".
-        hangs: never come to an end: after the last delta the stream waits to be cancelled.
-        error: break off with this error after the last delta.
+        hangs: whether the stream never ends: after the last delta it waits to be cancelled.
+        error: the error to break off with after the last delta, or None.
     """
 
     content: str | Iterable[core.ContentBlock] = ""

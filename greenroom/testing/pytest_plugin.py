@@ -24,8 +24,8 @@ from trio.testing import MockClock
 
 from greenroom.runtime import AgentRuntime
 from greenroom.session import InMemoryStore
-from greenroom.testing.agent_run import AgentRun, run_agent as run_agent_in
 from greenroom.testing.models import forbid_model_calls as forbid_calls
+from greenroom.testing.recorded_run import RecordedRun, run_agent as run_agent_in
 
 if TYPE_CHECKING:
     from trio.abc import Clock, Instrument
@@ -84,7 +84,7 @@ def memory_store() -> InMemoryStore:
 
 
 @pytest.fixture
-def run_agent(memory_store: InMemoryStore, tmp_path: Path) -> partial[AgentRun]:
+def run_agent(memory_store: InMemoryStore, tmp_path: Path) -> partial[RecordedRun]:
     """`greenroom.testing.run_agent`, with `memory_store` and `tmp_path` as its workspace."""
     return partial(run_agent_in, store=memory_store, workspace=tmp_path)
 

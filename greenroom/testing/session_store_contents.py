@@ -1,7 +1,7 @@
-"""Checks of what a session store keeps, and the store that is checked.
+"""Checks of what a session store keeps, and `StoreUnderTest`, the store that is checked.
 
-`StoreUnderTest` says how your store is opened and how it is damaged. The checks are those of the
-stored values, of the history as lines, and of its last page. `session_stores` runs them.
+The checks are about stored values, the history as lines, and its last page. `session_stores` runs
+them.
 """
 
 import inspect
@@ -50,7 +50,7 @@ SessionStoreCheck: TypeAlias = Callable[[StoreUnderTest], Awaitable[None]]
 
 
 def checks_in(module: str) -> tuple[SessionStoreCheck, ...]:
-    """Return the checks that a module defines so far: its functions of a `case` and nothing else."""
+    """Return the checks that a module defines so far: its functions that take only a `case`."""
     functions = filter(inspect.isfunction, vars(sys.modules[module]).values())
     own = (each for each in functions if each.__module__ == module)
     return tuple(each for each in own if [*inspect.signature(each).parameters] == ["case"])
@@ -182,7 +182,7 @@ async def any_json_survives(case: StoreUnderTest) -> None:
 
 
 async def keys_of_newer_versions_survive(case: StoreUnderTest) -> None:
-    """What a newer version says in a description is kept when a version writes that does not know it."""
+    """Fields that a newer version wrote into a description survive a writer that lacks them."""
     store = await case.open()
     session = await save_new(store, "one")
     newer = {"hologram": {"points": [1.5, None]}, "mood": "good"}

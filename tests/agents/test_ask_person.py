@@ -229,4 +229,4 @@ def test_wherever_a_cancel_strikes_the_conversation_is_valid_and_nothing_stays_o
         return Scenario(coder, *made, inputs="go", approver=approver)
 
     report = cancel_at_every_checkpoint(scenario, at_most=60)
-    assert sum(report.injected.values()) > 20
+    assert sum(report.cancels.values()) > 20

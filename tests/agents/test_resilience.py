@@ -244,7 +244,7 @@ def test_a_cancel_at_every_checkpoint_leaves_limits_and_circuits_whole():
 
     report = cancel_at_every_checkpoint(scenario, at_most=25)
     assert report.violations == ()
-    assert sum(report.injected.values()) > 20
+    assert sum(report.cancels.values()) > 20
 
 
 # -- several agents -----------------------------------------------------------------------------

@@ -219,7 +219,7 @@ def test_wherever_a_cancel_strikes_nothing_of_a_merge_is_left():
         return Scenario(Agent(ScriptedProvider(*[answer] * 50), tools=[gather]), inputs="go")
 
     report = cancel_at_every_checkpoint(scenario, at_most=20)
-    assert sum(report.injected.values()) > 10
+    assert sum(report.cancels.values()) > 10
 
 
 async def test_a_tool_may_merge_what_agents_say_under_a_budget_of_one_call_at_a_time():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import AddressRefusedError
-from greenroom.net import check_url, port_of, redirect_target, same_host
+from greenroom.net import check_url, is_same_host, port_of, redirect_target
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_redirects_are_followed_from_where_they_come():
     ],
 )
 def test_the_same_server_or_another(one, other, same):
-    assert same_host(one, other) is same
+    assert is_same_host(one, other) is same
 
 
 def test_a_redirect_to_what_is_not_fetched_is_refused():
     with pytest.raises(AddressRefusedError):
-        same_host("http://a.test/", "file:///etc/passwd")
+        is_same_host("http://a.test/", "file:///etc/passwd")

@@ -34,7 +34,7 @@ def test_each_request_takes_the_next_answer_and_is_remembered():
     assert [answer.allowed for answer in agent_fn.answers] == [True, False, True]
     assert agent_fn.answers[2] == own
     assert [request.action for request in person.requests] == ["read", "write", "run"]
-    assert person.unused == 0
+    assert person.unused_count == 0
     person.check()
 
 
@@ -53,7 +53,7 @@ def test_a_request_beyond_the_script_is_denied_and_the_check_fails():
     person = ScriptedApprover("allow")
     run_agent(agent_fn, approver=person, check=False)
     assert [answer.allowed for answer in agent_fn.answers] == [True, False]
-    assert [request.action for request in person.unexpected] == ["write"]
+    assert [request.action for request in person.unexpected_requests] == ["write"]
     with pytest.raises(AssertionError, match=r"no answer was written .*: Tool: write"):
         person.check()
 
@@ -61,7 +61,7 @@ def test_a_request_beyond_the_script_is_denied_and_the_check_fails():
 def test_unused_answers_fail_the_check_alone():
     person = ScriptedApprover("allow", "deny")
     run_agent(asks("read"), approver=person)
-    assert person.unused == 1
+    assert person.unused_count == 1
     person.check_requests()
     with pytest.raises(AssertionError, match="unused answers: 1"):
         person.check()
@@ -101,7 +101,7 @@ async def test_it_leaves_with_the_agent_and_others_may_answer_first(autojump_clo
         await handle.wait()
         chunks = [chunk async for chunk in handle.subscribe("all")]
         assert sum(isinstance(chunk, PermissionResponse) for chunk in chunks) == 1
-    assert person.unused == 0
+    assert person.unused_count == 0
 
 
 def test_a_small_ring_does_not_hide_a_request():

@@ -55,7 +55,7 @@ async def test_a_conversation_is_recorded_once_and_replayed_without_a_server_or_
             assert client.is_replay
             llm = provider("http://127.0.0.1:9", client, key="another")
             again = [(await llm.generate(hello(text))).text for text in ("b", "a", "a")]
-            assert client.unplayed == 0
+            assert client.unplayed_count == 0
             with pytest.raises(CassetteError, match="all that was recorded has been replayed"):
                 await llm.generate(hello("a"))
     assert texts == ["one", "two", "three"]

@@ -1,15 +1,15 @@
 """Cancel an agent at every checkpoint, and see what is left.
 
-Modules: `sweep` (`cancel_at_every_checkpoint`, which runs a `Scenario` again and again, and its
-    report),
-`scenario`, `stage` (one run, its checkpoints and its repetition), `trial` (the evidence of one run)
-with `leftovers` (what is seen from outside), `invariants` (what must be true of it).
+- `sweep`: `cancel_at_every_checkpoint`, which runs a scenario again and again, and its report.
+- `scenario`: a `Scenario`, and one run of it with its checkpoints.
+- `evidence`: the `Trial` that a run leaves, with what is seen from outside.
+- `invariants`: what must be true of every trial.
 """
 
 from greenroom.testing.fuzz.evidence import (
-    Acknowledged as Acknowledged,
+    AcknowledgedInput as AcknowledgedInput,
     EndedCall as EndedCall,
-    Interrupted as Interrupted,
+    InterruptMoment as InterruptMoment,
     Leftovers as Leftovers,
     Mode as Mode,
     Trial as Trial,

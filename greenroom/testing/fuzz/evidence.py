@@ -1,8 +1,8 @@
-"""The evidence of one run: what its agent said and did, and what is left outside of it.
+"""The evidence of one run: what its agent said and did, and what it left outside.
 
-An agent's tasks end with it, whatever its tools do. What a tool has made or changed elsewhere does
-not: files, descriptors, threads, processes, settings of the process. So `Surroundings` looks before
-the run and after it. To keep this exact on a busy machine, each run has its own TMPDIR.
+An agent's tasks end with it, whatever its tools do. Things that a tool has made or changed stay:
+files, descriptors, threads, processes, settings of the process. So `Surroundings` looks
+before the run and after it. To keep this exact on a busy machine, each run has its own TMPDIR.
 """
 
 import atexit
@@ -54,7 +54,7 @@ class Leftovers:
         threads: the names of threads that were started and still run at the end, without idle ones
             of trio's.
         descriptors: what new file descriptors are open on; on Linux alone.
-        unclosed: what the garbage collector had to close.
+        unclosed_resources: what the garbage collector had to close.
         settings: variables of the environment and the working directory, where they have changed.
             They were put back.
     """
@@ -63,7 +63,7 @@ class Leftovers:
     processes: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
     descriptors: tuple[str, ...] = ()
-    unclosed: tuple[str, ...] = ()
+    unclosed_resources: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
 
@@ -149,7 +149,7 @@ class Surroundings:
             # While the agent lives, threads work for it.
             threads=() if trio.lowlevel.in_trio_run() else _threads(self._known_threads),
             descriptors=tuple(sorted(name for _, name in _descriptors() - self._descriptors)),
-            unclosed=tuple(
+            unclosed_resources=tuple(
                 str(each.message).partition("\n")[0]
                 for each in self._warnings
                 if issubclass(each.category, ResourceWarning)
@@ -258,7 +258,7 @@ down, or killed; or the whole runtime is cancelled from outside."""
 
 
 @dataclass(frozen=True)
-class Acknowledged:
+class AcknowledgedInput:
     """An input for which the runtime gave a receipt."""
 
     receipt: Receipt
@@ -266,7 +266,7 @@ class Acknowledged:
 
 
 @dataclass(frozen=True)
-class Interrupted:
+class InterruptMoment:
     """What was true in the moment in which `interrupt()` returned.
 
     Attributes:
@@ -312,17 +312,17 @@ class Trial:
         outcome: what `wait()` returned; None if it never did.
         state: its last state, as the handle shows it.
         history: its conversation in memory.
-        stored: the conversations that the store holds, by session id, its subagents' too.
+        stored_histories: the conversations that the store holds, by session id, its subagents' too.
         damaged: what is wrong with a stored conversation, by session id.
-        published: all that the agent published, its subagents' chunks wrapped among its own.
+        all_chunks: all that the agent published, its subagents' chunks wrapped among its own.
         streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
         alive: tasks that its agents have started and that were alive when `wait()` returned, or
             when the runtime was left.
         running: sessions that the runtime still called running after that.
         pending: permission requests that were still open then.
         stuck: calls that had not returned by the time limit, such as "ask" or "wait".
-        acknowledged: inputs for which there was a receipt.
-        interrupted: what `interrupt()` returned with, where there was one.
+        acknowledged_inputs: inputs for which there was a receipt.
+        interrupt: what `interrupt()` returned with, where there was one.
         probe: the result of the last input, which shows that the agent still answers, or where it
             has ended the next one with the same tools; None where there was no result, as after a
             kill.
@@ -331,8 +331,8 @@ class Trial:
         successor: the session of the next agent; empty where there was none.
         files_before: what files there were before the run.
         files_after_calls: what files there were after each call of a tool; where nothing was done.
-        left: what was left behind when all that was done to the agent was over, before the probe.
-        left_at_end: what was left behind at the end, outside of trio.
+        leftovers: what was left once the disturbance was over, before the probe.
+        leftovers_at_end: what was left at the end, outside of trio.
         control: the same scenario undisturbed; None where this is that run.
     """
 
@@ -345,24 +345,24 @@ class Trial:
     outcome: Outcome | None
     state: core.AgentState
     history: tuple[Message, ...]
-    stored: Mapping[str, tuple[Message, ...]]
+    stored_histories: Mapping[str, tuple[Message, ...]]
     damaged: Mapping[str, str]
-    published: tuple[OutputChunk, ...]
+    all_chunks: tuple[OutputChunk, ...]
     streams: Mapping[str, tuple[OutputChunk, ...]]
     alive: tuple[str, ...]
     running: tuple[str, ...]
     pending: tuple[core.PermissionRequest, ...]
     stuck: tuple[str, ...]
-    acknowledged: tuple[Acknowledged, ...]
-    interrupted: Interrupted | None
+    acknowledged_inputs: tuple[AcknowledgedInput, ...]
+    interrupt: InterruptMoment | None
     probe: TurnResult | None
     calls: tuple[EndedCall, ...]
     calls_again: tuple[EndedCall, ...]
     successor: str
     files_before: Files
     files_after_calls: tuple[Files, ...]
-    left: Leftovers
-    left_at_end: Leftovers = field(default_factory=Leftovers)
+    leftovers: Leftovers
+    leftovers_at_end: Leftovers = field(default_factory=Leftovers)
     control: "Trial | None" = None
 
     @property
@@ -371,7 +371,7 @@ class Trial:
         return self.streams[self.session_id]
 
     @property
-    def undelivered(self) -> frozenset[str]:
+    def undelivered_ids(self) -> frozenset[str]:
         """The ids of inputs that the agent never took, as its outcome says."""
         messages = self.outcome.undelivered if self.outcome else ()
         return frozenset(m.id for m in messages if isinstance(m, core.ConversationInput))

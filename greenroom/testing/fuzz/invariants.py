@@ -40,7 +40,7 @@ def nothing_is_alive(trial: Trial) -> None:
 
 def no_process_is_left(trial: Trial) -> None:
     """No process that was started is there when the runtime has been left; seen on Linux alone."""
-    processes = trial.left_at_end.processes
+    processes = trial.leftovers_at_end.processes
     assert not processes, (
         f"still there: {'; '.join(processes)} (end it in a `finally`, and wait for it)"
     )
@@ -52,7 +52,7 @@ def the_registry_is_empty(trial: Trial) -> None:
 
 
 def the_agent_has_an_outcome(trial: Trial) -> None:
-    """`wait()` says how the agent ended: without a crash, and killed or cancelled only by the sweep."""
+    """`wait()` says how the agent ended: without a crash, and stopped by nothing but the sweep."""
     assert trial.outcome is not None, "wait() has returned nothing"
     crash = trial.outcome.error
     assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
@@ -66,18 +66,18 @@ def the_agent_has_an_outcome(trial: Trial) -> None:
 
 def history_is_paired(trial: Trial) -> None:
     """Each tool call is answered once, before the next reply, and nothing else is answered."""
-    for session_id, history in {trial.session_id: trial.history, **trial.stored}.items():
+    for session_id, history in {trial.session_id: trial.history, **trial.stored_histories}.items():
         _check_pairs(session_id, history)
 
 
 def an_interrupt_leaves_nothing(trial: Trial) -> None:
     """When `interrupt()` returns the turn is over, and nothing of it is abandoned or unpaired."""
-    interrupt = trial.interrupted
+    interrupt = trial.interrupt
     if interrupt is None:
         return
     assert not interrupt.report.abandoned, f"abandoned: {', '.join(interrupt.report.abandoned)}"
-    open_before = _open_turns(trial.published[: interrupt.before])
-    open_after = _open_turns(trial.published[: interrupt.after])
+    open_before = _open_turns(trial.all_chunks[: interrupt.before])
+    open_after = _open_turns(trial.all_chunks[: interrupt.after])
     assert not open_before & open_after, "interrupt() returned before the turn was over"
     if not open_after:
         _check_pairs(trial.session_id, interrupt.history)
@@ -87,7 +87,9 @@ def results_are_real(trial: Trial) -> None:
     """Where a tool had ended, its result is in the history, also if the turn was cut off."""
     for session_id, chunks in trial.streams.items():
         history = (
-            trial.history if session_id == trial.session_id else trial.stored.get(session_id, ())
+            trial.history
+            if session_id == trial.session_id
+            else trial.stored_histories.get(session_id, ())
         )
         results = {result.tool_use_id: result for m in history for result in m.tool_results}
         for chunk in chunks:
@@ -133,7 +135,7 @@ def the_session_is_stored(trial: Trial) -> None:
     """What the store gives back is what was in memory, and needs no repair."""
     for session_id, damage in trial.damaged.items():
         raise AssertionError(f"{session_id}: {damage}")
-    stored = trial.stored.get(trial.session_id, ())
+    stored = trial.stored_histories.get(trial.session_id, ())
     assert stored == trial.history, (
         f"the store has {len(stored)} messages, memory has {len(trial.history)}"
         if len(stored) != len(trial.history)
@@ -144,9 +146,9 @@ def the_session_is_stored(trial: Trial) -> None:
 def input_is_accounted_for(trial: Trial) -> None:
     """Each input with a receipt is in the history or undelivered, and never both."""
     inputs = [message.text for message in trial.history if message.role == "user"]
-    undelivered = trial.undelivered
+    undelivered = trial.undelivered_ids
     started = {chunk.input_id for chunk in trial.chunks if isinstance(chunk, core.TurnStart)}
-    for each in trial.acknowledged:
+    for each in trial.acknowledged_inputs:
         input_id = each.receipt.input_id
         is_in_history = each.text in inputs
         assert is_in_history or input_id in undelivered, f"the input {each.text!r} is lost"
@@ -309,8 +311,8 @@ def no_file_is_left(trial: Trial) -> None:
     if control is None or trial.mode == "kill":
         return
     known = {path for files in _settled_files(control) for path in files}
-    usual = _paths(control, control.left_at_end.files) - control.files_before.keys()
-    for left in (trial.left, trial.left_at_end):
+    usual = _paths(control, control.leftovers_at_end.files) - control.files_before.keys()
+    for left in (trial.leftovers, trial.leftovers_at_end):
         files = _paths(trial, left.files)
         new = files - trial.files_before.keys() - known
         # Where names are made up, as those of temporary files are, as many of a kind may be left.
@@ -328,9 +330,9 @@ def files_are_whole(trial: Trial) -> None:
     if control is None or trial.mode == "kill":
         return
     for path in {path for files in _settled_files(control) for path in _paths(control, files)}:
-        if control.left.files.get(path) == control.left_at_end.files.get(path):
+        if control.leftovers.files.get(path) == control.leftovers_at_end.files.get(path):
             whole = {files.get(path) for files in (trial.files_before, *_settled_files(control))}
-            assert trial.left.files.get(path) in whole, (
+            assert trial.leftovers.files.get(path) in whole, (
                 f"{path} is neither as before nor as after a call "
                 "(write a file beside it, and put it in place with `os.replace`)"
             )
@@ -338,22 +340,28 @@ def files_are_whole(trial: Trial) -> None:
 
 def no_thread_is_left(trial: Trial) -> None:
     """No thread runs that was started in the run."""
-    _check_left(trial, lambda left: left.threads, "still running", "tell it to end, and join it")
+    _check_leftovers(
+        trial, lambda left: left.threads, "still running", "tell it to end, and join it"
+    )
 
 
 def no_descriptor_is_left(trial: Trial) -> None:
     """No file, socket or pipe is open that was opened in the run; seen on Linux alone."""
-    _check_left(trial, lambda left: left.descriptors, "still open", "open it with `with`")
+    _check_leftovers(trial, lambda left: left.descriptors, "still open", "open it with `with`")
 
 
 def nothing_is_left_to_the_collector(trial: Trial) -> None:
     """The garbage collector had nothing to close, and no async generator to end."""
-    _check_left(trial, lambda left: left.unclosed, "not closed", "open it with `with`")
+    _check_leftovers(
+        trial, lambda left: left.unclosed_resources, "not closed", "open it with `with`"
+    )
 
 
 def settings_are_restored(trial: Trial) -> None:
     """The environment and the working directory are as they were."""
-    _check_left(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
+    _check_leftovers(
+        trial, lambda left: left.settings, "still changed", "restore it in a `finally`"
+    )
 
 
 def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
@@ -365,9 +373,10 @@ def _check_pairs(session_id: str, history: Sequence[core.Message]) -> None:
     requested: list[str] = []
     for place, message in enumerate(history):
         for result in message.tool_results:
-            text = f"{session_id}: message {place} answers {result.tool_use_id}, which was not requested"
-            assert result.tool_use_id in requested, text
-            requested.remove(result.tool_use_id)
+            id_ = result.tool_use_id
+            text = f"{session_id}: message {place} answers {id_}, which was not requested"
+            assert id_ in requested, text
+            requested.remove(id_)
         if message.role == "assistant":
             assert not requested, f"{session_id}: before message {place}, no answer to {requested}"
             requested = [call.id for call in message.tool_uses]
@@ -409,17 +418,20 @@ def _paths(trial: Trial, files: Files) -> set[str]:
 
 def _settled_files(control: Trial) -> tuple[Files, ...]:
     """Return the files before the run, after each call and at the end."""
-    return (control.files_before, *control.files_after_calls, control.left_at_end.files)
+    return (control.files_before, *control.files_after_calls, control.leftovers_at_end.files)
 
 
-def _check_left(
+def _check_leftovers(
     trial: Trial, kind: Callable[[Leftovers], Sequence[str]], what: str, hint: str
 ) -> None:
     """Compare with the undisturbed run, ignoring numbers and made-up names."""
     control = trial.control
     if control is None or trial.mode == "kill":
         return
-    for left, usual in ((trial.left, control.left), (trial.left_at_end, control.left_at_end)):
+    for left, usual in (
+        (trial.leftovers, control.leftovers),
+        (trial.leftovers_at_end, control.leftovers_at_end),
+    ):
         known = Counter(map(_shape, kind(usual)))
         leftovers = []
         for each in kind(left):

@@ -30,12 +30,11 @@ from greenroom.runtime import (
     TurnResult,
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
-from greenroom.testing.agent_run import Content, ScriptedApprover
 from greenroom.testing.fuzz.evidence import (
-    Acknowledged,
+    AcknowledgedInput,
     EndedCall,
     Files,
-    Interrupted,
+    InterruptMoment,
     Leftovers,
     Mode,
     Surroundings,
@@ -44,6 +43,7 @@ from greenroom.testing.fuzz.evidence import (
     streams_of,
 )
 from greenroom.testing.models import ScriptedProvider, Step, call
+from greenroom.testing.recorded_run import Content, ScriptedApprover
 from greenroom.tools import Tool, ToolRegistry
 
 Ts = TypeVarTuple("Ts")
@@ -166,7 +166,7 @@ async def play(
     scenario: Scenario, mode: Mode | None, at: int, timeout: float, surroundings: Surroundings
 ) -> Trial:
     """Run a scenario once, do what `mode` says at the checkpoint `at`, and collect the evidence."""
-    stage = _Stage(scenario, mode, at, surroundings)
+    stage = _ScenarioRun(scenario, mode, at, surroundings)
     await stage.play(timeout)
     return await stage.evidence()
 
@@ -176,7 +176,7 @@ class _Handle(AgentHandle):
 
     def __init__(self, handle: AgentHandle) -> None:
         super().__init__(handle._actor)
-        self.acknowledged: list[Acknowledged] = []
+        self.acknowledged_inputs: list[AcknowledgedInput] = []
 
     @property
     def history_now(self) -> tuple[Message, ...]:
@@ -185,8 +185,8 @@ class _Handle(AgentHandle):
 
     def _receipt(self, message: core.UserInput, is_delivered: bool, replaced: str = "") -> Receipt:
         receipt = super()._receipt(message, is_delivered, replaced)
-        others = [each for each in self.acknowledged if each.receipt.input_id != replaced]
-        self.acknowledged = [*others, Acknowledged(receipt, message.text)]
+        others = [each for each in self.acknowledged_inputs if each.receipt.input_id != replaced]
+        self.acknowledged_inputs = [*others, AcknowledgedInput(receipt, message.text)]
         return receipt
 
 
@@ -227,7 +227,7 @@ def _is_virtual() -> bool:
     return isinstance(trio.lowlevel.current_clock(), MockClock)
 
 
-class _Stage:
+class _ScenarioRun:
     """One run: the agent in its runtime, its callers, and the disturbance."""
 
     _runtime: AgentRuntime
@@ -245,17 +245,17 @@ class _Stage:
         self._recorder = _Calls(None if mode else surroundings.files)
         self._leftovers = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
-        self._everything = trio.CancelScope()
+        self._run_scope = trio.CancelScope()
         self._outside = trio.CancelScope()
-        self._checkpoints = _Checkpoints(at, self._disturb, self._everything, self._recorder)
-        self._disturbed = trio.Event()
+        self._checkpoints = _Checkpoints(at, self._disturb, self._run_scope, self._recorder)
+        self._disturbance = trio.Event()
         self._is_handled = trio.Event()
         self._conversation_end = trio.Event()
         self._calls: list[str] = []
         self._before = 0
         self._alive: tuple[str, ...] = ()
         self._outcome: Outcome | None = None
-        self._interrupted: Interrupted | None = None
+        self._interrupt: InterruptMoment | None = None
         self._probe: TurnResult | None = None
         self._successor = ""
         self._worth_trying: tuple[int, ...] = ()
@@ -263,9 +263,9 @@ class _Stage:
 
     async def play(self, timeout: float) -> None:
         """Run it to its end, or to the time limit."""
-        self._everything.deadline = trio.current_time() + timeout
+        self._run_scope.deadline = trio.current_time() + timeout
         trio.lowlevel.add_instrument(self._checkpoints)
-        with self._everything:
+        with self._run_scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._follow_up)
                 async with trio.open_nursery() as callers:
@@ -273,14 +273,14 @@ class _Stage:
                     callers.start_soon(self._wait)
                     await callers.start(self._scenario.approver.attend, self._handle)
                     await self._talk()
-                if self._disturbed.is_set():
+                if self._disturbance.is_set():
                     await self._is_handled.wait()
                 nursery.cancel_scope.cancel()
         self._alive = self._alive or self._checkpoints.alive
         if self._checkpoints.error is not None:
             raise self._checkpoints.error
         if self._needs_successor and not self._calls:
-            with trio.move_on_after(timeout) as self._checkpoints.everything:
+            with trio.move_on_after(timeout) as self._checkpoints.run_scope:
                 await self._run_successor()
         trio.lowlevel.remove_instrument(self._checkpoints)
 
@@ -327,12 +327,12 @@ class _Stage:
     async def _ask_last(self) -> None:
         """Ask until an answer came undisturbed."""
         while True:
-            before = self._disturbed.is_set()
+            before = self._disturbance.is_set()
             if before:
                 await self._is_handled.wait()
             self._record_first_calls()
             await self._ask(self._handle)
-            if self._disturbed.is_set() == before:
+            if self._disturbance.is_set() == before:
                 return
 
     def _record_first_calls(self) -> None:
@@ -377,11 +377,11 @@ class _Stage:
                 self._outside.cancel()
             case _:
                 pass
-        self._disturbed.set()
+        self._disturbance.set()
 
     async def _follow_up(self) -> None:
         """Do what waits, one step later."""
-        await self._disturbed.wait()
+        await self._disturbance.wait()
         with self._call(f"{self._mode}"):
             match self._mode:
                 case "interrupt":
@@ -396,7 +396,7 @@ class _Stage:
 
     async def _join_interrupt(self) -> None:
         report = await self._handle.interrupt()
-        self._interrupted = Interrupted(
+        self._interrupt = InterruptMoment(
             report, self._before, self._chunks.lag, self._handle.history_now
         )
 
@@ -415,23 +415,23 @@ class _Stage:
             outcome=self._outcome,
             state=self._handle.state,
             history=await self._handle.history(),
-            stored=stored,
+            stored_histories=stored,
             damaged=damaged,
-            published=tuple(published),
+            all_chunks=tuple(published),
             streams=streams,
             alive=self._alive,
             running=self._runtime.list_active(),
             pending=await self._handle.pending(),
             stuck=tuple(self._calls),
-            acknowledged=tuple(self._handle.acknowledged),
-            interrupted=self._interrupted,
+            acknowledged_inputs=tuple(self._handle.acknowledged_inputs),
+            interrupt=self._interrupt,
             probe=self._probe,
             calls=tuple(self._recorder.ended[: self._first_calls]),
             calls_again=tuple(self._recorder.ended[self._first_calls :]),
             successor=self._successor,
             files_before=self._files_before,
             files_after_calls=tuple(self._recorder.files),
-            left=self._leftovers,
+            leftovers=self._leftovers,
         )
 
     async def _read(self) -> list[core.OutputChunk]:
@@ -474,13 +474,13 @@ class _Checkpoints(trio.abc.Instrument):
     """
 
     def __init__(
-        self, at: int, then: Callable[[], None], everything: trio.CancelScope, calls: _Calls
+        self, at: int, then: Callable[[], None], run_scope: trio.CancelScope, calls: _Calls
     ) -> None:
-        """At the side of this number call `then`; when there is no end of them, cancel everything."""
+        """Call `then` at the side of this number; cancel `run_scope` when they do not end."""
         self._at = at
         self._on_reached = then
-        self.everything = everything
-        """What is cancelled when there is no end."""
+        self.run_scope = run_scope
+        """The scope of the whole run."""
         self._calls = calls
         self._is_adopting = False
         self._alive: dict[Task, None] = {}
@@ -528,7 +528,7 @@ class _Checkpoints(trio.abc.Instrument):
 
     def before_io_wait(self, timeout: float) -> None:
         """Where all was cancelled and still waits, and nothing can happen: open the shields."""
-        if self.everything.cancel_called and _is_virtual():
+        if self.run_scope.cancel_called and _is_virtual():
             statistics = trio.lowlevel.current_statistics()
             if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == float(
                 "inf"
@@ -550,7 +550,7 @@ class _Checkpoints(trio.abc.Instrument):
                 self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
                 self._on_reached()
             elif self.count == _MAX_CHECKPOINTS:
-                self.everything.cancel()
+                self.run_scope.cancel()
         except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
             self.error = error
 

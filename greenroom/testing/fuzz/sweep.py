@@ -63,17 +63,17 @@ class FuzzReport:
 
     Attributes:
         checkpoints: how many sides of checkpoints the scenario has when nothing disturbs it.
-        injected: how often each mode took effect.
+        cancels: how often each mode took effect.
         violations: what was found.
     """
 
     checkpoints: int
-    injected: Mapping[Mode, int] = field(default_factory=Counter)
+    cancels: Mapping[Mode, int] = field(default_factory=Counter)
     violations: tuple[Violation, ...] = ()
 
     def __str__(self) -> str:
         """Say it in words: of violations that say the same the first one, and at most ten."""
-        tried = ", ".join(f"{mode}: {count}" for mode, count in self.injected.items()) or "none"
+        tried = ", ".join(f"{mode}: {count}" for mode, count in self.cancels.items()) or "none"
         lines = [
             f"{len(self.violations)} violations, {self.checkpoints} checkpoints; "
             f"cancels tried: {tried}"
@@ -164,7 +164,7 @@ def cancel_at_every_checkpoint(
     if not violations:
         sweep.control = control
         violations = sweep.disturb(modes, lambda mode: at or _plan(control, modes, mode, at_most))
-    report = FuzzReport(control.checkpoints, sweep.injected, tuple(violations))
+    report = FuzzReport(control.checkpoints, sweep.cancels, tuple(violations))
     if violations:
         raise FuzzError(report)
     return report
@@ -181,7 +181,7 @@ class _Sweep:
     limit: float
     surroundings: Surroundings = field(default_factory=Surroundings)
     control: Trial | None = None
-    injected: Counter[Mode] = field(default_factory=Counter)
+    cancels: Counter[Mode] = field(default_factory=Counter)
 
     def run(self, mode: Mode | None, checkpoint: int) -> Trial:
         clock = None if self.real_time else MockClock(autojump_threshold=0)
@@ -191,7 +191,7 @@ class _Sweep:
             around = self.surroundings
             trial = trio.run(play, scenario, mode, checkpoint, self.limit, around, clock=clock)
             left = around.leftovers()
-        return replace(trial, left_at_end=left, control=self.control)
+        return replace(trial, leftovers_at_end=left, control=self.control)
 
     def disturb(
         self, modes: Sequence[Mode], plan: Callable[[Mode], Iterable[int]]
@@ -202,7 +202,7 @@ class _Sweep:
                 trial = self.run(mode, checkpoint)
                 if not trial.where:
                     break
-                self.injected[mode] += 1
+                self.cancels[mode] += 1
                 new = self.check(trial)
                 if new and not violations and self.check(self.run(None, 0)):
                     return [*new, self._blame_run(trial)]

@@ -13,11 +13,11 @@ from greenroom.net import (
     HttpResponse,
     Timeouts,
     check_url,
+    is_same_host,
     port_of,
     proxy_for,
     public_address,
     redirect_target,
-    same_host,
 )
 
 # ---- HTML to text: what a page says, without what only a browser needs.
@@ -247,7 +247,7 @@ async def fetch(url: str, limit: int, *, allow_private: bool) -> ToolResult:
                 target = redirect_target(url, response.status, response.headers.get("location", ""))
                 if target is None:
                     return await _result(url, response, limit)
-            if not same_host(url, target):
+            if not is_same_host(url, target):
                 return ToolResult.ok(
                     f"{url} has moved to another host. To follow it, fetch {target}",
                     location=target,

@@ -148,7 +148,7 @@ def every_tray_comes_out(trial):
 def what_was_said_is_kept(trial):
     """Each text that was streamed, as far as it came, is in the history."""
     for session_id, chunks in trial.streams.items():
-        kept = [m.text for m in trial.stored.get(session_id, ()) if m.role == "assistant"]
+        kept = [m.text for m in trial.stored_histories.get(session_id, ()) if m.role == "assistant"]
         said = ""
         for chunk in chunks:
             if isinstance(chunk, TextDelta):
@@ -161,7 +161,7 @@ def what_was_said_is_kept(trial):
 def every_reply_is_billed(trial):
     """What a kept reply has used is reported, also where the reply was cut off."""
     for session_id, chunks in trial.streams.items():
-        used = [m.usage for m in trial.stored.get(session_id, ()) if m.usage is not None]
+        used = [m.usage for m in trial.stored_histories.get(session_id, ()) if m.usage is not None]
         told = [chunk.usage for chunk in chunks if isinstance(chunk, UsageReport)]
         assert len(told) >= len(used), f"{session_id}: {len(used)} replies, {len(told)} bills"
 

@@ -125,7 +125,7 @@ def test_the_built_in_tools_can_be_cancelled_anywhere(workshop):
         at_most=None if EVERYWHERE else 10,
         real_time=True,
     )
-    assert sum(report.injected.values()) >= 8
+    assert sum(report.cancels.values()) >= 8
 
 
 def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
@@ -182,7 +182,7 @@ def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
         at_most=None if EVERYWHERE else 8,
         real_time=True,
     )
-    assert sum(report.injected.values()) >= 6
+    assert sum(report.cancels.values()) >= 6
 
 
 def test_a_tool_in_a_process_of_its_own_can_be_cancelled_anywhere(tmp_path):
@@ -195,7 +195,7 @@ def test_a_tool_in_a_process_of_its_own_can_be_cancelled_anywhere(tmp_path):
         return Scenario(coder, model, ToolRegistry([count]), rules, inputs="Count!")
 
     report = cancel_at_every_checkpoint(scenario, at_most=None if EVERYWHERE else 3, real_time=True)
-    assert sum(report.injected.values()) >= 3
+    assert sum(report.cancels.values()) >= 3
 
 
 def test_a_process_that_a_tool_leaves_behind_is_found():

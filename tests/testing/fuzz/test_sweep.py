@@ -49,7 +49,7 @@ def fuzz(scenario=echoing, **options):
 def test_every_mode_is_tried_at_every_checkpoint():
     report = fuzz(lambda: Scenario(echo, inputs="one"))
     assert report.checkpoints > 20
-    assert report.injected == dict.fromkeys(MODES, report.checkpoints)
+    assert report.cancels == dict.fromkeys(MODES, report.checkpoints)
     assert report.violations == ()
 
 
@@ -70,17 +70,17 @@ def test_fewer_cancels_are_spread_over_modes_and_checkpoints():
     report = fuzz(
         at_most=23, invariants=[lambda trial: seen.append((trial.mode, trial.checkpoint))]
     )
-    assert sum(report.injected.values()) == 23
-    assert sorted(report.injected.values()) == [4, 4, 5, 5, 5]
+    assert sum(report.cancels.values()) == 23
+    assert sorted(report.cancels.values()) == [4, 4, 5, 5, 5]
     places = sorted(place for _, place in seen[1:])
     assert len(set(places)) > 10
     assert places[-1] > report.checkpoints * 0.7
-    assert sum(fuzz(at_most=3).injected.values()) == 3
+    assert sum(fuzz(at_most=3).cancels.values()) == 3
 
 
 def test_only_these_checkpoints_and_modes():
     report = fuzz(modes=["kill"], at=[3, 5, 10_000])
-    assert report.injected == {"kill": 2}
+    assert report.cancels == {"kill": 2}
 
 
 def only_if_killed(trial):
@@ -112,7 +112,7 @@ def test_what_is_broken_without_any_cancel_is_said_first_and_alone():
 
     with pytest.raises(FuzzError, match=r"never: no\n    without any cancel") as found:
         fuzz(invariants=[never])
-    assert found.value.report.injected == {}
+    assert found.value.report.cancels == {}
 
 
 def test_it_stops_when_enough_is_found(monkeypatch):
@@ -123,7 +123,7 @@ def test_it_stops_when_enough_is_found(monkeypatch):
 
     with pytest.raises(FuzzError, match="3 violations") as found:
         fuzz(invariants=[undisturbed])
-    assert found.value.report.injected == {"interrupt": 3}
+    assert found.value.report.cancels == {"interrupt": 3}
 
 
 def test_a_report_shows_ten_and_counts_the_rest():
@@ -177,7 +177,7 @@ def test_a_mistake_of_the_kit_itself_is_not_swallowed(monkeypatch):
     def broken(self):
         raise ZeroDivisionError("our bug")
 
-    monkeypatch.setattr(stage._Stage, "_disturb", broken)
+    monkeypatch.setattr(stage._ScenarioRun, "_disturb", broken)
     with pytest.raises(ZeroDivisionError, match="our bug"):
         fuzz()
 
@@ -192,7 +192,7 @@ def test_in_real_time_threads_and_files_may_work(tmp_path):
                 agent.session.add_message(Message.assistant("read"))
 
     report = fuzz(lambda: Scenario(reader, inputs="one", store=store), real_time=True, at_most=5)
-    assert sum(report.injected.values()) == 5
+    assert sum(report.cancels.values()) == 5
 
 
 def test_a_seed_gives_the_order_of_tasks_and_the_ids():
@@ -258,7 +258,7 @@ def test_what_a_subagent_stored_and_said_is_evidence_too():
     below = [key for key in trial.streams if key != trial.session_id]
     assert len(below) == 2  # one for the input, one for the probe
     assert all(isinstance(trial.streams[key][-1], Exited) for key in below)
-    assert [m.text for m in trial.stored[below[0]]] == ["one", "one"]
+    assert [m.text for m in trial.stored_histories[below[0]]] == ["one", "one"]
 
 
 def test_a_misspelt_mode_does_not_pass_for_a_sweep_that_found_nothing():

@@ -121,7 +121,7 @@ def test_a_careful_tool_passes(name, seed):
         real_time=name == "weigh",
         at_most=12,
     )
-    assert sum(report.injected.values()) >= 9
+    assert sum(report.cancels.values()) >= 9
 
 
 def test_a_violation_says_what_to_do_and_where_the_tool_stood(tmp_path):

@@ -1,4 +1,4 @@
-"""A whole run of an agent in one call, with scripted answers and everything that it published."""
+"""Runs an agent from its spawn to its end in one call, with scripted answers, and records it."""
 
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
@@ -37,12 +37,12 @@ _NO_ANSWER = Answer(
 class ScriptedApprover:
     """Answers the permission requests of an agent and its subagents, each with the next answer.
 
-    A request beyond the script is denied, and `check()` fails; so does an unused
-    answer. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
+    A request beyond the script is denied, and `check()` fails; it also fails if an answer is
+    unused. `run_agent` takes one as its `approver`; elsewhere start `attend` in a nursery.
 
     Attributes:
         requests: what it was asked, in order.
-        unexpected: those of them for which no answer was written.
+        unexpected_requests: the requests beyond the script.
 
     Example:
         ```python
@@ -67,12 +67,12 @@ class ScriptedApprover:
                     hint="write 'allow', 'deny', an Answer, or a function of the request",
                 )
         self.requests: list[PermissionRequest] = []
-        self.unexpected: list[PermissionRequest] = []
+        self.unexpected_requests: list[PermissionRequest] = []
         self._script = deque(answers)
         self._seen_ids: set[str] = set()
 
     @property
-    def unused(self) -> int:
+    def unused_count(self) -> int:
         """How many answers are unused."""
         return len(self._script)
 
@@ -112,8 +112,8 @@ class ScriptedApprover:
         Raises:
             AssertionError: a request had no answer in the script.
         """
-        asked = "; ".join(f"{each.tool_name}: {each.action}" for each in self.unexpected)
-        assert not self.unexpected, f"no answer was written for these requests: {asked}"
+        asked = "; ".join(f"{each.tool_name}: {each.action}" for each in self.unexpected_requests)
+        assert not self.unexpected_requests, f"no answer was written for these requests: {asked}"
 
     async def _answer_all(self, handle: AgentHandle) -> None:
         """Answer what is open; the handle knows it better than a reader that may have lagged."""
@@ -134,7 +134,7 @@ class ScriptedApprover:
 
     def _next(self, request: PermissionRequest) -> Answer:
         if not self._script:
-            self.unexpected.append(request)
+            self.unexpected_requests.append(request)
             return _NO_ANSWER
         answer = self._script.popleft()
         while callable(answer):
@@ -161,7 +161,7 @@ _LIMITS = RuntimeLimits(ring_chunks=100_000, ring_bytes=64 * 1024 * 1024)
 
 
 @dataclass(frozen=True)
-class AgentRun:
+class RecordedRun:
     """What an agent said and did, from its spawn to its end.
 
     Attributes:
@@ -196,7 +196,7 @@ class AgentRunError(AssertionError):
     Its cause is the error that crashed the agent, if it crashed.
     """
 
-    def __init__(self, message: str, run: AgentRun) -> None:
+    def __init__(self, message: str, run: RecordedRun) -> None:
         """Say what went wrong."""
         super().__init__(message)
         self.run = run
@@ -214,33 +214,33 @@ def run_agent(
     real_time: bool = False,
     timeout: float | None = None,
     check: bool = True,
-) -> AgentRun:
+) -> RecordedRun:
     """Run an agent in a new runtime, send it each input in turn, and return what it did.
 
     For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours
-    pass in no time. While a thread, a process or a socket works, every task waits and such a clock
-    would run away from it: for tools of that kind, and for a `FileStore`, say `real_time=True`.
+    pass in no time. While a thread, a process or a socket works, every task waits and the clock
+    would jump ahead: for tools that use one, and for a `FileStore`, pass `real_time=True`.
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
         *args: its further arguments.
-        inputs: its inputs, each sent after the turn of the one before; a single text will do. After
-            the last one it is shut down, and may finish its work. Without inputs it has to end
-            without a shutdown.
+        inputs: its inputs, or a single text; each is sent after the turn of the one before. After
+            the last one the agent is shut down, and may finish its work. Without inputs it has to
+            end on its own.
         approver: answers its permission requests; by default none is expected.
         session: the conversation that it continues; by default a new one.
-        store: where the session lives; by default in memory.
-        limits: the bounds of the runtime; by default more chunks are kept than usual.
+        store: where the session is stored; by default in memory.
+        limits: the limits of the runtime; by default more chunks are kept than usual.
         workspace: the folder in which it works.
-        real_time: let the clock run as it does.
+        real_time: whether to use the real clock.
         timeout: seconds of that clock until a run counts as hanging; by default a day, or a minute
             of real time.
         check: whether a run that went wrong raises.
 
     Raises:
-        AgentRunError: with `check`: the agent crashed, a turn of it failed, it ended before its
-            last input, or its approver was asked something that is not in the script. In any case:
-            it hangs. Code that can't be cancelled hangs this call too.
+        AgentRunError: with `check`: the agent crashed, one of its turns failed, it ended before its
+            last input, or a permission request is not in the approver's script. With or without:
+            the agent hangs. Code that can't be cancelled hangs this call too.
         RuntimeError: called from inside trio; there, await `run_agent_async`.
 
     Example:
@@ -281,7 +281,7 @@ async def run_agent_async(
     workspace: str | Path = ".",
     timeout: float | None = None,
     check: bool = True,
-) -> AgentRun:
+) -> RecordedRun:
     """Do what `run_agent` does, inside trio and on the clock that runs there.
 
     Raises:
@@ -343,9 +343,9 @@ class _Conversation:
     def _place(self) -> str:
         return f"input {self._completed_count + 1} of {len(self._inputs)}"
 
-    async def run(self) -> AgentRun:
+    async def run(self) -> RecordedRun:
         """Collect everything that it did."""
-        return AgentRun(
+        return RecordedRun(
             chunks=tuple([chunk async for chunk in self._chunks]),
             results=tuple(self._results),
             outcome=await self._handle.wait(),
@@ -362,7 +362,7 @@ class _Conversation:
         await handle.shutdown(grace=0)
         return AgentRunError(f"the agent hangs {where}", await self.run())
 
-    def check(self, run: AgentRun, person: ScriptedApprover) -> None:
+    def check(self, run: RecordedRun, person: ScriptedApprover) -> None:
         """Fail unless the run went as a test expects."""
         crash = run.outcome.error
         if crash is not None:
