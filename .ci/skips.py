@@ -19,7 +19,7 @@ ALLOWED: dict[str, str] = {
     },
     **{
         f"tests.sandbox.{name}": (
-            "containers may refuse namespaces and Landlock; every attack is tried there in what is left"
+            "containers may refuse namespaces and Landlock; there every attack is tried in the rest"
         )
         for name in (
             "test_detection::test_what_bubblewrap_holds_where_it_works",

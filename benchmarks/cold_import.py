@@ -1,4 +1,4 @@
-"""How long `import greenroom` takes, against its floor in the same run: `import trio, msgspec, orjson`.
+"""How long `import greenroom` takes, against `import trio, msgspec, orjson` in the same run.
 
 python benchmarks/cold_import.py
 """
@@ -14,7 +14,9 @@ CASES = {
     FLOOR: FLOOR,
     "import greenroom": "import greenroom",
     "an agent's names": "from greenroom import AgentRuntime, AgentSession, AgentInternals",
-    "greenroom --version": "import sys; sys.argv[1:] = ['--version']; import greenroom.cli as c; c.main",
+    "greenroom --version": (
+        "import sys; sys.argv[1:] = ['--version']; import greenroom.cli as c; c.main"
+    ),
 }
 
 

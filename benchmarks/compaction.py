@@ -81,7 +81,7 @@ async def converse(turns: int, folder: Path) -> tuple[dict[int, float], int]:
 
 
 def count() -> tuple[float, float]:
-    """Return the seconds of a first look at a long conversation, and of what a step counts of it."""
+    """Return the seconds to count a long conversation the first time, and again in a step."""
     said = [Message.user(f"{number} {WORDS}") for number in range(MESSAGES)]
     counter = EstimatedCounter()
     begin = time.perf_counter()
@@ -109,7 +109,8 @@ def main() -> int:
     _, early, *_, late = sizes.values()
     first, step = count()
     print(
-        f"{MESSAGES:,} messages are counted in {first * 1000:.1f} ms, and in {step * 1000:.2f} a step"
+        f"{MESSAGES:,} messages are counted in {first * 1000:.1f} ms,"
+        f" and in {step * 1000:.2f} a step"
     )
     return int(late - early > MAX_GROWTH or step > MAX_STEP * first)
 

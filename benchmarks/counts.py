@@ -1,4 +1,4 @@
-"""What a step costs in counts that do not depend on the machine, with sessions in memory and in files.
+"""What a step costs, in counts that do not depend on the machine, in memory and in files.
 
 python benchmarks/counts.py
 

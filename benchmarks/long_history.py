@@ -59,7 +59,8 @@ REPLY = (
     + sse("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 1})
     + sse("message_stop")
 ).encode()
-HEAD = f"HTTP/1.1 200 OK\\r\\ncontent-type: text/event-stream\\r\\ncontent-length: {len(REPLY)}\\r\\n\\r\\n"
+FIELDS = f"content-type: text/event-stream\\r\\ncontent-length: {len(REPLY)}"
+HEAD = f"HTTP/1.1 200 OK\\r\\n{FIELDS}\\r\\n\\r\\n"
 
 def serve(connection):
     received, buffer = b"", bytearray(1 << 20)
@@ -109,7 +110,7 @@ def history(messages: int) -> list[Message]:
 
 
 class Pieces(trio.abc.Instrument):
-    """Measures how long tasks run without giving way: their own time, not that of a busy machine."""
+    """Measures how long tasks run without yielding: their own time, not the machine's."""
 
     def __init__(self) -> None:
         self.longest = self._begin = 0.0
@@ -178,9 +179,10 @@ def main() -> int:
             ratio = statistics.median(steps[1:]) / floor
             piece = statistics.median(longest[1:])
             print(
-                f"{messages:,} messages in {name}: a step takes {ratio:.2f} x {floor * 1000:.1f} ms, the "
-                f"first {steps[0] / floor:.1f}; the longest piece {piece * 1000:.1f} ms, at the worst "
-                f"{max(longest[1:]) * 1000:.1f}, in the first {longest[0] * 1000:.1f}"
+                f"{messages:,} messages in {name}: "
+                f"a step takes {ratio:.2f} x {floor * 1000:.1f} ms, "
+                f"the first {steps[0] / floor:.1f}; the longest piece {piece * 1000:.1f} ms, "
+                f"at the worst {max(longest[1:]) * 1000:.1f}, in the first {longest[0] * 1000:.1f}"
             )
             broken |= ratio > MAX_RATIO or piece > MAX_PIECE
     return int(broken)

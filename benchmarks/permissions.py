@@ -51,7 +51,9 @@ MANY = (
 COMMANDS = {
     "one command": "git status -s",
     "a line of work": "cd src && pytest -q tests/test_x.py 2>&1 | tail -20",
-    "a loop": "for f in a.py b.py; do echo $f; cat $f | xargs -n1 echo; done && git status | tail -3",
+    "a loop": (
+        "for f in a.py b.py; do echo $f; cat $f | xargs -n1 echo; done && git status | tail -3"
+    ),
 }
 LINE = (
     "python -m pytest -q tests/test_some_thing.py --maxfail 3 && git commit -m 'a subject' " * 3
@@ -201,7 +203,8 @@ def expressions(broken):
             for end in ("", "c")
         )
         print(
-            f"{spent * 1e3:9.1f}  {source}, up to {expression.limit} characters, {expression.search_limit} in a search",
+            f"{spent * 1e3:9.1f}  {source}, up to {expression.limit} characters,"
+            f" {expression.search_limit} in a search",
             flush=True,
         )
         broken += [source] * (spent > SLOW)

@@ -58,7 +58,7 @@ async def grown(store: SessionStore, messages: int) -> AgentSession:
 
 
 async def append_by_turns(store: SessionStore) -> tuple[float, float, str]:
-    """Return what an append costs, in seconds, to a long session and to an empty one; the long one's id."""
+    """Return the seconds of an append to a long session and an empty one, and the long one's id."""
     sessions = [await grown(store, MESSAGES), await grown(store, 1)]
     costs: list[list[float]] = [[], []]
 

@@ -36,7 +36,7 @@ def measure(work: Callable[[], Awaitable[None]]) -> float:
 
 
 def main() -> None:
-    """The floor is the same without a watchdog; a pass here does nothing else, so it is the worst."""
+    """The floor is the same without a watchdog; a pass here does nothing else: the worst case."""
     for label, count, work in (
         ("a pass of the loop, one task", PASSES, passes),
         ("begin and end a runtime", RUNTIMES, runtimes),

@@ -117,7 +117,7 @@ async def by_hand(store: SessionStore | None) -> None:
 
 
 def cpu_ms(function: Callable[[], Awaitable[None]], count: int) -> float:
-    """Return the CPU time in ms per node, as little as it took: what else runs here only adds to it."""
+    """Return the least CPU time in ms per node: other programs can only add to it."""
     times = []
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -127,7 +127,7 @@ def cpu_ms(function: Callable[[], Awaitable[None]], count: int) -> float:
 
 
 def compare() -> float:
-    """Compare agents as a node with agents by hand, in turns; return the worse of the two ratios."""
+    """Compare agents as a node with agents by hand, in turns; return the worse ratio."""
     ways = (partial(by_hand, None), partial(run, agents(), AGENTS, None))
     rounds = [[measure(way) for way in ways] for _ in range(PAIRS)]
     passes = [statistics.median(each[way][0] for each in rounds) for way in (0, 1)]

@@ -1,4 +1,4 @@
-"""Move the fragments into CHANGELOG.md, under a heading for the release: python changelog.d/release.py 0.2.0.
+"""Move the fragments into CHANGELOG.md: python changelog.d/release.py 0.2.0.
 
 A fragment is `changelog.d/<topic>.<kind>.md`; each of its lines is one change, as its line in the
 changelog will be, without the dash.

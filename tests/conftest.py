@@ -31,7 +31,7 @@ EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 
 
 def pytest_configure(config):
-    """Try the same examples in every run and on every machine, however slow, unless there is a seed."""
+    """Try the same examples in every run and on every machine, unless there is a seed."""
     config.addinivalue_line(
         "markers", "in_turns(name): in a quick run, one value of this parameter"
     )
@@ -53,7 +53,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session):
-    """Search no garbage among thousands of modules and tests, which stay: it takes half of the time."""
+    """Spare the collector thousands of modules and tests, which stay: they take half its time."""
     gc.disable()
     try:
         return (yield)
@@ -68,7 +68,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark each test by its kind, leave out what a quick run does without, and shuffle on demand."""
+    """Mark each test by its kind, leave out slow ones in a quick run, and shuffle on demand."""
     for item in items:
         item.add_marker(find_kind(item))
     if EXAMPLES < 100:
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def find_kind(item):
-    """Say of a test whether it is of a unit, of several with files and processes, or of the program."""
+    """Return the kind of a test: of a unit, of several with files and processes, of the program."""
     folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
     imported, fixtures = find_imports(item.path), set(getattr(item, "fixturenames", ()))
     if folder in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:

@@ -1,4 +1,4 @@
-"""Writes docs/reference/api/, a page for each package, from the docstrings: python docs/reference/api.py."""
+"""Writes docs/reference/api/ from the docstrings of each package: python docs/reference/api.py."""
 
 import ast
 import importlib
@@ -27,9 +27,10 @@ def pages() -> dict[str, str]:
     found = {f"{name}.md": _package_page(name) for name in packages}
     rows = [f"- [`greenroom.{name}`]({name}.md): {_intro(name)}\n" for name in packages]
     found["README.md"] = (
-        f"# API\n\n{NOTE}\n\nEvery public name, by package. Names that `import greenroom` offers itself are\n"
-        "described in full; of the others there is the first line of their docstrings, and `help()` has the\n"
-        f"rest. Errors have [a page of their own](../errors.md).\n\n{''.join(rows)}"
+        f"# API\n\n{NOTE}\n\nEvery public name, by package. Names that `import greenroom` itself"
+        " offers are\ndescribed in full; the others by the first line of their docstrings, and"
+        " `help()` has the rest.\n"
+        f"Errors have [a page of their own](../errors.md).\n\n{''.join(rows)}"
     )
     return found
 

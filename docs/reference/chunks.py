@@ -14,12 +14,13 @@ PAGE = Path(__file__).with_suffix(".md")
 HEAD = """\
 # Chunks
 
-<!-- Written by docs/reference/chunks.py from greenroom/core/output.py; edit the docstrings there. -->
+<!-- Written by docs/reference/chunks.py from greenroom/core/output.py; edit docstrings there. -->
 
-Everything that an agent emits is one of these, in one ordered stream. `handle.subscribe()` yields them as
-objects, `greenroom -p … --output-format stream-json` prints each as a line of JSON in which `type` says
-which one it is. A field that has its default is left out of the JSON. [What they mean
-together](../concepts/messages.md), and [chunks of your own](../concepts/messages.md#chunks-of-your-own).
+Everything that an agent emits is one of these, in one ordered stream. `handle.subscribe()` yields
+them as objects; `greenroom -p … --output-format stream-json` prints each as a line of JSON in which
+`type` says which one it is. A field that has its default is left out of the JSON. See [what they
+mean together](../concepts/messages.md), and [chunks of your
+own](../concepts/messages.md#chunks-of-your-own).
 """
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/reference/errors.md, the table of all errors, from their classes: python docs/reference/errors.py."""
+"""Writes docs/reference/errors.md from the classes of errors: python docs/reference/errors.py."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +10,14 @@ PAGE = Path(__file__).with_suffix(".md")
 HEAD = """\
 # Errors
 
-<!-- Written by docs/reference/errors.py from greenroom/core/errors.py and model_errors.py; edit the docstrings and remedies there. -->
+<!-- Written by docs/reference/errors.py from greenroom/core/errors.py and model_errors.py; edit the
+docstrings and remedies there. -->
 
-Everything that Greenroom raises on purpose is a `GreenroomError`: `message` says what happened, and `hint`
-what to do about it in this case. Catch a class and you catch those below it, which name it as their parent.
-*Again* says whether the same call may succeed later with nothing changed, which is the error's
-`retryable`; a provider may say otherwise of a single error. How models fail, and what such an error
-carries, has [a page of its own](../how-to/model-failures.md).
+Everything that Greenroom raises on purpose is a `GreenroomError`: `message` says what happened, and
+`hint` what to do about it in this case. If you catch a class, you also catch those that name it as
+their parent. *Again* says whether the same call may succeed later with nothing changed, which is
+the error's `retryable`; a provider may say otherwise of a single error. How models fail, and what
+such an error carries, has [a page of its own](../how-to/model-failures.md).
 
 | error | parent | what it means | again | what to do |
 | --- | --- | --- | --- | --- |

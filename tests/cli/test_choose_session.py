@@ -1,4 +1,4 @@
-"""`greenroom --resume` without an id: a list to choose from, by itself and in a real pseudo-terminal."""
+"""`greenroom --resume` without an id: a list to choose from, alone and in a pseudo-terminal."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`greenroom permissions`: what each verb prints, takes and refuses; nothing that is judged runs."""
+"""`greenroom permissions`: what each verb prints, takes and refuses; no judged command runs."""
 
 import io
 import json

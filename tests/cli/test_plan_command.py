@@ -1,4 +1,4 @@
-"""`greenroom plan show`: text, drawing and JSON of a stored plan, and what it says where there is none."""
+"""`greenroom plan show`: text, drawing and JSON of a stored plan, and sessions without one."""
 
 import msgspec
 import pytest

@@ -99,7 +99,8 @@ GOLDEN = [
   remembered as: allow Bash(rm -rf build)
   never stores: deny Bash(rm -rf build)
   always and never count in every project: ~/.config/greenroom/permissions.json
-  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why""",
+  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why\
+""",
     ),
     (
         PermissionRequest(

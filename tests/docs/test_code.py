@@ -92,7 +92,7 @@ def test_a_package_that_is_named_is_noticed(source, found):
 
 
 def taken_from_packages(source):
-    """Name the packages of Greenroom whose names a program takes without `from package import name`."""
+    """Name our packages from which a program takes names without `from package import name`."""
     tree = ast.parse(source)
     names = set()
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""The programs for those who come from elsewhere are as short as the page says, and no longer than theirs."""
+"""Our programs are as short as the page for newcomers says, and no longer than theirs."""
 
 import ast
 import io
@@ -20,7 +20,8 @@ PAGES = {
 }
 SIZE = r"(\d+) lines, (\d+) statements\."
 PROGRAM = re.compile(
-    rf"^### (?P<task>.+?)\n\n\[.+?\]\((?P<link>\S+)\):\s{SIZE} Here: {SIZE}\n(?P<rest>.*?)(?=^### |\Z)",
+    rf"^### (?P<task>.+?)\n\n\[.+?\]\((?P<link>\S+)\):\s{SIZE} Here: {SIZE}\n"
+    r"(?P<rest>.*?)(?=^### |\Z)",
     re.MULTILINE | re.DOTALL,
 )
 PROGRAMS = {page: list(PROGRAM.finditer((HOW_TO / page).read_text())) for page in PAGES}

@@ -1,4 +1,4 @@
-"""The command retries what fails for a while, says so before it waits, and can be interrupted then."""
+"""The command retries what fails for a while, says so, and can be interrupted meanwhile."""
 
 import signal
 import subprocess

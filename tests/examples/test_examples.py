@@ -128,8 +128,8 @@ def test_a_model_to_fall_back_on_and_a_tool_with_a_breaker(tmp_path):
         "model.retry: the first model is overloaded; attempt 2 of 2",
         "model.fallback: the first model has failed 3 times lately, so it is not called for now; "
         "second:script answers instead",
-        "look_up: look_up was not run: the dictionary has failed 1 time lately, so it is not called "
-        "for now",
+        "look_up: look_up was not run: the dictionary has failed 1 time lately, so it is not "
+        "called for now",
         "model.fallback: the first model has failed 3 times lately, so it is not called for now; "
         "second:script answers instead",
         "reply: I can't look it up.",

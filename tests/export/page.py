@@ -6,7 +6,7 @@ VOID = {"meta", "link", "br", "hr", "img"}
 
 
 class Page(HTMLParser):
-    """The elements of a page in order, its texts, and whether every element is closed in its place."""
+    """The elements of a page in order, its texts, and whether every element is closed."""
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sessions written out: in a thread, piece by piece, with the subagents that the store still has."""
+"""Sessions are exported in a thread, piece by piece, with the subagents that the store has."""
 
 import io
 import json

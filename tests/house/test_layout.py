@@ -156,7 +156,7 @@ def is_ours(kind):
 
 
 def test_a_class_has_at_most_one_ancestor_of_ours():
-    """Protocols of ours are ancestors, too. Errors make a tree, and what is on the wire is a struct."""
+    """Our protocols are ancestors too. Errors make a tree, and values on the wire are structs."""
     found = {
         f"{kind.__module__}.{kind.__qualname__}"
         for kind in classes()

@@ -1,4 +1,4 @@
-"""Every public class with a state of its own has `statistics()`: a frozen value, each field explained."""
+"""Every public class with state has `statistics()`: a frozen value with documented fields."""
 
 import dataclasses
 import importlib

@@ -1,4 +1,4 @@
-"""Tools that fail in their ways: what is tried again, what is planned anew, who is not called any more."""
+"""Tools that fail: which calls are retried, which plans revised, which tools no longer called."""
 
 from collections import Counter
 

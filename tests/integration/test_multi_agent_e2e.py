@@ -25,7 +25,7 @@ def last(request):
 
 
 def team():
-    """A researcher who shares what it finds, a calculator, and a writer who asks it for a conversion."""
+    """A researcher that shares what it finds, a calculator, and a writer that asks for sums."""
     researcher = Agent(
         ScriptedProvider(call("share", key="rainfall", value="37.5 inches"), "37.5 inches a year"),
         tools=[share],

@@ -1,4 +1,4 @@
-"""Waiting for a connection: without a time-out, in turn, and no way to end one that keeps a place."""
+"""Waiting for a connection: without a time-out, in turn, and every place is given back."""
 
 import math
 import struct

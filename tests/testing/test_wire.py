@@ -165,8 +165,10 @@ def bodies(steps, tools, options):
             "model": "m", "messages": [*system, *conversation(said)],
             **({"tools": given} if given else {}), **fields,
         },
-        st.lists(steps, min_size=1, max_size=5), st.sampled_from([[], [{"role": "system", "content": "s"}]]),
-        st.lists(st.sampled_from(tools), unique_by=repr), st.fixed_dictionaries({}, optional=options),
+        st.lists(steps, min_size=1, max_size=5),
+        st.sampled_from([[], [{"role": "system", "content": "s"}]]),
+        st.lists(st.sampled_from(tools), unique_by=repr),
+        st.fixed_dictionaries({}, optional=options),
     )  # fmt: skip
 
 
@@ -176,9 +178,13 @@ ANTHROPIC = bodies(
     {
         "max_tokens": st.just(9), "stream": st.booleans(), "temperature": st.sampled_from([0, 0.5]),
         "system": st.sampled_from(["s", [text("s"), text("t", **MARK)], "", [{"type": "new"}]]),
-        "thinking": st.sampled_from([{"type": "enabled", "budget_tokens": 1024}, {"type": "adaptive"}]),
-        "tool_choice": st.sampled_from([{"type": "auto"}, {"type": "any"}, {"type": "none"}, None,
-                                        {"type": "tool", "name": "x", "disable_parallel_tool_use": True}]),
+        "thinking": st.sampled_from(
+            [{"type": "enabled", "budget_tokens": 1024}, {"type": "adaptive"}]
+        ),
+        "tool_choice": st.sampled_from(
+            [{"type": "auto"}, {"type": "any"}, {"type": "none"}, None,
+             {"type": "tool", "name": "x", "disable_parallel_tool_use": True}]
+        ),
         "stop_sequences": st.sampled_from([[], ["a"]]), "mcp_servers": st.just([]),
     },
 )  # fmt: skip
@@ -187,7 +193,8 @@ CHAT = bodies(
     CHAT_TOOLS,
     {
         "max_tokens": st.just(9), "max_completion_tokens": st.just(9), "stream": st.booleans(),
-        "stream_options": st.just(None), "stop": st.sampled_from(["a", ["a", "b"], None]), "n": st.just(2),
+        "stream_options": st.just(None), "stop": st.sampled_from(["a", ["a", "b"], None]),
+        "n": st.just(2),
         "tool_choice": st.sampled_from(["auto", "required", "none", None,
                                         {"type": "function", "function": {"name": "a"}}]),
         "reasoning_effort": st.just("low"), "logprobs": st.just(True),

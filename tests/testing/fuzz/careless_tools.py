@@ -1,4 +1,4 @@
-"""Tools that break when they are cancelled, each in one way, under the invariant that has to find it.
+"""Tools that a cancel breaks, each in one way, under the invariant that has to find it.
 
 Each is a function that makes the tool anew, with the state that it keeps.
 """
@@ -20,7 +20,7 @@ CARELESS = {}
 """The makers of the tools, and the names of the invariants that have to find them."""
 
 LEFT = []
-"""Processes and threads that a tool has left behind; a test ends them by calling what is in here."""
+"""Calls that end the processes and threads a tool has left behind."""
 
 JOBS = set()
 

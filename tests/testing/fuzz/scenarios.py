@@ -1,4 +1,4 @@
-"""The scenarios that are fuzzed: the coder with all it can do, and a loop whose turns are steered."""
+"""The fuzzed scenarios: the coder with all it can do, and a loop whose turns are steered."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -230,7 +230,7 @@ def office():
 
 
 async def producer(agent):
-    """Ask several agents at once under a budget, beside one that is started again when it crashes."""
+    """Ask several agents at once under a budget, beside one that is restarted after a crash."""
     supervisor = agent.supervisor("one_for_all")
     lives = iter(range(10))
     supervisor.spawn(AgentSession.new("actor"), performer, lives, restart="transient")
@@ -361,5 +361,5 @@ async def foreman(agent):
 
 
 def site():
-    """A group that is restarted, a supervisor in it that gives up, and an agent that is monitored."""
+    """A restarted group, a supervisor in it that gives up, and a monitored agent."""
     return Scenario(foreman, inputs=["build", "build on"])

@@ -19,7 +19,7 @@ from greenroom.runtime import (
     interruption,
     lifecycle,
     mailbox,
-    output,
+    output_ring,
     subagents,
     turn,
 )
@@ -33,7 +33,7 @@ MUTANTS = {}
 
 
 def breaks(*invariants, first="interrupt"):
-    """Register a mutant under the invariants that have to find it, and the mode that soon shows it."""
+    """Register a mutant with the invariants that have to find it, and the mode to find it by."""
 
     def register(mutate):
         MUTANTS[mutate.__name__] = (mutate, set(invariants), first)
@@ -61,7 +61,7 @@ def calls_are_not_paired(patch):
 
 @breaks("tools_are_closed")
 def open_tools_get_no_end(patch):
-    patch.setattr(output.Output, "close_tools", lambda self: {})
+    patch.setattr(output_ring.Output, "close_tools", lambda self: {})
 
 
 @breaks("results_are_real")
