@@ -1,8 +1,8 @@
 """A catalogue of some models: their context windows and their abilities.
 
-Each row names its sources and their date. A fact that no source states is None, never 0 and never a
-guess. The catalogue does not limit which models may be used. There are no prices, since they
-change; those come from the user.
+Each row names its sources and their date. A fact that no source states is None, never 0 or a guess.
+The catalogue does not limit which models may be used. It has no prices, since they change; those
+come from the user.
 """
 
 import re
@@ -146,7 +146,7 @@ _PROFILES = (
     _model("openai:gpt-4o", 128_000, 16_384, _SILENT, _TABLE),
     _model("groq:openai/gpt-oss-120b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
     _model("groq:openai/gpt-oss-20b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
-    # A table that gives the window as the limit of the output knows no limit.
+    # The table repeats the window as the limit of the output, so the limit is not known.
     _model("mistral:mistral-large-2512", 262_144, None, _MISTRAL_LARGE, _TABLE),
     _model("deepseek:deepseek-v4-pro", 1_000_000, 384_000, _DEEPSEEK_V4, _EVOLINK, _TABLE),
     _model("xai:grok-4.7", 500_000, None, _GROK, _RUNWARE, _TABLE),

@@ -39,7 +39,8 @@ class Endpoint:
         """
         if not self.url.startswith(("http://", "https://")) or not _has_host(self.url):
             raise ConfigurationError(
-                f"the base URL of {self.provider} is not valid: it must begin with https:// or http://",
+                f"the base URL of {self.provider} is not valid: "
+                "it must begin with https:// or http://",
                 hint="correct the base URL in the environment or in the call",
             )
         if not all(secret.isascii() and secret.isprintable() for secret in self.secrets):
@@ -60,11 +61,13 @@ class Endpoint:
         return self.conceal(text.encode(errors="replace")).decode()
 
 
-def setting(value: str | None, env: Mapping[str, str], variable: str, default: str = "") -> str:
-    r"""Return a setting: the value, else the variable, else the default; a blank one counts as unset.
+def read_setting(
+    value: str | None, env: Mapping[str, str], variable: str, default: str = ""
+) -> str:
+    r"""Return the value of a setting, else of its variable, else the default; blank is unset.
 
     Example:
-        >>> setting(None, {"OPENAI_API_KEY": " sk-1\n"}, "OPENAI_API_KEY")
+        >>> read_setting(None, {"OPENAI_API_KEY": " sk-1\n"}, "OPENAI_API_KEY")
         'sk-1'
     """
     return (env.get(variable, "") if value is None else value).strip() or default
@@ -82,12 +85,12 @@ def _has_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # the port is not one
+    except ValueError:  # such as a port that is not a number
         return False
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is on this machine or its private network, where servers ask for no key.
+    """Whether an address is on this machine or its private network, where servers need no key.
 
     Example:
         >>> is_local("http://localhost:11434/v1"), is_local("https://api.openai.com/v1")
@@ -150,8 +153,8 @@ def forbids_calls(env: Mapping[str, str] = os.environ) -> bool:
 def check_call(endpoint: Endpoint, client: object) -> None:
     """Check that a request is allowed, before anything is sent.
 
-    Requests to servers on this machine are always allowed, and so are those to a client that
-    replays a recording, whose `is_replay` is true.
+    Requests to servers on this machine are always allowed, and so are those that a client answers
+    from a recording, as its attribute `is_replay` says.
 
     Raises:
         ModelCallForbiddenError: the request would leave this machine, which is forbidden.

@@ -1,8 +1,8 @@
 """Errors that providers report as exceptions: the class, from status and body, and what to do.
 
-Bodies come in many shapes, most of them close to OpenAI's or Anthropic's `{"error": {…}}`; others
-put a text under `error`, `detail` or `message`, wrap the object in a list, or send HTML. A
-conversation that is too long has no special status: it is a plain 400 in several wordings.
+Most bodies resemble OpenAI's or Anthropic's `{"error": {…}}`; others have a text under `error`,
+`detail` or `message`, or an object in a list, or are HTML. A conversation that is too long has no
+status of its own: it is a plain 400 in several wordings.
 """
 
 import re
@@ -28,7 +28,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
-from greenroom.llm.retry_after import duration, retry_after, should_retry
+from greenroom.llm.retry_after import read_duration, read_retry_after, read_should_retry
 
 _Kind = type[ModelError]
 
@@ -74,10 +74,10 @@ _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
     ),
     (ModelOverloadedError, frozenset({429}), r"\b(engine_)?overloaded(\b|_)"),
 )
-"""Errors that are recognised by their text, under these statuses; the first row that matches counts.
+"""Errors that are recognised by their text and status; the first row that matches counts.
 
-The statuses are those that a provider sends with such a text, since other errors have the same
-words: a limit of tokens per minute does not limit the context.
+The statuses keep apart errors with the same words: a limit of tokens per minute does not limit the
+context.
 """
 
 _NAMES: dict[str, _Kind] = {
@@ -103,7 +103,7 @@ _NAMES: dict[str, _Kind] = {
     "invalid_request_error": ModelBadRequestError,
     "invalid_argument": ModelBadRequestError,
 }
-"""Errors by the names that providers give them, in lower case, for when the status does not decide."""
+"""Errors by the providers' names for them, in lower case, if the status does not decide."""
 
 _STATUSES: dict[int, _Kind] = {
     401: ModelAuthenticationError,
@@ -123,15 +123,15 @@ _STATUSES: dict[int, _Kind] = {
 }
 
 _TEMPORARY = {409, 425}
-"""Statuses of a request that is refused only for the moment: a conflict, and too early."""
+"""Statuses of a request that is refused only temporarily: Conflict, and Too Early."""
 
 _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large", re.IGNORECASE)
-"""A request that exceeds the tokens per minute is refused however long the caller waits."""
+"""A request that exceeds the tokens per minute on its own is refused after any wait."""
 
 
 @dataclass(frozen=True)
 class _Complaint:
-    """The contents of an error's body: a text for people, and the provider's names for the error."""
+    """An error's body: its message, and the provider's names for the error."""
 
     message: str = ""
     kind: str = ""
@@ -152,12 +152,12 @@ def error_of_response(
         provider: the provider's name.
         status: the HTTP status.
         headers: the response's headers, their names in lower case.
-        body: the beginning of the body, in whatever shape.
+        body: the beginning of the body, in any format.
         hint: what to do if the key is refused, such as which variable to check.
     """
     complaint = _read(body)
     kind = _kind_of(status, complaint)
-    wait = retry_after(headers)
+    wait = read_retry_after(headers)
     error = kind(
         f"{provider} answered {status}: {complaint.message or 'no reason given'}",
         provider=provider,
@@ -166,11 +166,11 @@ def error_of_response(
         request_id=request_id(headers) or complaint.request_id,
         retry_after=complaint.wait if wait is None else wait,
     )
-    return _advise(error, complaint, should_retry(headers), hint)
+    return _advise(error, complaint, read_should_retry(headers), hint)
 
 
 def error_in_band(provider: str, value: object) -> ModelError:
-    """Return the error that a provider reports, as this JSON, after a status of success."""
+    """Return the error that a provider reports as JSON in a successful response."""
     complaint = _complaint(value)
     error = _kind_in_band(complaint)(
         f"{provider} broke off the reply: {complaint.message or 'no reason given'}",
@@ -183,7 +183,7 @@ def error_in_band(provider: str, value: object) -> ModelError:
 
 
 def too_large(text: str, provider: str = "") -> ModelStreamError:
-    """Return the error of a reply that exceeds a limit, which another attempt would exceed as well."""
+    """Return the error of a reply that exceeds a limit, as every attempt would."""
     return _final(text, provider, "no model replies at such length: check the base URL")
 
 
@@ -206,22 +206,22 @@ def _final(text: str, provider: str, hint: str) -> ModelStreamError:
 
 
 def request_id(headers: Mapping[str, str]) -> str:
-    """Return the provider's id of the request, which its support asks for, or an empty text."""
+    """Return the provider's id of the request, or an empty text."""
     names = ("request-id", "x-request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
     return next(filter(None, (headers.get(name, "") for name in names)), "")
 
 
 def _kind_of(status: int, complaint: _Complaint) -> _Kind:
-    """Decide by the text if it says more than the status, else by the status."""
+    """Return the class of an error: by its text if that is known, else by its status."""
     if kind := _by_text(complaint, status):
         return kind
     if status in _STATUSES:
         return _STATUSES[status]
     if status >= 500:
         return ModelOverloadedError
-    named = _by_name(complaint) if status >= 400 else None
-    # Some servers call whatever happens an `api_error`.
-    return ModelBadRequestError if named in (None, ModelOverloadedError) else named
+    kind = _by_name(complaint) if status >= 400 else None
+    # Some servers call every error an `api_error`.
+    return ModelBadRequestError if kind in (None, ModelOverloadedError) else kind
 
 
 def _kind_in_band(complaint: _Complaint) -> _Kind:
@@ -246,7 +246,7 @@ def _by_name(complaint: _Complaint) -> _Kind | None:
 def _advise(
     error: ModelError, complaint: _Complaint, should: bool | None, key_hint: str
 ) -> ModelError:
-    """Set whether to try again, if the class does not decide, and the hint."""
+    """Set the hint, and whether the error is retryable if its class does not decide."""
     if error.status in _TEMPORARY and should is None:
         should = True
     if error.status == 429 and _TOO_LARGE_FOR_A_MINUTE.search(complaint.message):
@@ -269,11 +269,9 @@ def _hint(error: ModelError, key_hint: str) -> str:
         return "check the base URL: a redirect is not followed, since it would carry the key along"
     if error.retryable is kind.retryable:
         return kind.remedy
-    return (
-        "try again"
-        if error.retryable
-        else "trying again will not help: send less, or ask the provider"
-    )
+    if error.retryable:
+        return "try again"
+    return "trying again will not help: send less, or ask the provider"
 
 
 def _read(body: bytes) -> _Complaint:
@@ -281,17 +279,17 @@ def _read(body: bytes) -> _Complaint:
         return _complaint(serde.loads(body))
     except InvalidJSONError:
         page = body[:4000].decode(errors="replace")
-        shown = re.sub(r"(?is)<(script|style)\b.*?(</\1>|\Z)", " ", page)
-        return _Complaint(_line(re.sub(r"<[^<>]{0,1000}>", " ", shown)))
+        content = re.sub(r"(?is)<(script|style)\b.*?(</\1>|\Z)", " ", page)
+        return _Complaint(_line(re.sub(r"<[^<>]{0,1000}>", " ", content)))
 
 
 def _complaint(value: object) -> _Complaint:
-    outer = as_dict(next(iter(as_list(value)), value))  # Google puts it into a list
+    outer = as_dict(next(iter(as_list(value)), value))  # Google wraps it in a list
     several = as_list(outer.get("errors"))[:1]
     inner = next(filter(None, map(as_dict, (outer.get("error"), *several))), outer)
-    said = (outer.get("error"), inner.get("message"), inner.get("detail"), outer.get("message"))
+    texts = (outer.get("error"), inner.get("message"), inner.get("detail"), outer.get("message"))
     raw = as_text(as_dict(inner.get("metadata")).get("raw"))  # the error that OpenRouter received
-    message = ": ".join(filter(None, (next(filter(None, map(_words, said)), ""), raw)))
+    message = ": ".join(filter(None, (next(filter(None, map(_message, texts)), ""), raw)))
     details = [as_dict(item) for item in as_list(inner.get("details"))]
     code = _name(inner.get("code")) or _name(outer.get("code")) or as_text(outer.get("error_code"))
     inmost = as_dict(inner.get("innererror") or inner.get("inner_error"))
@@ -301,7 +299,7 @@ def _complaint(value: object) -> _Complaint:
         as_text(inner.get("status")),
         as_text(inmost.get("code")),
     )
-    waits = (duration(as_text(detail.get("retryDelay"))) for detail in details)
+    waits = (read_duration(as_text(detail.get("retryDelay"))) for detail in details)
     return _Complaint(
         _line(message),
         names[0],
@@ -314,11 +312,11 @@ def _complaint(value: object) -> _Complaint:
     )
 
 
-def _words(said: object) -> str:
-    """Find the text in what should be one; FastAPI sends a list of objects with `msg`."""
-    if isinstance(said, list):
-        return "; ".join(as_text(as_dict(item).get("msg")) for item in as_list(said))
-    return as_text(said)
+def _message(value: object) -> str:
+    """Return a message that is a text or, from FastAPI, a list of objects with `msg`."""
+    if isinstance(value, list):
+        return "; ".join(as_text(as_dict(item).get("msg")) for item in as_list(value))
+    return as_text(value)
 
 
 def _name(code: object) -> str:
@@ -326,5 +324,5 @@ def _name(code: object) -> str:
     return as_text(code) if number is None else str(number)
 
 
-def _line(said: str) -> str:
-    return visible(clip(" ".join(said.split()), 500)).replace("\n", " ")
+def _line(text: str) -> str:
+    return visible(clip(" ".join(text.split()), 500)).replace("\n", " ")

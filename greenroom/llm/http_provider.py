@@ -1,4 +1,4 @@
-"""The base of providers over HTTP: a new one writes its requests and a decoder of its replies."""
+"""The base of providers over HTTP: a subclass encodes requests and decodes replies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
@@ -48,7 +48,8 @@ class HttpProvider(ABC):
         """
         if client is not None and connections is not None:
             raise ConfigurationError(
-                f"the {endpoint.provider} provider can't limit the connections of the client passed to it",
+                f"the {endpoint.provider} provider can't limit the connections of a client "
+                "that is passed to it",
                 hint="leave out `connections`, and make the client with HttpClient(connections=…)",
             )
         self.name = endpoint.provider
@@ -65,7 +66,7 @@ class HttpProvider(ABC):
 
     @abstractmethod
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body of a streaming request."""
+        """Return the body of a streaming request."""
 
     @abstractmethod
     def decoder(self) -> ReplyDecoder:
@@ -75,8 +76,8 @@ class HttpProvider(ABC):
         """Return the body of a streaming request as bytes.
 
         Raises:
-            ModelBadRequestError: the request holds something that can't be sent.
-            InvalidJSONError: it holds something that JSON can't express.
+            ModelBadRequestError: the request contains something that can't be sent.
+            InvalidJSONError: it contains something that JSON can't express.
         """
         return assemble(self.encode(request))
 
@@ -121,6 +122,6 @@ def open_client(connections: int | None) -> "HttpTransport":
 
 
 def invalid_request(error: InvalidJSONError, provider: str) -> ModelBadRequestError:
-    """Return the error of a request that holds something that JSON can't express."""
+    """Return the error of a request with something that JSON can't express."""
     text = f"the request can't be written as JSON: {error.message}"
     return ModelBadRequestError(text, provider=provider)

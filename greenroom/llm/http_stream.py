@@ -1,7 +1,7 @@
 """Requests over HTTP and their replies, as a stream or in one piece.
 
-Small servers ignore that a stream was asked for, and answer with one JSON object. The content type
-can't be relied on, of a stream neither, so the first bytes decide.
+Small servers ignore that a stream was requested, and answer with one JSON object. Their content
+types are often wrong, for streams too, so the first bytes decide.
 """
 
 import math
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _PREFIX = 6
-"""How many bytes tell a stream from a whole reply, unless the answer is shorter."""
+"""How many bytes distinguish a stream from a whole reply, unless the answer is shorter."""
 
 _FIELDS = (b":", b"data", b"event", b"id", b"retry")
 _ERROR_LIMIT = 64 * 1024
@@ -92,12 +92,12 @@ def not_a_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> Mo
 async def _error_of(endpoint: Endpoint, response: "HttpResponse") -> ModelError:
     """Return the error of an answer whose status is not a success."""
     body = endpoint.conceal(await _read_error(response))
-    headers = {name: endpoint.conceal_text(said) for name, said in response.headers.items()}
+    headers = {name: endpoint.conceal_text(value) for name, value in response.headers.items()}
     return error_of_response(endpoint.provider, response.status, headers, body, hint=endpoint.hint)
 
 
 async def _read_error(response: "HttpResponse") -> bytes:
-    """Read the beginning of an error's body, or as much of it as comes in time."""
+    """Read the beginning of an error's body, or as much of it as arrives in time."""
     body = bytearray()
     with trio.move_on_after(_ERROR_SECONDS):
         try:
@@ -119,7 +119,7 @@ def _is_error(reply: Mapping[str, object]) -> bool:
 
 
 REPLY_LIMIT = 512 * 1024 * 1024
-"""The most bytes that a stream may take: some millions of deltas, far above any model's limit."""
+"""The most bytes of a stream: some millions of deltas, far above any model's limit."""
 
 _NO_NAMES: Mapping[str, str] = {}
 _PAGE_LIMIT = 64 * 1024
@@ -128,7 +128,7 @@ _BLANKS = b" \t\r\n\xef\xbb\xbf"  # and the byte order mark
 
 
 class ReplyDecoder(Protocol):
-    """Translates the events of one reply; a new provider has to write one."""
+    """Translates the events of one reply; each new provider needs its own."""
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
         """Translate one event; the last one of a reply makes a `StreamEnd`.
@@ -253,7 +253,7 @@ class _HttpStream(ModelStream):
         self._is_closed = False
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Translate the next event alone, so that the events before an error are not lost."""
+        """Translate one event at a time, so the events before an error are not lost."""
         events = await self._receive()
         return [restore_names(each, self._names) for each in events] if self._names else events
 
@@ -279,13 +279,13 @@ class _HttpStream(ModelStream):
             raise
 
     async def drain(self) -> None:
-        """Read a complete reply to the end of its body, so that the connection can be used again."""
+        """Read a complete reply to the end of its body, so the connection can be used again."""
         with trio.move_on_after(_DRAIN_SECONDS), suppress(ModelError):
             while self._draft.is_complete and self._chunks is not None:
                 await self._next_piece()
 
     async def _begin(self) -> Iterable[StreamEvent]:
-        """Find out whether the answer is a stream; a reply in one piece is translated at once."""
+        """Find out whether the answer is a stream; if it is not, translate it as a whole."""
         body = await self._read(_PREFIX)
         if is_stream(body, self._content_type):
             self._events.extend(self._lines.feed(body))
@@ -301,7 +301,7 @@ class _HttpStream(ModelStream):
         raise not_a_stream(self._endpoint, self._content_type, body)
 
     def _translate(self, event: SSEEvent) -> Iterable[StreamEvent]:
-        """Translate an event; if it reports an error, take the key out of its message."""
+        """Translate an event; if it reports an error, remove the key from the message."""
         try:
             return list(self._decoder.feed(event))
         except ModelError:
@@ -346,7 +346,7 @@ def _model_error(
     *,
     has_begun: bool = False,
 ) -> ModelError:
-    """Turn an error of the network into a model's; `broken` is the class for a broken connection."""
+    """Turn a network error into a model error, of class `broken` for a broken connection."""
     provider = endpoint.provider
     if not isinstance(error, NetworkTimeoutError):
         text = f"the connection to {provider} failed: {error.message}"

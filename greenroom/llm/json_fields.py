@@ -17,12 +17,12 @@ _PAIR = re.compile(
 )
 
 
-def _replace_half(found: re.Match[str]) -> str:
-    return found["valid"] or r"\ufffd"
+def _replace_half(match: re.Match[str]) -> str:
+    return match["valid"] or r"\ufffd"
 
 
 def decode_event(data: str, provider: str) -> dict[str, object]:
-    r"""Decode the JSON object of one event; return an empty one if it is something else.
+    r"""Decode the JSON object of one event; for any other JSON, return an empty one.
 
     Half of a surrogate pair, which UTF-8 can't express, becomes U+FFFD.
 
@@ -42,7 +42,7 @@ def decode_event(data: str, provider: str) -> dict[str, object]:
         raise ModelStreamError(
             f"{provider} sent an event that is not JSON: {error.message}",
             provider=provider,
-            hint="the stream was cut or damaged on its way; try again",
+            hint="the stream was cut off or damaged; try again",
         ) from error
     if data.count("{") + data.count("[") > DEPTH:
         _check_depth(value, provider)
@@ -88,11 +88,11 @@ def as_number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def latest(older: Mapping[str, object], newer: Mapping[str, object]) -> dict[str, object]:
-    """Merge two reports: field by field the last value that is not null; nothing is summed.
+def merge_reports(older: Mapping[str, object], newer: Mapping[str, object]) -> dict[str, object]:
+    """Merge two reports: of each field, the last value that is not null; nothing is summed.
 
     Example:
-        >>> latest({"input": 5, "output": 1}, {"input": None, "output": 9})
+        >>> merge_reports({"input": 5, "output": 1}, {"input": None, "output": 9})
         {'input': 5, 'output': 9}
     """
     return {**older, **{key: value for key, value in newer.items() if value is not None}}

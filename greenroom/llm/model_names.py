@@ -122,7 +122,7 @@ def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = No
         ConfigurationError: a name can't be used; the message says where it was found.
     """
     if named := env.get(MODEL_VARIABLE, "").strip():
-        return ModelChoice(_find_in_variable(named, env), f"since {MODEL_VARIABLE} says so")
+        return ModelChoice(_check_variable(named, env), f"since {MODEL_VARIABLE} says so")
     if preferred:
         return ModelChoice(full_name(preferred, env), "since your settings say so")
     for vendor in VENDORS.values():
@@ -160,7 +160,7 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
 
 def _unknown_model_error(name: str) -> ConfigurationError:
     provider, colon, model = name.partition(":")
-    # A provider without a model has to be spelled right: much is near to so short a word.
+    # A provider without a model must be spelled right: too many words resemble one so short.
     near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)
     model = model if colon or provider.lower() in DEFAULT_MODELS else "MODEL"
     meant = [*(f"{each}:{model}" for each in near), *similar_models(name)][:1]
@@ -169,7 +169,7 @@ def _unknown_model_error(name: str) -> ConfigurationError:
     return ConfigurationError(f"{name!r} is not the name of a known model", hint=hint)
 
 
-def _find_in_variable(name: str, env: Mapping[str, str]) -> str:
+def _check_variable(name: str, env: Mapping[str, str]) -> str:
     try:
         return full_name(name, env)
     except ConfigurationError as error:
@@ -244,7 +244,7 @@ _VENDORS = (
 )
 
 VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}
-"""The vendors whose models can be opened by name, in the order in which their keys are looked for."""
+"""The vendors whose models can be opened by name, in the order in which keys are tried."""
 
 _BARE_NAMES = (
     ("anthropic", re.compile(r"claude-")),

@@ -71,7 +71,7 @@ class Order:
     """An order that was understood.
 
     Attributes:
-        words: what is to be done.
+        words: the order in words.
         tool: the tool that does it.
         arguments: the arguments of the call.
     """
@@ -158,13 +158,13 @@ def answer(call: ToolUseBlock, result: ToolResultBlock) -> str:
 
 
 def _quote(text: str) -> str:
-    """Quote the beginning as a Markdown block, in a fence longer than any run of backticks in it."""
+    """Quote the beginning as a Markdown block; its fence is longer than any run of backticks."""
     lines = text.splitlines()
-    shown = clip("\n".join(lines[:_QUOTED_LINES]), _QUOTED_CHARACTERS)
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
+    quote = clip("\n".join(lines[:_QUOTED_LINES]), _QUOTED_CHARACTERS)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", quote)), default=0))
     hidden = len(lines) - _QUOTED_LINES
     more = f"\n\nand {hidden} lines more." if hidden > 0 else ""
-    return f"{fence}\n{shown}\n{fence}{more}"
+    return f"{fence}\n{quote}\n{fence}{more}"
 
 
 _WHO = "I am the offline model: a handful of rules, no language model."
@@ -220,7 +220,8 @@ def _reply(request: ModelRequest) -> Message:
         raise ModelBadRequestError(
             "the offline model can't answer with a value of a certain type",
             provider=OfflineProvider.name,
-            hint="set ANTHROPIC_API_KEY or OPENAI_API_KEY, or script the answer with ScriptedProvider",
+            hint="set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
+            "or script the answer with ScriptedProvider",
         )
     blocks = _blocks(request)
     calls = any(isinstance(block, ToolUseBlock) for block in blocks)
@@ -249,11 +250,10 @@ def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:
     if order.tool not in tools:
         return [TextBlock(f"To {order.words} takes the tool {order.tool}, which I do not have.")]
     is_first = not any(message.role == "assistant" for message in request.messages)
-    said = f"{_WHO} I will {order.words}." if is_first else f"I will {order.words}."
+    text = f"{_WHO} I will {order.words}." if is_first else f"I will {order.words}."
     count = sum(len(message.tool_uses) for message in request.messages)
     arguments = order.arguments
-    if order.tool == "Grep" and "output_mode" in as_dict(
-        tools["Grep"].parameters.get("properties")
-    ):
+    properties = as_dict(tools[order.tool].parameters.get("properties"))
+    if order.tool == "Grep" and "output_mode" in properties:
         arguments = arguments | {"output_mode": "content"}
-    return [TextBlock(said), ToolUseBlock(f"offline-{count + 1}", order.tool, arguments)]
+    return [TextBlock(text), ToolUseBlock(f"offline-{count + 1}", order.tool, arguments)]

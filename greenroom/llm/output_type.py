@@ -99,9 +99,9 @@ class OutputType(Generic[T_co]):
         )
 
     def validate(self, value: object) -> T_co:
-        """Make a value of the type of an object that fits `schema`.
+        """Turn an object that fits `schema` into a value of the type.
 
-        A null counts as left out where the field is optional and can't be null.
+        A null counts as left out if the field is optional and can't be null.
 
         Raises:
             ModelOutputError: it does not fit; `errors` says where and why.
@@ -118,29 +118,29 @@ class OutputType(Generic[T_co]):
             raise _misfit(["the answer is nested too deeply"]) from None
 
     def read(self, reply: Message) -> T_co:
-        """Make a value of the type of a reply: of its one call of `tool`, else of its text.
+        """Turn a reply into a value of the type: its one call of `tool`, else its text.
 
         The text is one JSON object, alone or with words around it, bare or in a fence.
 
         Raises:
             ModelContentFilterError: the model, or a filter of its provider, refused to answer.
-            ModelOutputError: the reply was cut off, holds no such object, or one that does not fit;
+            ModelOutputError: the reply was cut off, or its object is missing or does not fit;
                 `partial` is the reply.
         """
         try:
             return self.validate(_answer_in(reply))
         except ModelOutputError as error:
-            raise self._about(reply, error) from None
+            raise self._describe_misfit(reply, error) from None
 
-    def _about(self, reply: Message, error: ModelOutputError) -> ModelOutputError:
-        about = ModelOutputError(
+    def _describe_misfit(self, reply: Message, error: ModelOutputError) -> ModelOutputError:
+        described = ModelOutputError(
             f"the reply does not fit {self.schema.name}: {error.message}",
             errors=error.errors,
             provider=reply.provider,
             hint=_hint(reply),
         )
-        about.partial = reply
-        return about
+        described.partial = reply
+        return described
 
     def _validate(self, value: object) -> T_co:
         if self._is_wrapped:
@@ -154,7 +154,7 @@ class OutputType(Generic[T_co]):
 
 
 def _answer_in(reply: Message) -> object:
-    """Return the object that a reply gives as its answer."""
+    """Return the object that is the answer in a reply."""
     if reply.stop_reason in {StopReason.REFUSAL, StopReason.CONTENT_FILTER}:
         raise _refusal(reply)
     if reply.stop_reason is StopReason.MAX_TOKENS:
@@ -208,9 +208,9 @@ def _fenced_blocks(text: str) -> list[str]:
 
 def _refusal(reply: Message) -> ModelContentFilterError:
     who = "the model" if reply.stop_reason is StopReason.REFUSAL else "a content filter"
-    said = clip(" ".join(reply.text.split()), _MAX_ERROR)
+    reason = clip(" ".join(reply.text.split()), _MAX_ERROR)
     error = ModelContentFilterError(
-        f"{who} refused to answer" + (f": {said}" if said else ""),
+        f"{who} refused to answer" + (f": {reason}" if reason else ""),
         provider=reply.provider,
         code=reply.native_stop_reason,
         hint="the request must be changed; asking again will not help",
@@ -240,7 +240,7 @@ def _has_struct(hint: object) -> bool:
 
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
-        schema = msgspec.json.schema(kind, schema_hook=_anything)
+        schema = msgspec.json.schema(kind, schema_hook=_make_object_schema)
         for part in (schema, *as_dict(schema.get("$defs")).values()):
             _shorten_description(part)
         decoder = msgspec.json.Decoder(cast("type[T]", kind))
@@ -258,12 +258,12 @@ def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes
 
 
 def _shorten_description(schema: object) -> None:
-    """Leave out what a docstring says to programmers alone: what is raised, and examples."""
+    """Leave out the parts of a docstring for programmers: exceptions and examples."""
     if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
         schema["description"] = re.split(r"\n\s*\n(?=(?:Raises|Examples?):)", cleandoc(text))[0]
 
 
-def _anything(kind: object) -> dict[str, object]:
+def _make_object_schema(kind: object) -> dict[str, object]:
     """Return the schema of a field that may hold any value."""
     if kind is object:
         return {"description": "any JSON value"}
@@ -278,7 +278,7 @@ def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[byte
     from greenroom.tools import portable
 
     class Untitled(GenerateJsonSchema):
-        # A default that is not JSON stays out of the schema; the type has it all the same.
+        # The type keeps a default that is not JSON; only the schema leaves it out.
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
         def field_title_should_be_set(self, schema: object) -> bool:
@@ -321,7 +321,7 @@ def _unfit_error(kind: object, error: Exception) -> ConfigurationError:
 
 
 def _root(schema: dict[str, object]) -> dict[str, object]:
-    """Write out a schema that is a reference alone; its definition stays only if it is used inside."""
+    """Resolve a schema that is only a reference; the definition stays if others refer to it."""
     reference, definitions = schema.get("$ref"), as_dict(schema.get("$defs"))
     if not isinstance(reference, str):
         return schema
@@ -340,14 +340,14 @@ def _wrap(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 OutputMode: TypeAlias = Literal["schema", "forced tool", "offered tool"]
-"""How a request asks for its type: by the provider's own JSON mode, or by a tool that takes it."""
+"""How a request asks for its type: by the provider's own JSON mode, or by a tool."""
 
 _REFUSALS: dict[OutputMode, tuple[str, ...]] = {
     "schema": ("response_format", "output_config", "output format", "structured output", "schema"),
     "forced tool": ("tool_choice", "tool choice", "forces tool", "thinking"),
     "offered tool": (),
 }
-"""Words in the error of a server that does not support a way of asking."""
+"""Words in the error of a server that does not support a mode."""
 
 
 @overload
@@ -371,18 +371,18 @@ async def generate_structured(
 ) -> T:
     """Ask a model for a value of a type, and return that value, validated.
 
-    Where the provider can hold its replies to a JSON Schema, it does; elsewhere the model has to
-    call a tool that takes the value. A server that refuses one way of asking is asked in the next.
-    A reply that does not fit goes back to the model with what is wrong with it; each attempt is one
-    model call, and each request extends the one before, so that the provider's cache serves it. The
-    tools of the request stay listed, and are not run.
+    If the provider can enforce a JSON Schema, it does; otherwise the model has to call a tool that
+    takes the value. If the server refuses one mode, the next one is tried. A reply that does not
+    fit goes back to the model with a list of its mistakes. Each attempt is one model call, and each
+    request extends the one before, so most of it comes from the provider's cache. The tools of the
+    request stay listed, and are not run.
 
     Args:
         llm: the model.
-        request: what is asked. Give it a `max_tokens` that has room for the value.
+        request: the question; its `max_tokens` must leave room for the value.
         type_: a pydantic model, dataclass, TypedDict, msgspec struct or plain type, or a union or
             list of these; or an `OutputType`, to make its schema once for many requests.
-        retries: how often a reply that does not fit is asked for again.
+        retries: how often to ask again after a reply that does not fit.
 
     Raises:
         ModelOutputError: no attempt gave a value that fits; `errors` says what is wrong with the
@@ -402,66 +402,66 @@ async def generate_structured(
     if retries < 0:
         raise ConfigurationError(f"retries is {retries}", hint="0 asks once")
     output = type_ if isinstance(type_, OutputType) else OutputType(type_)
-    ways = deque(output_modes(llm, request, output))
+    modes = deque(output_modes(llm, request, output))
     while True:
-        reply = await _ask(llm, request, output, ways)
+        reply = await _ask(llm, request, output, modes)
         try:
             return output.read(reply)
         except ModelOutputError as error:
             if not retries:
                 raise
             retries -= 1
-            said = [*request.messages, reply]
+            messages = [*request.messages, reply]
             if reply.stop_reason is not StopReason.PAUSE:  # a pause goes back as it came
-                said.append(make_correction(reply, error.errors))
-            request = replace(request, messages=said)
+                messages.append(make_correction(reply, error.errors))
+            request = replace(request, messages=messages)
 
 
 async def _ask(
-    llm: LLMProvider, request: ModelRequest, output: OutputType[T], ways: deque[OutputMode]
+    llm: LLMProvider, request: ModelRequest, output: OutputType[T], modes: deque[OutputMode]
 ) -> Message:
-    """Ask in the first of the ways that the server takes; drop those that it refuses."""
+    """Ask in the first mode that the server accepts; drop the modes that it refuses."""
     while True:
         try:
-            return await llm.generate(with_output(request, output, ways[0]))
+            return await llm.generate(with_output(request, output, modes[0]))
         except ModelBadRequestError as error:
-            said = error.message.lower()
-            is_about_it = any(word in said for word in _REFUSALS[ways[0]])
-            if len(ways) == 1 or type(error) is not ModelBadRequestError or not is_about_it:
+            text = error.message.lower()
+            is_about_it = any(word in text for word in _REFUSALS[modes[0]])
+            if len(modes) == 1 or type(error) is not ModelBadRequestError or not is_about_it:
                 raise
-            ways.popleft()
+            modes.popleft()
 
 
 def output_modes(
     llm: LLMProvider, request: ModelRequest, output: OutputType[T]
 ) -> Sequence[OutputMode]:
-    """Return how this provider can be asked for the type, the best way first.
+    """Return the modes in which this provider can be asked for the type, the best one first.
 
     A model that thinks can't be forced to call a tool, so the tool is only offered.
     """
-    ways: list[OutputMode] = (
-        ["offered tool"] if request.thinking else ["forced tool", "offered tool"]
-    )
+    modes: list[OutputMode] = ["offered tool"]
+    if not request.thinking:
+        modes.insert(0, "forced tool")
     if isinstance(llm, SupportsSchemas) and llm.accepts_output(output.schema):
-        return ["schema", *ways]
-    return ways
+        modes.insert(0, "schema")
+    return modes
 
 
-def with_output(request: ModelRequest, output: OutputType[T], way: OutputMode) -> ModelRequest:
-    """Return the request that asks for the type in this way.
+def with_output(request: ModelRequest, output: OutputType[T], mode: OutputMode) -> ModelRequest:
+    """Return the request, changed to ask for the type in this mode.
 
     Raises:
-        ConfigurationError: a tool of the request has the name of the one that gives the answer.
+        ConfigurationError: a tool of the request has the name of the answer tool.
     """
     if any(tool.name == ANSWER_TOOL for tool in request.tools):
         raise ConfigurationError(
-            f"a tool of the request is called {ANSWER_TOOL}, as the one that gives the answer",
+            f"a tool of the request is called {ANSWER_TOOL}, the name of the tool for the answer",
             hint="rename it",
         )
-    if way == "schema":
+    if mode == "schema":
         return replace(request, output=output.schema, tool_choice="none")
     tools = [*request.tools, output.tool]
-    choice: ToolChoice = NamedTool(ANSWER_TOOL) if way == "forced tool" else "auto"
+    choice: ToolChoice = NamedTool(ANSWER_TOOL) if mode == "forced tool" else "auto"
     return replace(request, tools=tools, tool_choice=choice, output=None)
 
 
@@ -469,7 +469,7 @@ _UNUSABLE = "This answer can't be used:"
 
 
 def is_correction(message: Message) -> bool:
-    """Whether a message was made by `make_correction`."""
+    """Whether a message is one of `make_correction`."""
     texts = (message.text, *(result.text for result in message.tool_results))
     return any(text.startswith(_UNUSABLE) for text in texts)
 

@@ -1,4 +1,4 @@
-"""The protocol of a model, and the base of a model that wraps another one."""
+"""The protocol of a provider, and the base of a provider that wraps another one."""
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
@@ -13,12 +13,12 @@ class LLMProvider(Protocol):
     """A model of a vendor; any object with these members is one.
 
     One provider may serve many requests at the same time. Leaving the block of `stream` early, or
-    cancelling it, closes the connection of that request and no other.
+    cancelling it, closes only the connection of that request.
 
     A provider with a known price also has a member `price: Price`, and sets the cost in the usage
     of each reply. Without it, a budget that limits the cost refuses the model's calls.
 
-    A provider that can hold its replies to a JSON Schema, `ModelRequest.output`, also has a method
+    A provider that can enforce a JSON Schema, `ModelRequest.output`, also has a method
     `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool.
     """
 
@@ -50,15 +50,15 @@ class LLMProvider(Protocol):
 
 @runtime_checkable
 class SupportsSchemas(Protocol):
-    """A provider whose API can hold replies to a JSON Schema."""
+    """A provider whose API can enforce a JSON Schema."""
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether a request may ask for this type in that mode."""
+        """Whether a request may have this schema as its `output`."""
         ...
 
 
 class ProviderWrapper(ABC):
-    """A provider around another one: write `stream`, and override what else is different.
+    """A provider around another one: write `stream`, and override anything else that differs.
 
     The wrapper has the name, the model and the price of the model inside, and closes it.
 
@@ -70,7 +70,7 @@ class ProviderWrapper(ABC):
         """Wrap a model.
 
         Raises:
-            TypeError: the model is only its name.
+            TypeError: it is only the name of a model.
         """
         check_provider(llm)
         self.llm = llm
@@ -94,7 +94,7 @@ class ProviderWrapper(ABC):
         return price_of(self.llm)
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether the model can hold its replies to this schema."""
+        """Whether the model's provider can enforce this schema."""
         return isinstance(self.llm, SupportsSchemas) and self.llm.accepts_output(output)
 
     @abstractmethod
@@ -111,10 +111,10 @@ class ProviderWrapper(ABC):
 
 
 def check_provider(llm: object) -> None:
-    """Refuse the name of a model in the place of a model.
+    """Check that a provider is not just the name of a model.
 
     Raises:
-        TypeError: it is a text.
+        TypeError: it is a name.
     """
     if isinstance(llm, str):
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")

@@ -129,16 +129,16 @@ def restore_request(
     if not same_request(_only(made, "tools"), _only(body, "tools")):
         tools, options = [], _only(body, "tools")
         made = as_dict(serde.loads(encode_request(dialect, _with(request, options, tools))))
-    asked = {name: value for name, value in body.items() if name != "messages"}
+    fields = {name: value for name, value in body.items() if name != "messages"}
     made.pop("messages", None)
-    differing = {
-        name: asked.get(name, UNSET) for name in find_difference(made, asked) if name != "tools"
+    different = {
+        name: fields.get(name, UNSET) for name in find_difference(made, fields) if name != "tools"
     }
-    kept = _only(body, "model")
-    said = as_list(body.get("messages"))
-    if not said or not all(isinstance(message, dict) for message in said):
-        kept["messages"] = body.get("messages", UNSET)
-    return _with(request, options | kept | differing, tools)
+    verbatim = _only(body, "model")
+    messages = as_list(body.get("messages"))
+    if not messages or not all(isinstance(message, dict) for message in messages):
+        verbatim["messages"] = body.get("messages", UNSET)
+    return _with(request, options | verbatim | different, tools)
 
 
 def _only(body: Mapping[str, object], name: str) -> dict[str, object]:
@@ -152,15 +152,15 @@ def _with(
 
 
 def _restore_tools(
-    raws: Sequence[dict[str, object]], read: Sequence[ToolDefinition | None]
+    raws: Sequence[dict[str, object]], tools: Sequence[ToolDefinition | None]
 ) -> tuple[list[ToolDefinition], list[object]]:
-    """Return the typed tools, and the others together with the names of the typed ones among them."""
-    first = next((place for place, tool in enumerate(read) if tool is None), len(read))
+    """Return the typed tools, and the others with the names of the typed ones among them."""
+    first = next((place for place, tool in enumerate(tools) if tool is None), len(tools))
     behind: Iterable[tuple[dict[str, object], ToolDefinition | None]] = zip(
-        raws[first:], read[first:], strict=True
+        raws[first:], tools[first:], strict=True
     )
     others: list[object] = [raw if tool is None else _name(raw) for raw, tool in behind]
-    return [tool for tool in read if tool is not None], others
+    return [tool for tool in tools if tool is not None], others
 
 
 def _name(raw: Mapping[str, object]) -> dict[str, object]:

@@ -84,7 +84,7 @@ class ModelAttempt:
     """One call of one model, with its stream, its place in the limits and its circuit.
 
     Attributes:
-        has_output: whether a piece of the reply has come that a reader sees.
+        has_output: whether a piece of the reply that a reader sees has been received.
     """
 
     def __init__(self, target: Target, request: ModelRequest) -> None:
@@ -105,7 +105,7 @@ class ModelAttempt:
         self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
 
     def expected_wait(self) -> tuple[float, str] | None:
-        """Return about how many seconds the limits will make it wait, and why; None if it need not wait."""
+        """Return about how many seconds the limits will make it wait, and why; None for no wait."""
         limits = self.target.limits
         rates = [each.wait_time(self._tokens) for each in limits if isinstance(each, RateLimit)]
         seconds = max(rates, default=0.0)
@@ -171,13 +171,13 @@ class ModelAttempt:
 
 
 AfterOutput: TypeAlias = Literal["raise", "restart"]
-"""What to do when a reply breaks off after a piece of it was published."""
+"""What to do if a reply breaks off after a piece of it was published."""
 
 _FAILURES = (ModelError, CircuitOpenError, NetworkError)
 """Failures of the model; any other exception is a bug and is raised at once."""
 
 _REQUEST_ERRORS = (ModelBadRequestError, ModelContextTooLongError, ModelOutputError)
-"""Errors that another model would raise too. The caller has to shorten a conversation that is too long."""
+"""Errors that another model would raise too; of these, the caller can shorten a conversation."""
 
 _REASON = 300  # characters
 
@@ -213,19 +213,19 @@ def resilient(
         llm: the model that is asked first.
         retry: how often and for how long to retry, and which errors; each model starts anew.
         fallback: models to ask, in this order, when the one before is given up: its attempts are
-            used up, or its error would not go away (a key, a quota, a model that does not exist, an
-            open circuit). A request that is invalid, too long, or refused by a content filter is
-            not passed on.
+            used up, or waiting would not cure its error (a key, a quota, a model that does not
+            exist, an open circuit). A request that is invalid, too long, or refused by a content
+            filter is not passed on.
         breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make
             it `resilient` too; the outermost retry counts.
         limit: what calls of `llm` wait for: a `RateLimit`, whose tokens are estimated before the
             call and settled by the reported usage after it, a `ConcurrencyLimit`, or several, in
             this order.
-        after_output: what to do when a reply breaks off after a piece of it has been read.
+        after_output: what to do if a reply breaks off after a piece of it has been read.
 
     Raises:
         ConfigurationError: `after_output` is neither "raise" nor "restart".
-        TypeError: a model is only its name.
+        TypeError: a model is only a name.
 
     Example:
         >>> from greenroom.llm.recorded import RecordedProvider
@@ -269,7 +269,7 @@ class _ResilientProvider(ProviderWrapper):
         return next((price for price in known if not price.is_free), known[0])
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether all models can hold their replies to this schema."""
+        """Whether the providers of all models can enforce this schema."""
         return all(
             isinstance(llm, SupportsSchemas) and llm.accepts_output(output) for llm in self._llms
         )
@@ -287,7 +287,7 @@ class _ResilientProvider(ProviderWrapper):
 
 
 class _FinalDraft(Draft):
-    """The complete reply alone; until its end, the draft of its attempt has the pieces."""
+    """Only the complete reply; until then, the draft of the attempt has the pieces."""
 
     def add(self, event: StreamEvent) -> None:
         if isinstance(event, StreamEnd):
@@ -318,8 +318,8 @@ class _ResilientStream(ModelStream):
         # Before the next attempt: the announcement comes first, then the wait.
         self._announcement: Announcement | None = None
         self._wait: Callable[[], Awaitable[None]] | None = None
-        self._errors: list[Exception] = []  # the last one of each model that was given up
-        self._failure: GreenroomError | None = None  # the final one
+        self._errors: list[Exception] = []  # the last error of each model that was given up
+        self._failure: GreenroomError | None = None  # the final error
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._attempt is not None:
@@ -358,13 +358,13 @@ class _ResilientStream(ModelStream):
         return (await self._attempt.receive(),)
 
     def partial(self) -> Message:
-        """Return what has come of this attempt."""
+        """Return the reply of this attempt so far."""
         return (self._attempt and self._attempt.partial()) or super().partial()
 
     def _recover(self, error: ModelError | CircuitOpenError | NetworkError) -> list[StreamEvent]:
         """Choose between another attempt, another model, and raising the error."""
-        failed = self._attempt
-        if failed is not None and failed.has_output and not self._restarts:
+        attempt = self._attempt
+        if attempt is not None and attempt.has_output and not self._restarts:
             raise error
         has_fallback = bool(self._rest) and _may_fall_back(error)
         seconds = self._plan(error, has_fallback)
@@ -381,7 +381,7 @@ class _ResilientStream(ModelStream):
             raise self._final_error(error)
         self._attempt = None
         # The usage of the failed attempt comes first, so that budgets count it.
-        if events := _restart_events(failed):
+        if events := _restart_events(attempt):
             self._announcement = announcement
             return events
         return self._publish(announcement)
@@ -437,12 +437,12 @@ class _ResilientStream(ModelStream):
 
 
 def _may_fall_back(error: Exception) -> bool:
-    """Whether another model may answer where this error came."""
+    """Whether another model may answer after this error."""
     return isinstance(error, ModelNotFoundError) or not isinstance(error, _REQUEST_ERRORS)
 
 
 def _restart_events(attempt: ModelAttempt | None) -> list[StreamEvent]:
-    """Return the events that take a failed attempt back."""
+    """Return the events that revoke a failed attempt."""
     if attempt is None or (reply := attempt.partial()) is None:
         return []
     events: list[StreamEvent] = [StreamRestart(reply)]

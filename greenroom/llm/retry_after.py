@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from greenroom.core import utc_now
 
 _LONGEST = 86_400.0
-"""The most seconds to wait; a longer wait than a day is not meant as a pause."""
+"""The most seconds to wait: more than a day is not a pause."""
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "ns": 1e-9}
 _PART = r"(\d{1,15}(?:\.\d{1,15})?)(ms|us|ns|d|h|m|s)"
@@ -17,7 +17,7 @@ _EPOCH = 1e9
 _EPOCH_IN_MS = 1e12
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait, at most a day, or None if the headers do not say.
 
     Reads `retry-after-ms` (milliseconds) and `retry-after` (seconds, or an HTTP date, RFC 9110
@@ -28,32 +28,34 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     Pass the headers of errors only: some providers send them with every answer.
 
     Example:
-        >>> retry_after({"retry-after": "1", "retry-after-ms": "0"})
+        >>> read_retry_after({"retry-after": "1", "retry-after-ms": "0"})
         1.0
-        >>> retry_after({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"})
+        >>> limit = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}
+        >>> read_retry_after(limit)
         360.0
     """
-    asked = headers.get("retry-after", "")
-    waits = (_number(headers.get("retry-after-ms", ""), 0.001), _number(asked), _until_date(asked))
+    value = headers.get("retry-after", "")
+    milliseconds = headers.get("retry-after-ms", "")
+    waits = (_number(milliseconds, 0.001), _number(value), _until_date(value))
     longest = _longest(waits)
     return _longest(_renewals(headers)) if longest is None else longest
 
 
-def should_retry(headers: Mapping[str, str]) -> bool | None:
+def read_should_retry(headers: Mapping[str, str]) -> bool | None:
     """Return the value of `x-should-retry`, or None if it is missing.
 
     Example:
-        >>> should_retry({"x-should-retry": "false"}), should_retry({})
+        >>> read_should_retry({"x-should-retry": "false"}), read_should_retry({})
         (False, None)
     """
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 
-def duration(value: str) -> float | None:
-    """Read a duration as Go and protobuf write it, in seconds, at most a day; else None.
+def read_duration(value: str) -> float | None:
+    """Read a duration as Go and protobuf write it: seconds, at most a day; otherwise None.
 
     Example:
-        >>> duration("1m30s"), duration("120ms"), duration("soon")
+        >>> read_duration("1m30s"), read_duration("120ms"), read_duration("soon")
         (90.0, 0.12, None)
     """
     if not re.fullmatch(f"(?:{_PART}){{1,7}}", value, re.ASCII):
@@ -63,8 +65,8 @@ def duration(value: str) -> float | None:
 
 
 def _longest(waits: Iterable[float | None]) -> float | None:
-    found = max((wait for wait in waits if wait is not None), default=None)
-    return None if found is None else min(found, _LONGEST)
+    longest = max((wait for wait in waits if wait is not None), default=None)
+    return None if longest is None else min(longest, _LONGEST)
 
 
 def _renewals(headers: Mapping[str, str]) -> list[float | None]:
@@ -82,7 +84,7 @@ def _until_renewal(value: str) -> float | None:
     """Read seconds, a duration, a time (RFC 3339), or seconds or milliseconds since 1970."""
     number = _number(value)
     if number is None:
-        wait = duration(value)
+        wait = read_duration(value)
         return _until_time(value) if wait is None else wait
     if number < _EPOCH:
         return number

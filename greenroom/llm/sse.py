@@ -1,9 +1,9 @@
 """Server-sent events, decoded from bytes in any pieces.
 
 The format is that of the HTML standard, section 9.2, with two differences. Lines are split as
-bytes, at CR, LF and CRLF only, so that U+2028 and similar characters, which are legal in JSON, do
-not split a line. And the last event counts even without an empty line after it: both APIs put one
-JSON text into an event, so an incomplete event can't be mistaken for a complete one.
+bytes, only at CR, LF and CRLF, since U+2028 and similar characters are legal in JSON. And the last
+event counts even without an empty line after it: both APIs put one JSON text into an event, so an
+incomplete event can't be mistaken for a complete one.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from greenroom.llm.failure import too_large
 
 EVENT_LIMIT = 16 * 1024 * 1024
-"""The most bytes of one event; the largest known ones, search results, have some 100 kB."""
+"""The most bytes of one event; the largest known ones, search results, have about 100 kB."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -29,7 +29,7 @@ class SSEEvent:
 
 
 class SSEDecoder:
-    r"""Feed bytes as they come; the events are the same however the bytes are cut.
+    r"""Turns bytes into events; the events do not depend on how the bytes are cut.
 
     Example:
         >>> decoder = SSEDecoder()
@@ -51,7 +51,7 @@ class SSEDecoder:
         self._id = b""
 
     def feed(self, data: bytes) -> list[SSEEvent]:
-        """Take the next bytes and return the events that they complete.
+        """Add the next bytes and return the events that they complete.
 
         Raises:
             ModelStreamError: an event is larger than the limit.
@@ -59,7 +59,7 @@ class SSEDecoder:
         events: list[SSEEvent] = []
         for line in self._lines(data):
             if line:
-                self._take(line)
+                self._read_line(line)
             else:
                 events.extend(self._dispatch())
         self._check(self._size + len(self._rest))
@@ -92,7 +92,7 @@ class SSEDecoder:
             return line.removeprefix(_BYTE_ORDER_MARK)
         return line
 
-    def _take(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         if line.startswith(b":"):
             self._check(self._size + len(line))
             return
@@ -110,13 +110,13 @@ class SSEDecoder:
     def _dispatch(self) -> list[SSEEvent]:
         data, name = b"\n".join(self._data), self._name
         self._data, self._name, self._size = [], b"", 0
-        return [SSEEvent(_text(data), _text(name), _text(self._id))] if data else []
+        return [SSEEvent(_decode(data), _decode(name), _decode(self._id))] if data else []
 
     def _check(self, size: int) -> None:
         if size > self._limit:
             raise too_large(f"an event of the stream is larger than {self._limit} bytes")
 
 
-def _text(data: bytes) -> str:
-    """Decode as the standard says: what is not UTF-8 becomes U+FFFD."""
+def _decode(data: bytes) -> str:
+    """Decode as the standard says: bytes that are not UTF-8 become U+FFFD."""
     return data.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""The stream of a reply: its events, the reply so far, and an iterator with the complete message."""
+"""The stream of a reply: its events, the reply so far, and the complete message."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
@@ -57,7 +57,7 @@ class BlockEnd(Wire, frozen=True, tag="block_end"):
 
 
 class UsageUpdate(Wire, frozen=True, tag="usage_update"):
-    """The tokens used as far as reported; each update replaces the one before."""
+    """The tokens used so far, as reported; each update replaces the one before."""
 
     usage: Usage
 
@@ -91,7 +91,7 @@ class StreamRestart(Wire, frozen=True, tag="stream_restart"):
 
 
 class StreamEnd(Wire, frozen=True, tag="stream_end"):
-    """The reply is complete: the provider said so, the connection did not just end."""
+    """The reply is complete: the provider said so; the connection did not merely end."""
 
     message: Message
 
@@ -107,7 +107,7 @@ StreamEvent: TypeAlias = (
     | StreamRestart
     | StreamEnd
 )
-"""Anything that a model stream yields; the last event of a complete reply is its `StreamEnd`."""
+"""An event of a model stream; the last one of a complete reply is its `StreamEnd`."""
 
 
 _PIECES = 1024
@@ -116,8 +116,8 @@ _PIECES = 1024
 class GrowingText:
     """Text that grows at its end, and takes little more memory than its characters do.
 
-    A list of a million pieces of a word each takes fifteen times as much as their text, and so does
-    `io.StringIO` before Python 3.12, up to a point.
+    A list of a million one-word pieces takes fifteen times the memory of their text, and so does
+    `io.StringIO` before Python 3.12.
 
     Example:
         >>> text = GrowingText()
@@ -152,7 +152,7 @@ class GrowingText:
 
 
 TEXT_LIMIT = 128 * 1024 * 1024
-"""The most characters of text, thinking and arguments in one reply, together."""
+"""The most characters of text, thinking and arguments together in one reply."""
 
 
 class Draft:
@@ -255,18 +255,18 @@ class Draft:
         return self.partial() if has_begun or self.is_complete else None
 
     def _blocks_so_far(self) -> dict[int, ContentBlock]:
-        unfinished: dict[int, ContentBlock] = {}
-        for (index, kind), written in self._texts.items():
-            text = written.getvalue()
+        blocks: dict[int, ContentBlock] = {}
+        for (index, kind), pieces in self._texts.items():
+            text = pieces.getvalue()
             if text and kind == "text":
-                unfinished[index] = TextBlock(text)
+                blocks[index] = TextBlock(text)
             elif text and kind == "thinking":
-                unfinished[index] = ThinkingBlock(text)
-        return unfinished | self._blocks
+                blocks[index] = ThinkingBlock(text)
+        return blocks | self._blocks
 
 
 def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """Leave out calls of tools that the provider runs itself and whose result has not come."""
+    """Leave out calls of tools that the provider runs itself, unless it sent the result too."""
     results = (block.raw for block in blocks if isinstance(block, UnknownBlock))
     answered = {as_text(raw.get("tool_use_id")) for raw in results} - {""}
     return tuple(
@@ -279,11 +279,11 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
 
 
 class ModelStream(ABC):
-    """The events of one reply, up to its `StreamEnd`, as an async iterator and an async `with` block.
+    """The events of one reply, up to its `StreamEnd`: an async iterator and context manager.
 
-    Leaving the loop early leaves nothing suspended, and `partial` can be called at any time, also
-    after an error or a cancellation. To write a stream, return its events from `receive`, and put
-    what it has to close into `exit_stack`, which is closed when the block is left.
+    The loop may be left at any time, and `partial` can be called at any time, also after an error
+    or a cancellation. To write a stream, return its events from `receive`, and put everything that
+    needs closing into `exit_stack`, which is closed when the block is left.
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
@@ -308,7 +308,7 @@ class ModelStream(ABC):
 
     @abstractmethod
     async def receive(self) -> Iterable[StreamEvent]:
-        """Wait for the next events and return them in order; an empty result is asked for again.
+        """Wait for the next events and return them in order; if there are none, it is called again.
 
         Raises:
             ModelError: there are no more events, though the reply is not complete.
@@ -322,8 +322,8 @@ class ModelStream(ABC):
         """Return the next event; each is a cancellation point.
 
         Raises:
-            ModelError: the reply broke off; the subclass says why, and its `partial` is what had
-                come.
+            ModelError: the reply broke off; the subclass says why, and `partial` is the reply so
+                far.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
@@ -344,10 +344,10 @@ class ModelStream(ABC):
         self._ready.appendleft(announcement)
 
     def partial(self) -> Message:
-        """Return what has been read so far, as a message that a history may contain.
+        """Return the reply so far as a message that a history may contain.
 
-        Finished blocks are complete; unfinished text and thinking are kept;
-        unfinished tool calls are left out. The stop reason is `interrupted` until the end.
+        It has the finished blocks, and the text and thinking so far; unfinished tool calls are left
+        out. The stop reason is `interrupted` until the end.
         """
         return self._draft.partial()
 
@@ -362,11 +362,11 @@ class ModelStream(ABC):
 
 
 async def collect(opening: AbstractAsyncContextManager[ModelStream]) -> Message:
-    """Read a stream to its end and return the message: `generate` as the fold of `stream`.
+    """Read a stream to its end and return the message, as `generate` does.
 
     Raises:
         ModelError: the request failed or the reply broke off; the subclass says why, and `partial`
-            is what had come of the reply.
+            is the reply so far.
     """
     async with opening as stream:
         async for _ in stream:

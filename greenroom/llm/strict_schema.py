@@ -1,11 +1,11 @@
 """JSON Schemas adapted to the strict modes of vendors, which support a part of the language.
 
-A strict mode holds the model to a schema while it writes. It demands closed objects, knows few
-keywords, and refuses others. So a schema is adapted: if possible it is expressed differently, a
-constraint without a keyword goes into the description, and what can't be expressed at all, such as
-an object with free keys, makes the schema unusable. An adapted schema may allow what the original
-forbids, so replies are checked against the original; it never forbids everything that the original
-allows.
+A strict mode enforces a schema while the model writes. It demands closed objects, knows few
+keywords, and refuses others. So a schema is adapted: a constraint is expressed differently if
+possible, or else goes into the description; anything that can't be expressed at all, such as an
+object with free keys, makes the schema unusable. An adapted schema may allow values that the
+original forbids, so replies are checked against the original; it never forbids all of the values
+that the original allows.
 """
 
 import math
@@ -40,11 +40,11 @@ class StrictMode:
     Attributes:
         keywords: the constraints that it enforces.
         formats: the formats of strings that it enforces.
-        optional: how many properties may be optional; with 0 each is required, and null means
+        optional: how many properties may be optional; with 0 all are required, and null means
             "left out".
         unions: how many places may have more than one type.
-        recursion: whether a schema may hold itself.
-        typed_values: whether values that are listed have a type besides.
+        recursion: whether a schema may refer to itself.
+        typed_values: whether listed values need a type as well.
     """
 
     keywords: frozenset[str]
@@ -80,7 +80,7 @@ ANTHROPIC = StrictMode(
     recursion=False,
     typed_values=False,
 )
-"""https://platform.claude.com/docs/en/build-with-claude/structured-outputs, "JSON Schema limitations"."""
+"""https://platform.claude.com/docs/en/build-with-claude/structured-outputs, "limitations"."""
 
 
 def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, object] | None:
@@ -88,19 +88,21 @@ def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, o
 
     Args:
         schema: a JSON Schema of type object, with its definitions under `$defs`.
-        mode: what the mode takes.
+        mode: the features of the mode.
 
     Example:
-        >>> strict_schema({"type": "object", "properties": {"a": {"type": "integer"}}}, OPENAI)
-        {'type': 'object', 'properties': {'a': {'anyOf': [{'type': 'integer'}, {'type': 'null'}]}}, \
-'required': ['a'], 'additionalProperties': False}
+        >>> adapted = strict_schema({"type": "object", "properties": {"a": {"const": 1}}}, OPENAI)
+        >>> adapted["properties"]
+        {'a': {'anyOf': [{'type': 'integer', 'const': 1}, {'type': 'null'}]}}
+        >>> adapted["required"], adapted["additionalProperties"]
+        (['a'], False)
     """
     definitions = as_dict(schema.get("$defs"))
     if schema.get("type") != "object" or (not mode.recursion and _is_recursive(schema)):
         return None
     adaptation = _Adaptation(mode, definitions)
     try:
-        adapted = adaptation.of({key: part for key, part in schema.items() if key != "$defs"})
+        adapted = adaptation.adapt({key: part for key, part in schema.items() if key != "$defs"})
         parts = adaptation.definitions_of(adapted)
     except _UnfitError:
         return None
@@ -110,7 +112,7 @@ def strict_schema(schema: Mapping[str, object], mode: StrictMode) -> dict[str, o
 
 
 class _UnfitError(Exception):
-    """A strict mode can't express this."""
+    """A strict mode can't express the schema."""
 
 
 @dataclass
@@ -123,7 +125,7 @@ class _Adaptation:
     unions: int = 0
     inlining: list[str] = field(default_factory=list)
 
-    def of(self, part: object) -> dict[str, object]:
+    def adapt(self, part: object) -> dict[str, object]:
         schema = as_dict(part)
         if not schema.keys() <= _WALKED | _DROPPED | _DESCRIBED:
             raise _UnfitError
@@ -139,18 +141,18 @@ class _Adaptation:
         return made | self._constraints(schema)
 
     def definitions_of(self, adapted: dict[str, object]) -> dict[str, object]:
-        """Adapt the definitions that are still referred to, by the schema or by one another."""
+        """Adapt the definitions that the adapted schema still refers to, directly or indirectly."""
         parts: dict[str, object] = {}
         waiting = list(references(adapted))
         while waiting:
             name = waiting.pop().removeprefix("#/$defs/")
             if name not in parts:
-                parts[name] = self.of(self.definitions[name])
+                parts[name] = self.adapt(self.definitions[name])
                 waiting += references(parts[name])
         return {name: parts[name] for name in self.definitions if name in parts}
 
     def _reference(self, schema: dict[str, object]) -> dict[str, object]:
-        """Keep a reference; what is beside it is not allowed there, so that one is written out."""
+        """Keep a reference, but write it out if it has other keywords beside it."""
         name = as_text(schema["$ref"])
         rest = {key: value for key, value in schema.items() if key not in _DROPPED | {"$ref"}}
         rest = {key: value for key, value in rest.items() if (key, value) != ("default", None)}
@@ -161,7 +163,7 @@ class _Adaptation:
             return {"$ref": name}
         self.inlining.append(name)
         try:
-            return self.of(target | rest)
+            return self.adapt(target | rest)
         finally:
             self.inlining.pop()
 
@@ -170,33 +172,33 @@ class _Adaptation:
         if len(branches) != 1:
             raise _UnfitError
         rest = {key: value for key, value in schema.items() if key != "allOf"}
-        return self.of(as_dict(branches[0]) | rest)
+        return self.adapt(as_dict(branches[0]) | rest)
 
     def _type(self, schema: dict[str, object]) -> dict[str, object]:
         branches = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
         if branches:
             self.unions += 1
-            return {"anyOf": [self.of(branch) for branch in branches]}
+            return {"anyOf": [self.adapt(branch) for branch in branches]}
         values = [schema["const"]] if "const" in schema else as_list(schema.get("enum"))
-        listed: dict[str, object] = {key: schema[key] for key in ("const", "enum") if key in schema}
+        fixed: dict[str, object] = {key: schema[key] for key in ("const", "enum") if key in schema}
         types = _types_of(values)
         kind = schema.get("type") or types
-        if listed and not self.mode.typed_values:
-            return listed
+        if fixed and not self.mode.typed_values:
+            return fixed
         if not kind:
             raise _UnfitError  # anything at all
         if isinstance(kind, list):
             self.unions += 1
             if {"object", "array"} & set(kind):
                 raise _UnfitError
-        return {"type": kind} | listed
+        return {"type": kind} | fixed
 
     def _object(self, schema: dict[str, object]) -> dict[str, object]:
         properties = as_dict(schema.get("properties"))
         if "properties" not in schema or schema.get("additionalProperties", False) is not False:
             raise _UnfitError  # free keys
         required = [as_text(name) for name in as_list(schema.get("required"))]
-        adapted = {name: self.of(part) for name, part in properties.items()}
+        adapted = {name: self.adapt(part) for name, part in properties.items()}
         left_out = [name for name in properties if name not in required]
         if self.mode.optional:
             self.optional += len(left_out)
@@ -208,10 +210,10 @@ class _Adaptation:
         return {"properties": adapted, "required": required, "additionalProperties": False}
 
     def _array(self, schema: dict[str, object]) -> dict[str, object]:
-        """Adapt the items; those of a tuple may be any of its types, and the description has their order."""
+        """Adapt the items; a tuple's may have any of its types, and the description the order."""
         places = as_list(schema.get("prefixItems"))
         kinds = [*places, *([schema["items"]] if as_dict(schema.get("items")) else [])]
-        adapted = [self.of(kind) for kind in kinds]
+        adapted = [self.adapt(kind) for kind in kinds]
         different = [kind for at, kind in enumerate(adapted) if kind not in adapted[:at]]
         if not different:
             raise _UnfitError
@@ -222,22 +224,21 @@ class _Adaptation:
 
     def _constraints(self, schema: dict[str, object]) -> dict[str, object]:
         """Enforce what the mode supports, and describe the rest."""
-        enforced: dict[str, object] = {}
+        keywords: dict[str, object] = {}
         notes: list[str] = []
         for key in schema.keys() & _DESCRIBED:
             value = schema[key]
             if key == "format" and value in self.mode.formats:
-                enforced[key] = value
+                keywords[key] = value
             elif key in self.mode.keywords and "(?" not in as_text(value):
-                enforced[key] = value  # but no pattern that looks around
+                keywords[key] = value  # but no pattern that looks around
             elif value is not None:
                 notes.append(f"{key}: {serde.dumps(value).decode()}")
         description = as_text(schema.get("description"))
         if notes:
             description = f"{description} ({', '.join(sorted(notes))})".strip()
-        return dict(sorted(enforced.items())) | (
-            {"description": description} if description else {}
-        )
+        described = {"description": description} if description else {}
+        return dict(sorted(keywords.items())) | described
 
 
 _JSON_TYPES: dict[type, str] = {
@@ -262,7 +263,7 @@ def _resolve(part: object, definitions: Mapping[str, object]) -> dict[str, objec
 
 
 def _branches(part: object, definitions: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """Give each of the schemas that a value at this place may fit."""
+    """Yield each of the schemas that a value at this place may fit."""
     schema = _resolve(part, definitions)
     union = (
         as_list(schema.get("anyOf")) or as_list(schema.get("oneOf")) or as_list(schema.get("allOf"))
@@ -284,7 +285,7 @@ def _accepts_null(part: object, definitions: Mapping[str, object]) -> bool:
 
 
 def references(part: object) -> Iterator[str]:
-    """Give the `$ref`s of a schema, each as often as it occurs."""
+    """Yield the `$ref`s of a schema, each as often as it occurs."""
     inner: Iterable[object] = part if isinstance(part, list) else as_dict(part).values()
     reference = as_text(as_dict(part).get("$ref"))
     if reference:
@@ -300,7 +301,7 @@ def _is_recursive(schema: Mapping[str, object]) -> bool:
     if "#" in set(references(schema)):
         return True
     waiting, done = set(references(rest)) | set(edges), set[str]()
-    while waiting:  # take away what leads only to what is done, until nothing is left but circles
+    while waiting:  # remove those that refer only to removed ones; what remains are cycles
         free = {name for name in waiting if edges.get(name, set()) <= done}
         if not free:
             return True
@@ -312,7 +313,7 @@ def _is_recursive(schema: Mapping[str, object]) -> bool:
 def drop_nulls(schema: Mapping[str, object], value: object) -> object:
     """Leave out the nulls of properties that are optional and can't be null.
 
-    That is what they mean where a strict mode wanted each property, and what models write anyhow.
+    A strict mode that requires all properties means it so, and models write such nulls anyway.
 
     Args:
         schema: the original schema.
@@ -355,9 +356,8 @@ def _item(schema: dict[str, object], at: int) -> object:
 def _may_fit(schema: dict[str, object], value: dict[str, object]) -> bool:
     """Whether an object has the properties of this schema, and the values that mark it."""
     properties = as_dict(schema.get("properties"))
-    if not value.keys() <= properties.keys() or not set(as_list(schema.get("required"))) <= set(
-        value
-    ):
+    required = set(as_list(schema.get("required")))
+    if not value.keys() <= properties.keys() or not required <= set(value):
         return False
     marks = ((as_dict(properties[name]), item) for name, item in value.items())
     return all(

@@ -23,13 +23,12 @@ class TokenCounter(Protocol):
 
     @property
     def error(self) -> float:
-        """How far its counts are off, as a share: 0.1 is ten percent."""
+        """How wrong its counts are, as a share: 0.1 is ten percent."""
 
 
-# Tokens by what a text is made of. Vocabularies differ; these are about right for most, and what is
-# left is a factor that each model's reports correct. Scripts are told apart by the first byte of
-# their characters in UTF-8, so that a text is weighed by counting bytes and is never walked in
-# Python.
+# Tokens by the characters of a text. Vocabularies differ; these weights are about right for most of
+# them, up to a factor that each model's reports correct. The first byte of a character in UTF-8
+# tells its script, so a text is weighed by counting bytes, without a loop over its characters.
 
 _LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
 _ASCII: tuple[tuple[bytes, float], ...] = (
@@ -63,7 +62,7 @@ _KINDS = _kinds()
 
 
 def estimate_text(text: str) -> float:
-    """Return about how many tokens a text takes, by the scripts that it is written in.
+    """Return about how many tokens a text takes, depending on its scripts.
 
     Example:
         >>> round(estimate_text("The quick brown fox jumps over the lazy dog."))
@@ -84,31 +83,31 @@ _VISIBLE_OPTIONS = ("tools", "functions", "response_format", "output_config", "m
 _MESSAGE = 4
 _PROPERTY = 8
 _TOOL = 8
-_IMAGE = 1_200  # about 950 by 950 pixels; its size is not looked at
+_IMAGE = 1_200  # about 950 by 950 pixels, whatever its real size
 _DOCUMENT = 1_500  # a page
 _BYTES_PER_TOKEN = 40  # of a longer document that is not text
 
 
-def _block(block: ContentBlock) -> float:
+def _count_block(block: ContentBlock) -> float:
     match block:
         case core.TextBlock(text):
             return estimate_text(text)
         case core.ThinkingBlock(thinking, signature):
-            # Without a signature it does not go back, or does not count.
+            # Without a signature it is not sent back, or does not count.
             return estimate_text(thinking) if signature else 0.0
         case core.RedactedThinkingBlock(data):
             return len(data) / 6
         case core.ToolUseBlock(name=name, input=arguments, raw_input=raw):
-            return estimate_text(name) + (estimate_text(raw) or _json(arguments))
+            return estimate_text(name) + (estimate_text(raw) or _count_json(arguments))
         case core.ToolResultBlock(content=content):
-            return sum(map(_block, content))
+            return sum(map(_count_block, content))
         case core.ImageBlock():
             return _IMAGE
         case core.DocumentBlock(media_type=kind, data=data):
             size = len(data) * 3 / 4  # base64
             return size / 4 if kind.startswith("text/") else max(_DOCUMENT, size / _BYTES_PER_TOKEN)
         case core.UnknownBlock(raw):
-            return _json(raw)
+            return _count_json(raw)
 
 
 def _is_media(block: ContentBlock) -> bool:
@@ -121,26 +120,28 @@ def _shows_media(request: ModelRequest) -> bool:
     return any(_is_media(block) for message in request.messages for block in message.content)
 
 
-def _json(value: object) -> float:
+def _count_json(value: object) -> float:
     try:
         return estimate_text(serde.encode(value).decode()) if value else 1.0
     except core.InvalidJSONError:
         return 0.0  # it can't be sent either
 
 
-def _schema(part: object) -> float:
+def _count_schema(part: object) -> float:
     """Count the names and texts of a schema; vendors shorten its keywords."""
     if isinstance(part, list):
-        return sum(map(_schema, part))
+        return sum(map(_count_schema, part))
     total = 0.0
     for key, value in as_dict(part).items():
         if key in {"properties", "$defs"}:
             named = as_dict(value).items()
-            total += sum(_PROPERTY + estimate_text(name) + _schema(inner) for name, inner in named)
+            total += sum(
+                _PROPERTY + estimate_text(name) + _count_schema(inner) for name, inner in named
+            )
         elif key in {"description", "enum", "const", "default", "pattern", "format"}:
-            total += _json(value)
+            total += _count_json(value)
         else:
-            total += _schema(value)
+            total += _count_schema(value)
     return total
 
 
@@ -169,7 +170,7 @@ def _habits(model: str) -> _Habits:
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _Setup:
     """The parts of a request besides its messages, as hashes; 0 means nothing.
 
     Attributes:
@@ -181,11 +182,11 @@ class _Setting:
     output: int
 
     @classmethod
-    def of(cls, request: ModelRequest) -> "_Setting":
+    def of(cls, request: ModelRequest) -> "_Setup":
         names = tuple(tool.name for tool in request.tools)
-        told = tuple(name for name in _VISIBLE_OPTIONS if request.options.get(name))
-        form = (request.output.name, *told) if request.output else told
-        return cls(hash(names) if names else 0, hash(form) if form else 0)
+        options = tuple(name for name in _VISIBLE_OPTIONS if request.options.get(name))
+        output = (request.output.name, *options) if request.output else options
+        return cls(hash(names) if names else 0, hash(output) if output else 0)
 
     @property
     def kind(self) -> tuple[bool, bool]:
@@ -198,13 +199,13 @@ class _Estimate:
 
     Attributes:
         total: the estimated tokens.
-        said: the tokens of its first message, of its first two, and so on; 0 comes first.
-        setting: the other parts of the request.
+        sums: 0, the tokens of its first message, of its first two, and so on.
+        setup: the other parts of the request.
     """
 
     total: float
-    said: Sequence[float]
-    setting: _Setting
+    sums: Sequence[float]
+    setup: _Setup
 
 
 @dataclass(frozen=True)
@@ -218,24 +219,32 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Report:
-    """The estimate of a request, and the tokens that it took."""
+    """The estimate of a request, and the tokens that it took.
+
+    Attributes:
+        estimate: the estimated tokens.
+        tokens: the reported tokens.
+        setup: the parts of the request besides its messages.
+        length: the number of its messages.
+        sum: the estimated tokens of its messages.
+    """
 
     estimate: float
     tokens: int
-    setting: _Setting
+    setup: _Setup
     length: int
-    said: float
+    sum: float
 
     def precedes(self, estimate: _Estimate) -> bool:
-        """Whether a request extends this one: as many messages have the same weight to the last digit."""
-        return self.length < len(estimate.said) and estimate.said[self.length] == self.said
+        """Whether a request extends this one: its first messages have exactly the same weight."""
+        return self.length < len(estimate.sums) and estimate.sums[self.length] == self.sum
 
 
-_LEAST = (
-    0.2  # of the estimate; less is a partial count, such as of what a local server had not cached
-)
+# The least share of the estimate; fewer tokens are a partial count, as of a server that omits those
+# that it had cached.
+_LEAST = 0.2
 _REPORTS = 16
-_SPREAD = 100.0**2  # how far estimates lie apart before the factor is theirs rather than the usual
+_SPREAD = 100.0**2  # the spread of estimates at which their factor counts as much as the usual one
 
 
 @dataclass
@@ -246,14 +255,14 @@ class _Correction:
     reports: deque[_Report] = field(default_factory=lambda: deque(maxlen=_REPORTS))
 
     def factor(self) -> float:
-        """Return tokens per estimated one: the slope within reports of one setting, each around its mean.
+        """Return tokens per estimated one: the slope among the reports of each setup.
 
-        It is the usual one as far as the reports lie too close together to say.
+        The closer together the reports are, the more it is the usual factor.
         """
         usual = self.habits.factor
         spread, joint = _SPREAD, _SPREAD * usual
-        for setting in {report.setting for report in self.reports}:
-            alike = [report for report in self.reports if report.setting == setting]
+        for setup in {report.setup for report in self.reports}:
+            alike = [report for report in self.reports if report.setup == setup]
             estimate, tokens = _means(alike)
             spread += sum((each.estimate - estimate) ** 2 for each in alike)
             joint += sum((each.estimate - estimate) * (each.tokens - tokens) for each in alike)
@@ -265,11 +274,11 @@ class _Correction:
 
     def correct(self, estimate: _Estimate) -> float:
         """Start from the report that this request extends, else from the mean of similar ones."""
-        setting = estimate.setting
-        same = [report for report in self.reports if report.setting == setting]
-        alike = same or [each for each in self.reports if each.setting.kind == setting.kind]
+        setup = estimate.setup
+        same = [report for report in self.reports if report.setup == setup]
+        alike = same or [each for each in self.reports if each.setup.kind == setup.kind]
         if not alike:
-            prompt = self.habits.prompt if setting.tools else 0.0
+            prompt = self.habits.prompt if setup.tools else 0.0
             return 3.0 + prompt + estimate.total * self.factor()
         before = [report for report in same if report.precedes(estimate)]
         if before:
@@ -292,7 +301,7 @@ _USUAL_ERROR = 0.3
 
 
 class EstimatedCounter:
-    """Estimates tokens by the characters of texts and by the kinds of blocks, and learns from reports.
+    """Estimates tokens by the characters and kinds of blocks, and learns from reported usage.
 
     Nothing is sent, and no vocabulary is needed. If an earlier request of the session was reported,
     a request that extends it counts as the reported tokens plus an estimate of the new part. Images
@@ -300,8 +309,8 @@ class EstimatedCounter:
 
     A counter may serve any number of sessions and models. It remembers the last 16 reports of each
     of the last 16 models, and its counts of 5,000 messages or 2 million tokens: a message without
-    media is examined once. It holds the last conversation, so that only the new part of a longer
-    one is counted.
+    media is examined once. It keeps the last conversation, so only the new part of a longer one is
+    counted.
 
     Example:
         >>> counter = EstimatedCounter()
@@ -316,7 +325,7 @@ class EstimatedCounter:
     def __init__(self) -> None:
         """Begin without any reports."""
         self._models: OrderedDict[str, _Correction] = OrderedDict()
-        # By id(), which stays the message's own as long as it is kept here.
+        # By `id`, which is unique as long as the message is kept here.
         self._weights: dict[int, tuple[Message, float, int]] = {}
         self._total = 0.0  # tokens of all of them
         self._last = _Sums()
@@ -327,18 +336,17 @@ class EstimatedCounter:
 
     @property
     def error(self) -> float:
-        """The mean relative error of its last 20 counts of reported requests; 0.3 before the first."""
+        """The mean relative error of its last 20 counts of reported requests; at first 0.3."""
         return sum(self._errors) / len(self._errors) if self._errors else _USUAL_ERROR
 
     def count(self, what: ModelRequest | Sequence[Message], *, model: str = "") -> int:
         """Return about how many input tokens a request takes, or messages alone.
 
-        Messages alone count without the overhead of a request, so that counts of parts can be added
-        up.
+        Messages alone count without the overhead of a request, so counts of parts can be added up.
 
         Args:
             what: the request, or the messages.
-            model: the model that is asked; each has corrections of its own.
+            model: the model's name; each model has its own corrections.
         """
         correction = self._models.get(model) or _Correction(_habits(model))
         if not isinstance(what, ModelRequest):
@@ -360,59 +368,62 @@ class EstimatedCounter:
         if not tokens:
             return
         habits = _habits(model)
-        made = self._estimate(request, habits)
-        if tokens < _LEAST * habits.factor * made.total and not _shows_media(request):
+        estimate = self._estimate(request, habits)
+        if tokens < _LEAST * habits.factor * estimate.total and not _shows_media(request):
             return
         correction = self._models.setdefault(model, _Correction(habits))
         self._models.move_to_end(model)
         if len(self._models) > _MODELS:
             self._models.popitem(last=False)
-        self._errors.append(abs(correction.tokens_of(made) - tokens) / tokens)
-        length = len(made.said) - 1
-        correction.reports.append(
-            _Report(made.total, tokens, made.setting, length, made.said[length])
-        )
+        self._errors.append(abs(correction.tokens_of(estimate) - tokens) / tokens)
+        length = len(estimate.sums) - 1
+        report = _Report(estimate.total, tokens, estimate.setup, length, estimate.sums[length])
+        correction.reports.append(report)
 
     def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:
         system = request.system
         texts = [system] if isinstance(system, str) else [block.text for block in system]
         tools = (
-            _TOOL + estimate_text(f"{tool.name} {tool.description}") + _schema(tool.parameters)
+            _TOOL
+            + estimate_text(f"{tool.name} {tool.description}")
+            + _count_schema(tool.parameters)
             for tool in request.tools
         )
-        output = _schema(request.output.schema) if request.output else 0.0
+        output = _count_schema(request.output.schema) if request.output else 0.0
         output += sum(
-            _json(request.options[name]) for name in _VISIBLE_OPTIONS if request.options.get(name)
+            _count_json(request.options[name])
+            for name in _VISIBLE_OPTIONS
+            if request.options.get(name)
         )
-        said = self._add_up(request.messages, habits)
-        total = said[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
-        return _Estimate(total, said, _Setting.of(request))
+        sums = self._add_up(request.messages, habits)
+        total = sums[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
+        return _Estimate(total, sums, _Setup.of(request))
 
     def _add_up(self, messages: Iterable[Message], habits: _Habits) -> Sequence[float]:
-        """Return the weight of the first message, of the first two, and so on; 0 comes first.
+        """Return 0, the weight of the first message, of the first two, and so on.
 
-        A conversation that goes on from the last one is added up from its end.
+        Of a conversation that extends the last one, only the new part is added up.
         """
-        given, last = tuple(messages), self._last
-        known = min(len(given), len(last.messages))
-        if last.call != habits.call or given[:known] != last.messages[:known]:
+        messages, last = tuple(messages), self._last
+        known = min(len(messages), len(last.messages))
+        if last.call != habits.call or messages[:known] != last.messages[:known]:
             known, last = 0, _Sums(call=habits.call)
-        weights = map(self._weigh, given[known:])
+        weights = map(self._weigh, messages[known:])
         new = accumulate((w + habits.call * n for _, w, n in weights), initial=last.sums[known])
         sums = (*last.sums[:known], *new)
         if known == len(last.messages):
-            self._last = _Sums(given, sums, habits.call)
+            self._last = _Sums(messages, sums, habits.call)
         return sums
 
     def _weigh(self, message: Message) -> tuple[Message, float, int]:
         known = self._weights.get(id(message))
         if known is None:
-            weight = _MESSAGE + sum(map(_block, message.content))
+            weight = _MESSAGE + sum(map(_count_block, message.content))
             calls = sum(
                 isinstance(b, core.ToolUseBlock | core.ToolResultBlock) for b in message.content
             )
             known = (message, weight, calls)
-            if not any(map(_is_media, message.content)):  # it would be held in memory for nothing
+            if not any(map(_is_media, message.content)):  # which take too much memory to keep
                 self._keep(known)
         return known
 

@@ -29,8 +29,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer in pieces. Its end: whole, cut (no final chunk), reset, hanging until released, closed
-    (whole, and the connection with it), or endless (the last piece again and again, without haste).
+    """An answer in pieces.
+
+    Its end: whole, cut (no final chunk), reset, hanging until released, closed (whole, and the
+    connection with it), or endless (the last piece again and again, without haste).
 
     It begins `after` this event, or at once. One that is `bare` has no status line and no framing.
     """

@@ -29,7 +29,7 @@ async def cancel_after(steps, scope):
 
 
 async def ask(provider, random, outcomes):
-    """Make a request, and cancel it at a random moment: from the first step to far behind the end."""
+    """Make a request, and cancel it at a random moment, from the first step to after the end."""
     outcome = "cancelled"
     async with trio.open_nursery() as nursery:
         steps = int(random.expovariate(1 / 60))

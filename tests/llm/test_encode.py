@@ -660,8 +660,9 @@ def test_an_id_that_holds_a_signature_goes_back_whole():
 
 
 def test_mistral_gets_ids_of_nine_letters():
-    messages = [own("openai", ToolUseBlock("call_abcdefgh", "Read"), ToolUseBlock("abcDEF123", "Read")),
-                Message.user([ToolResultBlock("call_abcdefgh"), ToolResultBlock("abcDEF123")])]  # fmt: skip
+    calls = [ToolUseBlock(call_id, "Read") for call_id in ("call_abcdefgh", "abcDEF123")]
+    results = [ToolResultBlock(call.id) for call in calls]
+    messages = [own("openai", *calls), Message.user(results)]
     sent = openai(*messages, host="mistral")["messages"]
     ids = [call["id"] for call in sent[0]["tool_calls"]]
     assert ids == [message["tool_call_id"] for message in sent[1:]]

@@ -20,7 +20,7 @@ from greenroom.core import (
     set_clock,
 )
 from greenroom.llm.failure import error_in_band, error_of_response
-from greenroom.llm.retry_after import retry_after
+from greenroom.llm.retry_after import read_retry_after
 
 
 def error_of(status, value, **headers):
@@ -344,7 +344,7 @@ def _noon():
     ],
 )
 def test_the_wait_is_read_in_every_form(headers, seconds):
-    assert retry_after(headers) == seconds
+    assert read_retry_after(headers) == seconds
 
 
 def test_an_error_carries_the_wait():

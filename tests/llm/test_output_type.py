@@ -84,35 +84,44 @@ people = st.builds(
 )
 cats = st.builds(Cat, texts, numbers)
 dogs = st.builds(Dog, st.none() | texts, st.lists(texts, max_size=2))
+trips = st.fixed_dictionaries(
+    {"start": texts, "stops": st.lists(texts, max_size=2)}, optional={"note": texts}
+)
 SHAPES = [
     (OutputType(int | str), numbers | texts),
     (OutputType(list[Literal["a", "b"]]), st.lists(st.sampled_from("ab"), max_size=3)),
     (OutputType(Place), places),
-    (OutputType(Trip), st.fixed_dictionaries({"start": texts, "stops": st.lists(texts, max_size=2)}, optional={"note": texts})),
+    (OutputType(Trip), trips),
     (OutputType(Person), people),
     (OutputType(list[Cat | Dog]), st.lists(cats | dogs, max_size=3)),
     (OutputType(Cat), cats),
-]  # fmt: skip
+]
 CHECKS = [Draft202012Validator(dict(output.schema.schema)) for output, _ in SHAPES]
 STRICT = [
-    [Draft202012Validator(made) for made in (strict_schema(output.schema.schema, each) for each in (OPENAI, ANTHROPIC)) if made]
+    [
+        Draft202012Validator(adapted)
+        for mode in (OPENAI, ANTHROPIC)
+        if (adapted := strict_schema(output.schema.schema, mode))
+    ]
     for output, _ in SHAPES
-]  # fmt: skip
+]
 
 leaves = st.none() | st.booleans() | numbers | texts | st.just([]) | st.just({})
 
 
 def as_json(output, value):
     """The object that says this value."""
-    plain = serde.loads(pydantic.TypeAdapter(object).dump_json(msgspec.to_builtins(value, builtin_types=()) if isinstance(value, msgspec.Struct | list) else value))  # fmt: skip
+    if isinstance(value, msgspec.Struct | list):
+        value = msgspec.to_builtins(value, builtin_types=())
+    plain = serde.loads(pydantic.TypeAdapter(object).dump_json(value))
     return {"value": plain} if "value" in output.schema.schema["properties"] else plain
 
 
 def places_in(value, path=()):
     """The way to each part of a JSON value."""
     yield path
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
-    for key, part in inner:
+    inner = enumerate(value) if isinstance(value, list) else ()
+    for key, part in value.items() if isinstance(value, dict) else inner:
         yield from places_in(part, (*path, key))
 
 
@@ -212,7 +221,10 @@ def test_a_reply_is_read_from_its_call_or_its_text(answer):
         (text(JSON, stop=StopReason.PAUSE), "paused"),
         (reply(ToolUseBlock("c1", ANSWER_TOOL, invalid="not usable")), "not usable"),
         (reply(ToolUseBlock("c1", "Read", {})), "Read was called, which does not give the answer"),
-        (reply(*(ToolUseBlock(i, ANSWER_TOOL, {}) for i in "ab")), "was called 2 times: call it once"),
+        (
+            reply(*(ToolUseBlock(i, ANSWER_TOOL, {}) for i in "ab")),
+            "was called 2 times: call it once",
+        ),
     ],
     ids=range(16),
 )  # fmt: skip

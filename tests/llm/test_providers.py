@@ -258,7 +258,7 @@ def test_a_number_of_connections_that_can_not_be_used_is_refused(provider):
     with pytest.raises(ConfigurationError, match="at least 1, not 0"):
         provider("m", api_key=KEY, connections=0)
     with pytest.raises(
-        ConfigurationError, match="can't limit the connections of the client"
+        ConfigurationError, match="can't limit the connections of a client"
     ) as caught:
         provider("m", api_key=KEY, connections=5, client=HttpClient())
     assert "HttpClient(connections=" in caught.value.hint

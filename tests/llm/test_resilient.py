@@ -298,7 +298,8 @@ async def test_when_no_model_answers_the_first_one_s_error_tells_of_all(autojump
     model = resilient(ScriptedProvider(fails()), retry=Retry(attempts=1), fallback=[second, third])
     error = await error_of(model, ModelOverloadedError)
     assert error.hint == (
-        "try again later; then ModelAuthenticationError: no key; then ModelNotFoundError: no such model"
+        "try again later; then ModelAuthenticationError: no key; "
+        "then ModelNotFoundError: no such model"
     )
     assert isinstance(error.__cause__, ModelNotFoundError)
 

@@ -6,6 +6,7 @@ from greenroom.llm.strict_schema import ANTHROPIC, OPENAI, drop_nulls, strict_sc
 
 STRING = {"type": "string"}
 NULL = {"type": "null"}
+PREFIX = 'prefixItems: [{"type":"string"},{"type":"string"},{"type":"null"}]'
 
 
 def closed(**properties):
@@ -66,12 +67,12 @@ def test_what_every_strict_mode_knows_stays_as_it_is(schema, dialect):
                 "type": "array",
                 "items": {"anyOf": [STRING, NULL]},
                 "minItems": 3,
-                "description": '(prefixItems: [{"type":"string"},{"type":"string"},{"type":"null"}])',
+                "description": f"({PREFIX})",
             },
             {
                 "type": "array",
                 "items": {"anyOf": [STRING, NULL]},
-                "description": '(minItems: 3, prefixItems: [{"type":"string"},{"type":"string"},{"type":"null"}])',
+                "description": f"(minItems: 3, {PREFIX})",
             },
         ),
     ],
@@ -206,8 +207,16 @@ DOG = closed(kind={"enum": ["dog"]}, name={"anyOf": [STRING, NULL]}) | {"require
             {"tom": {"kind": "cat", "lives": None}, "nobody": None},
             {"tom": {"kind": "cat"}, "nobody": None},
         ),
-        ({"prefixItems": [STRING, CAT]}, ["a", {"kind": "cat", "lives": None}], ["a", {"kind": "cat"}]),
-        (CAT, {"kind": "cat", "lives": None, "more": None}, {"kind": "cat", "lives": None, "more": None}),
+        (
+            {"prefixItems": [STRING, CAT]},
+            ["a", {"kind": "cat", "lives": None}],
+            ["a", {"kind": "cat"}],
+        ),
+        (
+            CAT,
+            {"kind": "cat", "lives": None, "more": None},
+            {"kind": "cat", "lives": None, "more": None},
+        ),
         (CAT, "no object", "no object"),
     ],
 )  # fmt: skip

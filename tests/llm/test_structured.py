@@ -301,7 +301,7 @@ async def test_openai_refuses_in_a_field_of_its_own():
 def test_a_schema_that_anthropic_can_not_enforce_is_refused_before_it_is_sent():
     llm = AnthropicProvider("m", api_key="sk-1", env={})
     request = dataclasses.replace(ASK, output=OutputType(dict[str, int]).schema)
-    with pytest.raises(ModelBadRequestError, match="ask by generate_structured"):
+    with pytest.raises(ModelBadRequestError, match="use generate_structured"):
         llm.encode(request)
 
 

@@ -82,13 +82,17 @@ def read_chat(pieces: Iterable[bytes]) -> Reading:
     message = choice.message.to_dict()
     calls = [(c["id"], c["function"]) for c in message.get("tool_calls") or ()]
     logprobs = choice.logprobs
+    tokens = None
+    if counts is not None:
+        details = counts.prompt_tokens_details
+        cached = details.cached_tokens if details else None
+        tokens = (counts.prompt_tokens, counts.completion_tokens, cached, None)
     return Reading(
         (message.get("content") or "") + (message.get("refusal") or ""),
         [(i, function["name"], json.loads(function["arguments"])) for i, function in calls],
         [(text, "") for name in ("reasoning", "reasoning_content") if (text := message.get(name))],
         choice.finish_reason,
-        None if counts is None else (counts.prompt_tokens, counts.completion_tokens,
-            counts.prompt_tokens_details.cached_tokens if counts.prompt_tokens_details else None, None),
+        tokens,
         completion.model,
         completion.id,
         [token.to_dict() for token in (logprobs.content if logprobs else None) or ()],

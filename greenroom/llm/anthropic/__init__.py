@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: `provider` sends, `encode` and `decode` translate, both pure.
+"""Anthropic's Messages API: `provider` sends requests; `encode` and `decode` translate.
 
 `read_request` reads a request back, for tests on recorded traffic.
 """

@@ -24,7 +24,7 @@ from greenroom.llm.json_fields import (
     as_list,
     as_text,
     decode_event,
-    latest,
+    merge_reports,
     without,
 )
 from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
@@ -50,11 +50,10 @@ _TEXTS: dict[str, tuple[str, _Kind]] = {
 }
 
 
-class OpenBlock:
-    """A block as its start gave it, and the pieces that have come since."""
+class _OpenBlock:
+    """A block as it began, and the pieces since."""
 
     def __init__(self, index: int, start: dict[str, object]) -> None:
-        """Begin with the `content_block` of `content_block_start`."""
         self.index = index
         self.kind = as_text(start.get("type"))
         self._raw = dict(start)
@@ -62,7 +61,7 @@ class OpenBlock:
         self._citations = as_list(start.get("citations"))
 
     def add(self, delta: dict[str, object]) -> BlockDelta | Notice:
-        """Take a piece; one of an unknown kind is merged field by field, and noticed."""
+        """Add a piece; one of an unknown kind replaces fields, and becomes a notice."""
         name = as_text(delta.get("type"))
         if name in _TEXTS:
             field, kind = _TEXTS[name]
@@ -76,33 +75,33 @@ class OpenBlock:
         return Notice(name)
 
     def first_deltas(self) -> list[BlockDelta]:
-        """Return the text that its start brought along, as a piece for readers."""
+        """Return the text that the block began with as pieces for readers."""
         return [
-            BlockDelta(self.index, kind, said)
+            BlockDelta(self.index, kind, piece)
             for field, kind in _TEXTS.values()
-            if kind == self.kind and (said := as_text(self._raw.get(field)))
+            if kind == self.kind and (piece := as_text(self._raw.get(field)))
         ]
 
     @property
     def has_no_arguments(self) -> bool:
-        """Whether no arguments of a call have come, neither in pieces nor with the start."""
+        """Whether a call has no arguments, neither in pieces nor from its beginning."""
         return not (self._text_of("partial_json") or self._raw.get("input"))
 
     def arguments(self) -> str:
-        """Return the argument text of a call: what came in pieces, else what came with the start."""
+        """Return the argument text of a call: its pieces, else the arguments it began with."""
         return (
             self._text_of("partial_json") or serde.dumps(as_dict(self._raw.get("input"))).decode()
         )
 
     def whole(self) -> dict[str, object]:
-        """Return the block as it would stand in a reply that is not streamed."""
+        """Return the block as it would be in a reply that is not streamed."""
         texts: dict[str, object] = {
             field: as_text(self._raw.get(field)) + self._text_of(field)
             for field in ("text", "thinking")
             if field in self._texts
         }
-        cited = {"citations": self._citations} if self._citations else {}
-        return self._raw | texts | cited | self._input()
+        citations = {"citations": self._citations} if self._citations else {}
+        return self._raw | texts | citations | self._input()
 
     def _text_of(self, field: str) -> str:
         return self._texts[field].getvalue() if field in self._texts else ""
@@ -127,10 +126,10 @@ _TYPED = ("id", "type", "role", "content", "model", "stop_reason", "usage")
 
 
 class AnthropicDecoder:
-    """Feed the events of one reply, then say that they have ended.
+    """Translates the events of one reply: `feed` each of them, then `close`.
 
-    A reply is complete with `message_stop` and in no other way. Token counts are the last ones
-    reported, since those of `message_delta` include those of `message_start`.
+    Only `message_stop` completes a reply. Of token counts the last report counts, since those of
+    `message_delta` include those of `message_start`.
     """
 
     def __init__(self, provider: str = "anthropic") -> None:
@@ -138,15 +137,15 @@ class AnthropicDecoder:
         self._provider = provider
         self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`
         self._usage: dict[str, object] = {}
-        self._open: dict[int, OpenBlock] = {}  # by the server's index
+        self._open: dict[int, _OpenBlock] = {}  # by the server's index
         self._blocks: dict[int, ContentBlock] = {}
-        self._places: set[int] = set()  # the indexes that blocks have got
-        self._next_place = 0  # behind all of them
-        self._without_arguments: set[int] = set()  # the calls of which no argument text came
+        self._used_indexes: set[int] = set()
+        self._next_index = 0  # greater than all of them
+        self._without_arguments: set[int] = set()  # the indexes of calls without argument text
         self._ids = CallIds()
 
     def feed(self, event: SSEEvent) -> Iterable[StreamEvent]:
-        """Translate one event; what is unknown becomes a notice.
+        """Translate one event; one of an unknown kind becomes a notice.
 
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
@@ -172,7 +171,7 @@ class AnthropicDecoder:
                 return [Notice(kind or event.name)]
 
     def whole(self, value: object) -> Iterable[StreamEvent]:
-        """Translate a reply that came in one piece, though a stream was asked for.
+        """Translate a reply that came in one piece, although a stream was requested.
 
         Raises:
             ModelError: the provider reports an error, or the value is not a reply.
@@ -184,7 +183,7 @@ class AnthropicDecoder:
             raise not_a_reply(self._provider)
         self._start(data)
         for index, block in enumerate(as_list(data["content"])):
-            self._open[index] = OpenBlock(index, as_dict(block))
+            self._open[index] = _OpenBlock(index, as_dict(block))
             self._block_end(index)
         return events_of(self._message())
 
@@ -204,19 +203,19 @@ class AnthropicDecoder:
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
         index = as_int(data.get("index")) or 0
         ends = [self._block_end(index)] if index in self._open else []
-        block = OpenBlock(self._place(index), as_dict(data.get("content_block")))
+        block = _OpenBlock(self._free_index(index), as_dict(data.get("content_block")))
         self._open[index] = block
         return [*ends, BlockStart(block.index, block.kind), *block.first_deltas()]
 
-    def _place(self, index: int) -> int:
-        """Return the index, or the next free one: some servers begin every block under the same."""
-        if index in self._places:
-            index = self._next_place
-        self._places.add(index)
-        self._next_place = max(self._next_place, index + 1)
+    def _free_index(self, index: int) -> int:
+        """Return the index, or the next free one: some servers use the same one for every block."""
+        if index in self._used_indexes:
+            index = self._next_index
+        self._used_indexes.add(index)
+        self._next_index = max(self._next_index, index + 1)
         return index
 
-    def _block(self, data: dict[str, object]) -> OpenBlock:
+    def _block(self, data: dict[str, object]) -> _OpenBlock:
         index = as_int(data.get("index")) or 0
         try:
             return self._open[index]
@@ -237,7 +236,7 @@ class AnthropicDecoder:
             self._without_arguments.add(opened.index)
         return BlockEnd(opened.index, block)
 
-    def _finish(self, block: OpenBlock) -> ContentBlock:
+    def _finish(self, block: _OpenBlock) -> ContentBlock:
         raw = block.whole()
         match block.kind:
             case "text":
@@ -261,14 +260,14 @@ class AnthropicDecoder:
                 return UnknownBlock(raw)
 
     def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
-        self._reply = latest(self._reply, without(data, "type", "delta", "usage"))
-        self._reply = latest(self._reply, as_dict(data.get("delta")))
+        self._reply = merge_reports(self._reply, without(data, "type", "delta", "usage"))
+        self._reply = merge_reports(self._reply, as_dict(data.get("delta")))
         return self._read_usage(data.get("usage"))
 
     def _read_usage(self, report: object) -> list[StreamEvent]:
         if not as_dict(report):
             return []
-        self._usage = latest(self._usage, as_dict(report))
+        self._usage = merge_reports(self._usage, as_dict(report))
         return [UsageUpdate(_usage(self._usage))]
 
     def _end(self) -> list[StreamEvent]:
@@ -292,16 +291,16 @@ class AnthropicDecoder:
         )
 
     def _model(self) -> str:
-        """Name the model that answered: where others declined, the one to which the last gave over."""
+        """Return the model that answered: the last fallback, if there were any."""
         blocks = (block for _, block in sorted(self._blocks.items(), reverse=True))
         raws = (
             b.raw for b in blocks if isinstance(b, UnknownBlock) and b.raw.get("type") == "fallback"
         )
-        named = (as_text(as_dict(raw.get("to")).get("model")) for raw in raws)
-        return next(filter(None, named), as_text(self._reply.get("model")))
+        names = (as_text(as_dict(raw.get("to")).get("model")) for raw in raws)
+        return next(filter(None, names), as_text(self._reply.get("model")))
 
     def _content(self, *, is_cut: bool) -> tuple[ContentBlock, ...]:
-        """Return the blocks; of a reply that was cut, a last call without its end is invalid."""
+        """Return the blocks; in a reply that was cut off, an incomplete last call is invalid."""
         blocks = [block for _, block in sorted(self._blocks.items())]
         last = blocks[-1] if blocks else None
         if is_cut and isinstance(last, ToolUseBlock):
@@ -311,7 +310,7 @@ class AnthropicDecoder:
 
 
 def _usage(report: dict[str, object]) -> Usage:
-    """Read a report; Anthropic's input tokens leave out what its cache served or stored."""
+    """Read a report; Anthropic's input tokens exclude those that its cache served or stored."""
     return Usage(
         as_int(report.get("input_tokens")),
         as_int(report.get("output_tokens")),

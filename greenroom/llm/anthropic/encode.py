@@ -150,18 +150,18 @@ _SAMPLING = ("temperature", "top_p", "top_k")
 
 @dataclass(frozen=True)
 class MessagesDialect:
-    """What Anthropic takes.
+    """The format of Anthropic's requests.
 
-    Thinking without a signature is left out, and so is thinking that nothing follows in its
-    message, since they would be refused.
+    Thinking without a signature, and thinking at the end of a message, would be refused, so they
+    are left out.
 
     Attributes:
         model: the model's name.
-        max_tokens: the most that a reply may take where the request does not say; a thinking budget
-            comes on top of it then, since it counts as output.
+        max_tokens: the most tokens of a reply if the request does not say; a thinking budget is
+            added to it, since it counts as output.
         provider: the provider's name.
-        version: the version of the API. Since 2026-10-21 it refuses sampling parameters, and
-            citations in what the user says.
+        version: the version of the API; since 2026-10-21 it refuses sampling parameters, and
+            citations in user messages.
         limits: how large images, documents and requests may be.
     """
 
@@ -234,7 +234,7 @@ class MessagesDialect:
 
 
 def _without_citations(block: dict[str, object]) -> dict[str, object]:
-    """Leave the citations out of a text: they came with a reply, and a user's text can't have any."""
+    """Leave out the citations of a text from a reply: a user's text can't have any."""
     if block.get("type") != "text" or "citations" not in block:
         return block
     return {name: value for name, value in block.items() if name != "citations"}
@@ -260,12 +260,12 @@ def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
     schema = strict_schema(request.output.schema, ANTHROPIC)
     if schema is None:
         raise ModelBadRequestError(
-            f"the schema {request.output.name} holds what {provider} can't enforce",
+            f"{provider} can't enforce the schema {request.output.name}",
             provider=provider,
-            hint="ask by generate_structured, which makes a tool of it then",
+            hint="use generate_structured, which turns such a schema into a tool",
         )
-    form: dict[str, object] = {"format": {"type": "json_schema", "schema": schema}}
-    return {"output_config": form | as_dict(request.options.get("output_config"))}
+    config: dict[str, object] = {"format": {"type": "json_schema", "schema": schema}}
+    return {"output_config": config | as_dict(request.options.get("output_config"))}
 
 
 def _system(request: ModelRequest) -> str | list[object]:

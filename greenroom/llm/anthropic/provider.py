@@ -17,7 +17,14 @@ from greenroom.core import (
 )
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.anthropic.encode import MessagesDialect
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, host_of, is_local, missing_key, setting
+from greenroom.llm.endpoint import (
+    Endpoint,
+    ModelTimeouts,
+    host_of,
+    is_local,
+    missing_key,
+    read_setting,
+)
 from greenroom.llm.http_provider import HttpProvider, invalid_request
 from greenroom.llm.http_stream import fetch, read_reply
 from greenroom.llm.json_fields import as_int
@@ -35,7 +42,7 @@ _COUNTED = frozenset(
     | {"cache_control", "context_management", "compaction", "mcp_servers", "speed"}
     | {"billing_policy", "user_profile_id", "workspace_id"}
 )
-"""The fields that the endpoint for counting takes; it refuses others, such as `max_tokens`."""
+"""The fields that the endpoint for counting accepts; it refuses others, such as `max_tokens`."""
 
 _COUNT_LIMIT = 64 * 1024  # bytes
 
@@ -43,21 +50,21 @@ _COUNT_LIMIT = 64 * 1024  # bytes
 class AnthropicProvider(HttpProvider):
     """A model of Anthropic, or of a server that speaks its API.
 
-    Requests are marked for the cache, so that a conversation that grows pays once for what it has
-    said; `ModelRequest.cache` turns that off, and so does a request that brings `cache_control`.
+    Requests are marked for the cache, so a growing conversation pays the full price of each message
+    once; `ModelRequest.cache` turns that off, and so does a request with its own `cache_control`.
 
     Args:
         model: the model's name, such as "claude-sonnet-5".
         api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways.
         base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own.
         client: an HTTP client to share; without one the provider opens its own.
-        connections: how many requests may run at a time, 100 if left out; those beyond wait in
-            turn, without a time-out. Where a client is given, its own limit holds.
-        max_tokens: the most that a reply may take where the request does not say.
+        connections: how many requests may run at a time, 100 by default; others wait in turn,
+            without a time-out. A client that is passed has its own limit.
+        max_tokens: the most tokens of a reply if the request does not say.
         headers: more headers for every request, such as `anthropic-beta`.
         version: the version of the API, "2023-06-01" or "2026-10-21"; the later one refuses
             `temperature`, `top_p` and `top_k`.
-        limits: how large images, documents and requests may be, where other than Anthropic says.
+        limits: how large images, documents and requests may be, if not as large as with Anthropic.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
         env: where to look for the variables.
@@ -88,8 +95,8 @@ class AnthropicProvider(HttpProvider):
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        sent = {"anthropic-version": version, **(headers or {})}
-        endpoint = _endpoint(api_key, base_url, sent, env)
+        all_headers = {"anthropic-version": version, **(headers or {})}
+        endpoint = _endpoint(api_key, base_url, all_headers, env)
         super().__init__(model, endpoint, client, timeouts, price, connections)
         dialect = MessagesDialect(model, max_tokens, version=version)
         if limits is not None:
@@ -97,22 +104,22 @@ class AnthropicProvider(HttpProvider):
         self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body of a streaming request as it would be sent."""
+        """Return the body of a streaming request as it would be sent."""
         return self._requests.show(request)
 
     async def content(self, request: ModelRequest) -> bytes:
-        """Make the body of a streaming request; of a conversation that goes on, only what is new."""
+        """Return the body of a request as bytes; only the new part of a conversation is encoded."""
         return await self._requests.encode(request)
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """Ask the provider how many input tokens a request will take, without sending it to the model.
+        """Ask the provider how many input tokens a request will take; no model runs.
 
-        Anthropic does not charge for that, and limits how often it may be asked. `EstimatedCounter`
-        asks nobody.
+        Anthropic does not charge for this, but limits how often it may be asked. `EstimatedCounter`
+        counts locally.
 
         Raises:
-            ModelError: the request failed; the subclass says why. A server that only speaks the API
-                may have no such endpoint, which is a `ModelNotFoundError`.
+            ModelError: the request failed; the subclass says why. It is a `ModelNotFoundError` if
+                another server that speaks the API does not have this endpoint.
         """
         dotted_names(request.tools)  # raises for two tools of one name
         try:
@@ -123,28 +130,30 @@ class AnthropicProvider(HttpProvider):
         body = await fetch(self._client, endpoint, content, self._timeouts, _COUNT_LIMIT)
         count = as_int(read_reply(body, endpoint).get("input_tokens"))
         if count is None:
-            raise ModelStreamError("the answer holds no count of tokens", provider=self.name)
+            raise ModelStreamError("the answer has no count of tokens", provider=self.name)
         return count
 
     def _encode_count(self, request: ModelRequest) -> bytes:
         return serde.dumps({k: v for k, v in self.encode(request).items() if k in _COUNTED})
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether replies can be held to this schema; servers that only speak the API may not do so."""
+        """Whether the API enforces this schema; other servers that speak it may not."""
         is_anthropic = host_of(self._endpoint.url).endswith("anthropic.com")
         return is_anthropic and strict_schema(output.schema, ANTHROPIC) is not None
 
     def decoder(self) -> AnthropicDecoder:
-        """Make the translator of one reply."""
+        """Return a decoder for one reply."""
         return AnthropicDecoder(self.name)
 
 
 def _endpoint(
     api_key: str | None, base_url: str | None, headers: Mapping[str, str], env: Mapping[str, str]
 ) -> Endpoint:
-    base = setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com").rstrip("/")
-    key = setting(api_key, env, "ANTHROPIC_API_KEY")
-    token = "" if api_key is not None else setting(None, env, "ANTHROPIC_AUTH_TOKEN")
+    base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com").rstrip(
+        "/"
+    )
+    key = read_setting(api_key, env, "ANTHROPIC_API_KEY")
+    token = "" if api_key is not None else read_setting(None, env, "ANTHROPIC_AUTH_TOKEN")
     if not (key or token or is_local(base)):
         raise missing_key("anthropic", "ANTHROPIC_API_KEY")
     sent = {"content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""Requests of Anthropic's Messages API, read back into our words: what `encode` does, undone."""
+"""Reads requests of Anthropic's Messages API back: the reverse of `encode`."""
 
 import base64
 from collections.abc import Mapping
@@ -10,11 +10,12 @@ from greenroom.llm.recorded_request import restore_block, restore_message, resto
 
 
 def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
-    """Read the body of a request; what has no typed place stands in `extra` and `options`.
+    """Read the body of a request; fields without a typed place go into `extra` and `options`.
 
     Example:
-        >>> said = [{"role": "user", "content": "hi"}]
-        >>> request = read_anthropic_request({"model": "m", "max_tokens": 9, "messages": said, "top_k": 5})
+        >>> messages = [{"role": "user", "content": "hi"}]
+        >>> body = {"model": "m", "max_tokens": 9, "messages": messages, "top_k": 5}
+        >>> request = read_anthropic_request(body)
         >>> request.messages[0].text, request.max_tokens, request.options["top_k"]
         ('hi', 9, 5)
     """
@@ -33,13 +34,13 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
     return restore_request(dialect, request, body, _tool)
 
 
-def _messages(dialect: MessagesDialect, said: object) -> list[core.Message]:
+def _messages(dialect: MessagesDialect, raws: object) -> list[core.Message]:
     made: list[core.Message] = []
-    for raw in map(as_dict, as_list(said)):
-        side: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
-        message = core.Message(side, tuple(_blocks(raw.get("content"))))
-        repeated = bool(made) and made[-1].role == side
-        made.append(restore_message(dialect, message, raw, alone=repeated))
+    for raw in map(as_dict, as_list(raws)):
+        role: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
+        message = core.Message(role, tuple(_blocks(raw.get("content"))))
+        is_repeated = bool(made) and made[-1].role == role
+        made.append(restore_message(dialect, message, raw, alone=is_repeated))
     return made
 
 
@@ -75,16 +76,16 @@ def _blocks(content: object) -> list[core.ContentBlock]:
 
 
 def _block(raw: dict[str, object]) -> core.ContentBlock:
-    """Read what is typed of a block; what has to be there and is not makes it an unknown one."""
+    """Read the typed fields of a block; without a required one it is an unknown block."""
     match raw:
-        case {"type": "text", "text": str(said)}:
-            return core.TextBlock(said)
+        case {"type": "text", "text": str(content)}:
+            return core.TextBlock(content)
         case {"type": "thinking", "thinking": str(thought), "signature": str(signature)}:
             return core.ThinkingBlock(thought, signature)
         case {"type": "redacted_thinking", "data": str(data)}:
             return core.RedactedThinkingBlock(data)
-        case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": dict(given)}:
-            return core.ToolUseBlock(call_id, name, given)
+        case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": dict(arguments)}:
+            return core.ToolUseBlock(call_id, name, arguments)
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
             return _result(call_id, raw)
         case {"type": "image"}:
@@ -103,7 +104,7 @@ def _result(call_id: str, raw: Mapping[str, object]) -> core.ContentBlock:
 
 
 def _source(source: Mapping[str, object]) -> tuple[str, str, str]:
-    """Return the media type, the data and the address; what lies elsewhere has none of them."""
+    """Return the media type, the data and the address; a file of the provider has none of them."""
     match source:
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:
             return kind, data, ""

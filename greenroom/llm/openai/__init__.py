@@ -1,7 +1,8 @@
-"""OpenAI's Chat Completions, and all servers that speak it: `provider`, `hosts`, `encode`, `decode`.
+"""OpenAI's Chat Completions, and all servers that speak it.
 
-`embedder` makes vectors by the same servers. `read_chat_request` reads a request back, for tests on
-recorded traffic.
+`provider` sends requests, `encode` and `decode` translate, `reasoning` is what servers do not agree
+on, and `hosts` lists the servers. `embedder` makes vectors with the same servers. `read_request`
+reads a request back, for tests on recorded traffic.
 """
 
 from greenroom.llm.openai.embedder import OpenAIEmbedder as OpenAIEmbedder

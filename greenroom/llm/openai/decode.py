@@ -27,7 +27,7 @@ from greenroom.llm.json_fields import (
     as_list,
     as_text,
     decode_event,
-    latest,
+    merge_reports,
     without,
 )
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
@@ -413,7 +413,7 @@ class OpenAIDecoder:
         report = as_dict(data.get("usage")) or as_dict(as_dict(data.get("x_groq")).get("usage"))
         if not report:
             return []
-        self._usage = latest(self._usage, report)
+        self._usage = merge_reports(self._usage, report)
         return [UsageUpdate(self._read_usage())]
 
     def _read_usage(self) -> Usage:
@@ -440,7 +440,7 @@ class OpenAIDecoder:
         )
 
     def _stop_reason(self) -> StopReason:
-        """Check the reason against the reply: some say `stop` with calls, or `tool_calls` without."""
+        """Check the reason against the reply: servers say `stop` with calls, and the reverse."""
         reason = _STOP_REASONS.get(self._finish or "", StopReason.UNKNOWN)
         if self._reply.has_calls and reason in {StopReason.END_TURN, StopReason.UNKNOWN}:
             return StopReason.TOOL_USE

@@ -1,4 +1,4 @@
-"""Embeddings of OpenAI, and of every server that speaks its API."""
+"""Embeddings by OpenAI and by every server that speaks its API."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _CONNECT = 10.0  # seconds
 
 
 class OpenAIEmbedder:
-    """Makes vectors with a model of OpenAI, or of a compatible server (Ollama, vLLM, …) by its base URL.
+    """Makes vectors with a model of OpenAI or of a compatible server, such as Ollama or vLLM.
 
     Texts are sent 64 at a time, each cut after 8,000 characters. Nothing is retried: a memory does
     without vectors, and makes them later.
@@ -39,9 +39,8 @@ class OpenAIEmbedder:
         api_key: the key; else found in the environment as `OpenAIProvider` does.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
-        host: what is particular to the server, where its address does not tell.
-        dimensions: how many numbers a vector shall have, for models that can be told; None: as they
-            do.
+        host: the peculiarities of the server, if its address does not tell.
+        dimensions: the numbers in each vector, for models that support it; None: their default.
         client: an HTTP client to share; without one it opens its own.
         timeout: seconds for one request.
         headers: more headers for every request.
@@ -83,7 +82,7 @@ class OpenAIEmbedder:
 
     @property
     def name(self) -> str:
-        """Server, model and size: vectors of another name are not compared with these."""
+        """Server, model and size: only vectors of the same name are compared."""
         size = f":{self._dimensions}" if self._dimensions else ""
         return f"{self._endpoint.provider}:{self.model}{size}"
 
@@ -101,7 +100,7 @@ class OpenAIEmbedder:
         return found
 
     async def aclose(self) -> None:
-        """Close the connections, unless the client was given."""
+        """Close the connections, unless they are those of a client that was passed."""
         if self._owns_client:
             await self._client.aclose()
 
@@ -116,10 +115,10 @@ class OpenAIEmbedder:
         return self._vectors(reply, len(texts))
 
     def _vectors(self, reply: bytes, count: int) -> list[list[float]]:
-        """Read the vectors out of a reply, put in the order of the texts.
+        """Return the vectors in a reply, in the order of the texts.
 
         Raises:
-            ModelStreamError: it holds something else.
+            ModelStreamError: the reply does not have these vectors.
         """
         provider = self._endpoint.provider
         try:
@@ -127,7 +126,7 @@ class OpenAIEmbedder:
             found = [data[index] for index in range(count)]
         except (InvalidJSONError, KeyError) as error:
             raise ModelStreamError(
-                f"{provider} answered with something else than {count} vectors",
+                f"{provider} did not answer with {count} vectors",
                 provider=provider,
                 hint="check the base URL, and that the model makes embeddings",
             ) from error

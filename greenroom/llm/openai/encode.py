@@ -1,4 +1,4 @@
-"""Requests in the words of OpenAI's Chat Completions, which many other servers speak as well."""
+"""Requests to OpenAI's Chat Completions, which many other servers speak as well."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,8 +34,8 @@ from greenroom.llm.strict_schema import OPENAI, strict_schema
 def write_user_message(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
     """Write a user's message: one message for each tool result, then one for the rest.
 
-    The role "tool" takes text alone, so a result's images and documents follow in the user's
-    message, each result's under a line that names the call.
+    The role "tool" allows only text, so a result's images and documents follow in the user's
+    message, under a line that names the call.
     """
     results = [block for block in blocks if isinstance(block, ToolResultBlock)]
     parts = [part for result in results for part in _attachments(result)]
@@ -74,7 +74,7 @@ def write_block(block: ContentBlock) -> dict[str, object]:
 
 
 def _content(parts: list[dict[str, object]]) -> object:
-    """Write a reply of text alone as it was said, in one string, which every server takes."""
+    """Write a reply of nothing but text as one string, which every server accepts."""
     if all(map(_is_plain, parts)):
         return "".join(as_text(part["text"]) for part in parts)
     return parts
@@ -134,8 +134,8 @@ def _encode_reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
 
 
 def _tool_message(result: ToolResultBlock) -> dict[str, object]:
-    said = result.text or ("" if not any(_attachments(result)) else "The result follows below.")
-    content = f"Error: {said}" if result.is_error else said
+    text = result.text or ("" if not any(_attachments(result)) else "The result follows below.")
+    content = f"Error: {text}" if result.is_error else text
     made: dict[str, object] = {
         "role": "tool",
         "tool_call_id": result.tool_use_id,
@@ -158,9 +158,9 @@ def _url(block: ImageBlock | DocumentBlock) -> str:
 
 def _file(block: DocumentBlock) -> dict[str, object]:
     if block.url:
-        # No field takes a document's address, so the model is told where it lies.
+        # No field takes a document's address, so the model gets it as text.
         return {"type": "text", "text": f"{block.title or 'Document'}: {block.url}"}
-    if not block.data:  # the file lies with the provider, and `extra` has its id
+    if not block.data:  # the provider has the file, and `extra` its id
         return {"type": "file", "file": {"filename": block.title} if block.title else {}}
     return {
         "type": "file",
@@ -170,15 +170,15 @@ def _file(block: DocumentBlock) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class ChatDialect:
-    """What a server of Chat Completions takes; requests ask for the token counts too.
+    """The format of requests to a server of Chat Completions; they ask for token counts too.
 
     A thinking budget becomes the nearest `reasoning_effort`: none, low (to 2,048 tokens), medium
     (to 8,192) or high.
 
     Attributes:
         model: the model's name.
-        max_tokens: the most that a reply may take where the request does not say; None: no limit.
-        host: what is particular to the server.
+        max_tokens: the most tokens of a reply if the request does not say; None: no limit.
+        host: the peculiarities of the server.
     """
 
     model: str
@@ -187,13 +187,13 @@ class ChatDialect:
 
     @property
     def calls(self) -> CallRules:
-        """What the server takes as the id and the name of a call."""
+        """The ids and names of calls that the server accepts."""
         most, length = self.host.longest_call_id, self.host.call_id_length
         return CallRules(longest_id=most, id_length=length)
 
     @property
     def echoed_fields(self) -> frozenset[str]:
-        """Which fields of its own messages the server takes back."""
+        """The fields of its own messages that the server accepts back."""
         return self.host.echoed_fields
 
     @property
@@ -212,7 +212,7 @@ class ChatDialect:
         return models is not None and models.search(self.model) is not None
 
     def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
-        """Leave out the reasoning of the server's own replies that it does not take back."""
+        """Leave out the reasoning of the server's own replies that it does not accept back."""
         if provider != self.provider:
             return blocks
         accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
@@ -226,13 +226,13 @@ class ChatDialect:
         return [*results, extend(last, message.fields) if last["role"] == "user" else last]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
-        """Say no: these servers find out themselves what to cache."""
+        """Return False: these servers decide themselves what to cache."""
         return False
 
     def body(
         self, request: ModelRequest, conversation: EncodedConversation
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
-        """Return the fields of a streaming request, and its messages, of which the system is one."""
+        """Return the fields of a streaming request, and its messages with the system prompt."""
         limit = request.max_tokens or self.max_tokens
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
@@ -263,7 +263,7 @@ def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, obje
 
 
 def _cache_key(request: ModelRequest) -> dict[str, object]:
-    """Name the conversation; a digest tells nothing of what it is called here."""
+    """Name the conversation by a digest, which does not reveal the session's id."""
     if not (request.cache and request.conversation):
         return {}
     digest = hashlib.blake2b(request.conversation.encode(errors="replace"), digest_size=12)

@@ -1,7 +1,7 @@
 """Servers with the Chat Completions API: their names, their addresses and their differences.
 
-Some fields that one server sends, another refuses. So each server has a name, under which its
-replies are stored, and what only one server understands is sent back to that server alone.
+One server refuses fields that another one sends. So each server has a name, under which its replies
+are stored, and fields that only one server understands are sent back only to that server.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from greenroom.llm.endpoint import host_of, is_local, setting
+from greenroom.llm.endpoint import host_of, is_local, read_setting
 from greenroom.llm.merged_messages import MediaLimits
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
@@ -31,17 +31,17 @@ class HostProfile:
     Attributes:
         name: the `Message.provider` of its replies.
         addresses: how it is recognised: its host, a domain above it, or a `:port`.
-        base_url: where requests go, with the path that precedes `/chat/completions`; that path
-            alone where each user has an address of its own.
+        base_url: where requests go, with the path that precedes `/chat/completions`; only that path
+            if each user has an address of their own.
         key_variables: the environment variables for the key, the vendor's own first.
         base_variables: the environment variables for the base URL.
         limit_field: the field that limits the length of a reply.
-        echoed_fields: which fields of its own replies' messages it takes back, besides content, refusal
+        echoed_fields: the fields of its own replies that it accepts back, besides content, refusal
             and calls.
         longest_call_id: the most characters that the id of a tool call may have; None: no limit.
         call_id_length: how many letters and digits every such id must have; None: any number.
-        prompt_cache_key: the models that take that field, which brings requests to the same cache.
-        json_schema: whether it takes a schema as `response_format`; None: not known.
+        prompt_cache_key: the models that accept this field, which leads requests to the same cache.
+        json_schema: whether it accepts a schema as `response_format`; None: not known.
         counts_cache_apart: the models whose `prompt_tokens` do not include cached tokens.
         limits: how large images, documents and requests may be.
     """
@@ -71,7 +71,9 @@ class HostProfile:
             >>> HOSTS["ollama"].base({"OLLAMA_HOST": "gpu:11434"})
             'http://gpu:11434/v1'
         """
-        found = next(filter(None, (setting(None, env, name) for name in self.base_variables)), "")
+        found = next(
+            filter(None, (read_setting(None, env, name) for name in self.base_variables)), ""
+        )
         if not found:
             return self.base_url
         whole = found if "://" in found else f"{self._scheme(found)}://{found}"
@@ -83,13 +85,15 @@ class HostProfile:
         return whole.rstrip("/") + path
 
     def _scheme(self, address: str) -> str:
-        """Return the scheme of an address without one: http only for local servers, to protect the key."""
+        """Return the scheme of an address without one; only local servers get the key over http."""
         is_plain = self.base_url.startswith("http://") or is_local(f"http://{address}")
         return "http" if is_plain else "https"
 
     def key(self, env: Mapping[str, str]) -> str:
         """Return the key for this server in the environment, or an empty text."""
-        return next(filter(None, (setting(None, env, name) for name in self.key_variables)), "")
+        return next(
+            filter(None, (read_setting(None, env, name) for name in self.key_variables)), ""
+        )
 
 
 _OPENAI = HostProfile(

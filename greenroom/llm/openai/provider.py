@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, setting
+from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, read_setting
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class OpenAIProvider(HttpProvider):
-    """A model of OpenAI, or of a compatible server (Ollama, vLLM, OpenRouter, …) by its base URL.
+    """A model of OpenAI or of a compatible server, such as Ollama, vLLM or OpenRouter.
 
-    The server's address decides the provider's name, such as "openrouter": what only one server
-    understands is sent back to it and to no other. A server that is not known is named by its host.
+    The server's address decides the provider's name, such as "openrouter"; an unknown server is
+    named after its host. Fields that only one server understands are sent back only to that server.
 
     Args:
         model: the model's name, such as "gpt-5.4".
@@ -28,11 +28,11 @@ class OpenAIProvider(HttpProvider):
             `OPENAI_API_KEY`. A server on a private address needs none.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
-        host: what is particular to the server, where its address does not tell: `HOSTS["litellm"]`.
+        host: the server's peculiarities, if its address does not tell, such as `HOSTS["litellm"]`.
         client: an HTTP client to share; without one the provider opens its own.
-        connections: how many requests may run at a time, 100 if left out; those beyond wait in
-            turn, without a time-out. Where a client is given, its own limit holds.
-        max_tokens: the most that a reply may take where the request does not say; None: no limit.
+        connections: how many requests may run at a time, 100 by default; others wait in turn,
+            without a time-out. A client that is passed has its own limit.
+        max_tokens: the most tokens of a reply if the request does not say; None: no limit.
         headers: more headers for every request.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
@@ -70,19 +70,19 @@ class OpenAIProvider(HttpProvider):
         self._requests = RequestEncoder(ChatDialect(model, max_tokens, self.host))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
-        """Make the body of a streaming request as it would be sent."""
+        """Return the body of a streaming request as it would be sent."""
         return self._requests.show(request)
 
     async def content(self, request: ModelRequest) -> bytes:
-        """Make the body of a streaming request; of a conversation that goes on, only what is new."""
+        """Return the body of a request as bytes; only the new part of a conversation is encoded."""
         return await self._requests.encode(request)
 
     def accepts_output(self, output: OutputSchema) -> bool:
-        """Whether the server can hold replies to a schema, as far as is known."""
+        """Whether the server is known to enforce schemas."""
         return self.host.json_schema is True
 
     def decoder(self) -> OpenAIDecoder:
-        """Make the translator of one reply."""
+        """Return a decoder for one reply."""
         apart = self.host.counts_cache_apart
         is_apart = apart is not None and bool(apart.search(self.model))
         return OpenAIDecoder(self.name, counts_cache_apart=is_apart)
@@ -104,14 +104,14 @@ def find_server(
     base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
     host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
-    key = setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
+    key = read_setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
     if not (key or is_local(base)):
         raise missing_key(host.name, variable)
     optional = {"authorization": f"Bearer {key}" if key else ""}
-    # An unknown server may be a proxy that passes them on.
+    # An unknown server may be a proxy for OpenAI.
     if host is HOSTS["openai"] or host.name not in HOSTS:
-        optional["openai-organization"] = setting(None, env, "OPENAI_ORG_ID")
-        optional["openai-project"] = setting(None, env, "OPENAI_PROJECT_ID")
+        optional["openai-organization"] = read_setting(None, env, "OPENAI_ORG_ID")
+        optional["openai-project"] = read_setting(None, env, "OPENAI_PROJECT_ID")
     sent = {"content-type": "application/json"} | {k: v for k, v in optional.items() if v}
     endpoint = Endpoint(
         host.name, f"{base}/{path}", sent | dict(headers), (key,), f"check {variable}"

@@ -1,4 +1,4 @@
-"""Requests of Chat Completions, read back into our words: what `encode` does, undone."""
+"""Reads requests of Chat Completions back: the reverse of `encode`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,22 @@ _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
-    """Read the body of a request; what has no typed place stands in `extra` and `options`.
+    """Read the body of a request; fields without a typed place go into `extra` and `options`.
 
-    The most that a reply may take is an option, since servers have two names for it.
+    The limit of the reply is an option, since servers have two names for it.
 
     Example:
-        >>> said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
-        >>> request = read_chat_request({"model": "m", "messages": said, "max_tokens": 9})
+        >>> system = {"role": "system", "content": "Be brief."}
+        >>> messages = [system, {"role": "user", "content": "hi"}]
+        >>> request = read_chat_request({"model": "m", "messages": messages, "max_tokens": 9})
         >>> request.system, request.messages[0].text, request.options["max_tokens"]
         ('Be brief.', 'hi', 9)
     """
     dialect = ChatDialect(as_text(body.get("model")), host=HostProfile(name="any"))
-    said = list(map(as_dict, as_list(body.get("messages"))))
-    system = _system(said[0]) if len(said) > 1 else ""
+    raws = list(map(as_dict, as_list(body.get("messages"))))
+    system = _system(raws[0]) if len(raws) > 1 else ""
     request = core.ModelRequest(
-        messages=_messages(dialect, said[1:] if system else said),
+        messages=_messages(dialect, raws[1:] if system else raws),
         system=system,
         tool_choice=_tool_choice(body.get("tool_choice")),
         temperature=as_number(body.get("temperature")),
@@ -51,13 +52,13 @@ def _system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
     return texts if len(texts) == len(blocks) else ""
 
 
-def _messages(dialect: ChatDialect, said: Sequence[dict[str, object]]) -> list[core.Message]:
+def _messages(dialect: ChatDialect, raws: Sequence[dict[str, object]]) -> list[core.Message]:
     made: list[core.Message] = []
     before = ""
-    for raw in said:
+    for raw in raws:
         role = as_text(raw.get("role"))
-        repeated = role == before != "tool" or (role == "tool" and before == "user")
-        made.append(restore_message(dialect, _message(role, raw), raw, alone=repeated))
+        is_repeated = role == before != "tool" or (role == "tool" and before == "user")
+        made.append(restore_message(dialect, _message(role, raw), raw, alone=is_repeated))
         before = role
     return made
 
@@ -96,14 +97,14 @@ def _call(raw: Mapping[str, object]) -> core.ContentBlock:
     call_id = as_text(raw.get("id"))
     if raw.get("type") == "custom":
         custom = as_dict(raw.get("custom"))
-        given: dict[str, object] = {"input": as_text(custom.get("input"))}
-        return core.ToolUseBlock(call_id, as_text(custom.get("name")), given, extra=CUSTOM)
+        arguments: dict[str, object] = {"input": as_text(custom.get("input"))}
+        return core.ToolUseBlock(call_id, as_text(custom.get("name")), arguments, extra=CUSTOM)
     function = as_dict(raw.get("function"))
     try:
-        given = serde.loads_object(as_text(function.get("arguments")))
+        arguments = serde.loads_object(as_text(function.get("arguments")))
     except core.InvalidJSONError:
-        given = {}
-    return core.ToolUseBlock(call_id, as_text(function.get("name")), given)
+        arguments = {}
+    return core.ToolUseBlock(call_id, as_text(function.get("name")), arguments)
 
 
 def _parts(content: object) -> list[core.ContentBlock]:
@@ -115,8 +116,8 @@ def _parts(content: object) -> list[core.ContentBlock]:
 
 def _part(raw: dict[str, object]) -> core.ContentBlock:
     match raw:
-        case {"type": "text", "text": str(said)}:
-            return core.TextBlock(said)
+        case {"type": "text", "text": str(content)}:
+            return core.TextBlock(content)
         case {"type": "thinking", "thinking": [{"type": "text", "text": str(thought)}]}:
             return core.ThinkingBlock(thought, extra={"field": CONTENT_FIELD})
         case {"type": "image_url", "image_url": {"url": str(url)}}:
