@@ -1,17 +1,16 @@
-"""The steps of the usual loop, and agents made of them: where runtime, models, tools and permissions meet.
+"""The usual loop of an agent, its tool calls, and `Agent`, which is made of both.
 
-- The loop: `reply` is one model call, `tool_calls` its tool calls and what they pass down to agents
-  that they run, `verdict` the judgement on each, `questions` those that a person or a function
-  answers.
-- Files that tools change: `file_checkpoints` keeps them before, `restore` puts them back.
-- `Agent`: `agent` is what is configured; `agent_run` a run of it, `agent_result` its result;
-  `steps` what its loop calls, whichever agent has the conversation; `speaker` one agent with its
-  model and answers; `configuration` what a run sees of an `Agent`, and its tools; `handoff` passes
-  the conversation on; `guards` look at what is said; `run_context` is what tools and instructions
-  are given; `runnable` is what agents and teams of them have in common.
-- `coder` is a coding agent, with `task` for another one beside it: `project` tells it where it
-  works, `skills` how to do one kind of work.
-- `resilient_tool` puts a tool under retry, breaker and limits; `streams` are for readers of chunks.
+- The loop: `reply` makes one model call, and `tool_calls` runs the calls of a reply. `verdict`
+  judges each call, and `questions` asks a person or a function.
+- Files: `file_checkpoints` keeps files before tools change them, and `file_restore` restores them.
+- `Agent`: `agent` is the configuration that users write, and `configuration` its fields and tools.
+  `runnable` has what agents and teams have in common; `agent_run` is a run, `agent_result` its
+  result. In a run, `steps` has the parts of the loop, and `bound_agent` what each agent brings;
+  `handoff` passes the conversation on, `guards` check what is said, and `run_context` is for tools
+  and instructions.
+- `coder` is a coding agent, and `task` gives work to a second one. `project` tells it where it
+  works, `skills` how to do kinds of work.
+- `resilient_tool` adds retry, breaker and limits to a tool; `chunk_streams` are for readers.
 """
 
 from greenroom.agents.agent import Agent as Agent, run_turn as run_turn

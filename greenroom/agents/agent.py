@@ -37,47 +37,44 @@ OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 class Agent(Runnable[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
-    `run` and `run_sync` answer one input, `stream` lets you read along. `runtime.spawn(session,
-    agent)` starts it like any other agent function. Each of them runs the same loop, which is
-    `__call__`. Without a `session` or a `store` nothing is written.
+    `run` and `run_sync` answer one input; `stream` also shows the answer as it is written.
+    `runtime.spawn(session, agent)` starts it like any other agent function. All of them run the
+    same loop, `__call__`. Nothing is written to disk unless you pass a `session` or a `store`.
 
-    A function in `tools` may be called: passing it is consent. Other tools that write, run programs
-    or use the network, and all tools of servers, need a rule or a person to ask. Without either,
-    the call is denied, and `result.denials` lists it.
+    Functions in `tools` may be called: passing one is consent. Other tools that write, run programs
+    or use the network, and all tools of servers, need a rule, or a person who agrees. Without
+    either, the call is denied and listed in `result.denials`.
 
     In a tool call or task of another agent, an `Agent` runs as its subagent: under its budgets,
-    ended with its turn, and allowed nothing that is denied to it.
+    ended with its turn, and denied all that is denied to it.
 
     Args:
         llm: the name of a model, such as "anthropic:claude-sonnet-5", or a provider.
-        instructions: the system prompt, or a function of the `RunContext` that makes it anew for
-            each model call.
-        tools: functions and tools, or a function of the `RunContext` that returns those for this
+        instructions: the system prompt, or a function of the `RunContext` that returns it for each
+            model call.
+        tools: functions and tools, or a function of the `RunContext` that returns them for each
             step.
         deps_type: the type of the `deps` that are passed to `run`.
-        output_type: what a run returns: a text, or a value of a pydantic model, dataclass,
-            TypedDict, msgspec struct or plain type. The model is asked for it, and its answer is
-            validated.
-        output_retries: how often an answer that does not fit is asked for again.
-        permissions: the rules for its calls; by default what is said above.
+        output_type: the type of a run's output: a text by default, or a pydantic model, dataclass,
+            TypedDict, msgspec struct or plain type. The model's answer is validated against it.
+        output_retries: how often the model is asked again after an invalid answer.
+        permissions: the rules for its tool calls; the default is described above.
         memory: what it keeps across conversations. Each turn begins with what the memory finds for
-            the input, and what no longer fits the model's window is added to it.
-        budget: limits that hold for each turn, and for all that the turn runs.
-        max_steps: model calls in a turn; the last one is made without tools, so that there is an
-            answer.
-        guards: functions that check inputs, text while it streams, and outputs; see `Guard`.
-        handoffs: agents to which it may pass the conversation, or the names of agents that can be
-            reached from the one that is run. For each the model has a tool, `transfer_to_` and the
-            name.
-        capabilities: words for what it is good at, by which one of several agents is chosen.
-        name: for people, logs and sessions.
+            the input; text that no longer fits the model's window is added to the memory.
+        budget: limits for each turn, and for all that the turn runs.
+        max_steps: model calls per turn. The last one has no tools, so there is always an answer.
+        guards: functions that check inputs, streaming text and outputs; see `Guard`.
+        handoffs: agents to which it may pass the conversation, or names of agents that the one
+            being run can reach. The model gets a tool for each, called `transfer_to_` and the name.
+        capabilities: words for what it is good at, used to choose between several agents.
+        name: a name for people, logs and sessions.
         description: what it is good for, for a model that may call it.
 
     Raises:
         TypeError: a tool, a function of the configuration or an agent in `handoffs` wants other
             `deps` than `deps_type`.
         ToolError: something in `tools` can't be a tool.
-        ConfigurationError: another argument makes no sense.
+        ConfigurationError: another argument is invalid.
 
     Example:
         >>> from greenroom.testing import ScriptedProvider, call
@@ -107,9 +104,9 @@ class Agent(Runnable[DepsT, OutputT_co]):
     name: str = "agent"
     description: str = ""
     toolbox: Toolbox = field(init=False, repr=False)
-    """The tools, ready to be called; empty where a function says which there are."""
+    """The tools, ready to be called; empty if a function returns them for each step."""
     output: OutputType[OutputT_co] | None = field(init=False, repr=False)
-    """How a model is asked for a value of the `output_type`; None for a text."""
+    """How to ask a model for a value of the `output_type`; None for a text."""
     _original: "Agent[DepsT, OutputT_co] | None" = field(default=None, init=False, repr=False)
 
     @property
@@ -120,7 +117,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
     def replace_tools(
         self, tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]
     ) -> "Agent[DepsT, OutputT_co]":
-        """Return a copy with these tools; a chain of waiting agents takes both for the same agent."""
+        """Return a copy with these tools. It still counts as the same agent in chains of calls."""
         copy = replace(self, tools=tools)
         object.__setattr__(copy, "_original", self.identity)
         return copy
@@ -135,11 +132,10 @@ class Agent(Runnable[DepsT, OutputT_co]):
         """Answer each input: the agent function, for `runtime.spawn(session, agent, deps)`.
 
         Args:
-            internals: given by the runtime.
+            internals: passed by the runtime.
             deps: as for `run`.
-            report: given by `run`; takes what chunks don't say about its one turn.
-            team: the agents among which the conversation is passed on; by default those that can be
-                reached from this one.
+            report: passed by `run`; collects what chunks don't say about its single turn.
+            team: the agents that share the conversation; by default all that this one can reach.
         """
         self._check_deps(deps)
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
@@ -173,7 +169,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
 
 
 def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
-    """Refuse arguments that make no sense, with a hint at what was probably meant."""
+    """Refuse invalid arguments, with a hint at what was probably meant."""
     rules = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
@@ -204,20 +200,17 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         name = tool_name(agent.tools)
         raise ConfigurationError(
             f"tools is the function {name}, which takes no RunContext",
-            hint=f"write tools=[{name}]; a function here says which tools there are",
+            hint=f"write tools=[{name}]; a function here returns the tools of a step",
         )
     if not callable(agent.instructions) and not isinstance(agent.instructions, str):
         raise ConfigurationError(f"instructions are a text, not {agent.instructions!r}")
 
 
 def _items(given: object, what: str, example: str) -> Iterable[object]:
-    """Return the items of an argument; one that stands alone was probably meant to be in a list."""
+    """Return the items of an argument; refuse a single one, which was probably meant as a list."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ConfigurationError(f"{what} is {given!r}", hint=f"write {what}={example}")
     return given
-
-
-# -- one turn as a function of its messages, without a session, a store or a handle ----------------
 
 
 async def run_turn(
@@ -230,21 +223,21 @@ async def run_turn(
     max_steps: int = 10,
     budget: Budget | None = None,
 ) -> tuple[Message, ...]:
-    """Run one turn over messages, tool calls included, and return the messages that are new.
+    """Run one turn over messages, with its tool calls, and return the new messages.
 
-    It is an `Agent` that keeps nothing: the next turn is given the messages of this one, its own,
-    and the next question. Inside an agent it is a subagent, with the caller's budgets and denials,
-    and ends with the caller's turn; elsewhere it has a runtime of its own. Nobody can be asked:
-    what neither a rule nor the program's consent allows is denied, and the model learns why.
+    It is an `Agent` that keeps nothing: for the next turn, pass all messages so far and the next
+    question. Inside an agent it is a subagent, with the caller's budgets and denials, and ends with
+    the caller's turn; elsewhere it has a runtime of its own. No one can be asked: a call that
+    neither a rule nor the program's consent allows is denied, and the model is told why.
 
     Args:
         llm: the model.
-        messages: the conversation, the last message the user's.
-        tools: what the model may call.
+        messages: the conversation; the last message is the user's.
+        tools: the tools that the model may call.
         system: the system prompt.
         permissions: the rules; by default the functions among the tools may run, as in an `Agent`.
-        max_steps: model calls at the most; for the last one no tool may be chosen.
-        budget: what the turn may use.
+        max_steps: the most model calls; the last one may choose no tool.
+        budget: limits for the turn.
 
     Returns:
         The replies and the results of their calls, in order; the last one is the answer.
@@ -252,7 +245,7 @@ async def run_turn(
     Raises:
         ValueError: there is no message, the last one is not the user's, or no step is allowed.
         TurnError: the turn was interrupted.
-        GreenroomError: what has ended the turn, such as a `ModelError` or a `BudgetExceededError`.
+        GreenroomError: what ended the turn, such as a `ModelError` or a `BudgetExceededError`.
 
     Example:
         ```python

@@ -25,20 +25,22 @@ from greenroom.session import AgentSession
 OutputT = TypeVar("OutputT", default=str)
 
 _HINTS = {
-    TurnStatus.WAITING: "answer what result.pending asks: run(session=…, answers={request_id: 'allow'})",
+    TurnStatus.WAITING: (
+        "answer what result.pending asks: run(session=…, answers={request_id: 'allow'})"
+    ),
     TurnStatus.INTERRUPTED: "go on with run(session=result.session)",
 }
 
 
 class Denial(Wire, frozen=True):
-    """A call that was not allowed, and why.
+    """A tool call that was not allowed, and why.
 
     Attributes:
         tool: the tool's name.
-        input: what it was called with.
+        input: the arguments of the call.
         reason: what the model was told.
-        tool_use_id: the call.
-        lineage: the names of the agents from the root to the one that has called.
+        tool_use_id: the call's id.
+        lineage: the names of the agents from the root to the one that called.
     """
 
     tool: str
@@ -50,17 +52,17 @@ class Denial(Wire, frozen=True):
 
 @dataclass
 class RunReport:
-    """What an `Agent` notes about its current turn, for the code that runs it in the same process.
+    """What an `Agent` reports about its current turn to the code that runs it.
 
     Attributes:
-        above: that of the agent in whose call this one is run; it gets the denials, too.
+        above: the report of the agent whose call runs this one; it gets the denials, too.
         agent: the `Agent` that has the conversation.
         steps: how many model calls have begun.
-        is_truncated: whether the last reply was cut short, or was made without tools.
+        is_truncated: whether the last reply was cut short, or made without tools.
         denials: the calls that were not allowed.
-        warnings: what went wrong on the way, without ending it.
-        error: what ended the turn, where that was one of our errors.
-        has_crashed: whether it was another error: a bug, which ends the agent.
+        warnings: what went wrong without ending the turn.
+        error: the `GreenroomError` that ended the turn, if one did.
+        has_crashed: whether any other exception did: a bug, which ends the agent.
         output: the output of the turn; `msgspec.UNSET` until there is one.
     """
 
@@ -76,19 +78,19 @@ class RunReport:
 
     @property
     def agents(self) -> tuple[object, ...]:
-        """The agents that wait for each other, from the outermost to this one."""
+        """The chain of agents that wait for each other, from the outermost to this one."""
         return (*(self.above.agents if self.above else ()), self.agent)
 
     def fail(self, error: BaseException) -> None:
-        """Take into account what has ended the turn."""
-        found = leaves(error)
-        self.error = next((each for each in found if isinstance(each, GreenroomError)), None)
+        """Note what ended the turn."""
+        errors = leaves(error)
+        self.error = next((each for each in errors if isinstance(each, GreenroomError)), None)
         self.has_crashed = any(
-            not isinstance(each, GreenroomError | trio.Cancelled) for each in found
+            not isinstance(each, GreenroomError | trio.Cancelled) for each in errors
         )
 
     def note(self, call: ToolUseBlock, result: ToolResult, lineage: tuple[str, ...]) -> None:
-        """Take the result of a call into account."""
+        """Note the result of a call: a denied one is listed here, and in the reports above."""
         if result.status is ToolStatus.DENIED:
             denial = Denial(call.name, dict(call.input), result.text, call.id, lineage)
             report: RunReport | None = self
@@ -102,22 +104,21 @@ class AgentResult(Generic[OutputT]):
     """How a run ended, and its output.
 
     A failure is a value: `status` and `error` say what happened, and only `output` raises. So
-    `agent.run_sync("…").output` never stands for a missing value.
+    `agent.run_sync("…").output` is never a placeholder for a missing value.
 
     Attributes:
         status: completed, waiting (for answers: `pending`), interrupted or failed.
-        text: the last text that the model wrote in this run, as far as it came.
-        messages: what the run has added to the conversation; all of it is in `session.history`.
-        usage: tokens of the run's model calls, and of those of the agents that it has run.
-        steps: how many model calls the agent has begun.
-        is_truncated: whether the answer is not what the model would have said with more room: it
-            was made without tools because the steps were used up, or was cut off by its limit of
-            tokens.
-        denials: the calls that were not allowed, and why; also those of agents that it has run.
-        pending: the questions that the run has left open, with `approve="later"`.
-        warnings: what is worth a look although the run went on, such as a call that was repeated.
-        error: what made the run fail; None where nothing did.
-        session: the conversation, to go on with: `agent.run("…", session=result.session)`.
+        text: the last text that the model wrote in this run, perhaps incomplete.
+        messages: what the run added to the conversation; `session.history` has all of it.
+        usage: tokens of the run's model calls, and of the agents that it ran.
+        steps: how many model calls the agent began.
+        is_truncated: whether the answer had too little room: it was made without tools because the
+            steps were used up, or its limit of tokens cut it off.
+        denials: the calls that were not allowed, and why, also those of agents that it ran.
+        pending: the questions that the run left open, with `approve="later"`.
+        warnings: oddities that did not stop the run, such as a repeated call.
+        error: what made the run fail, or None.
+        session: the conversation; go on with `agent.run("…", session=result.session)`.
 
     Example:
         >>> from greenroom import Agent
@@ -143,10 +144,10 @@ class AgentResult(Generic[OutputT]):
 
     @property
     def output(self) -> OutputT:
-        """What the run was for: the model's text, or a value of the agent's `output_type`.
+        """The model's text, or a value of the agent's `output_type`.
 
         Raises:
-            GreenroomError: there is none: the run's `error`, or a `TurnError` where it was
+            GreenroomError: the run has no output: its `error`, or a `TurnError` if it was
                 interrupted or waits for answers.
         """
         if self.value is UNSET:

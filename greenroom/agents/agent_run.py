@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias
 
 import msgspec
 import trio
@@ -44,10 +44,7 @@ from greenroom.runtime import (
     calling_agent,
     spawn_subagent,
 )
-from greenroom.session import AgentSession, InMemoryStore
-
-if TYPE_CHECKING:
-    from greenroom.session import SessionStore
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
 OutputT = TypeVar("OutputT", default=str)
 
@@ -55,7 +52,7 @@ Approve: TypeAlias = Decide | Literal["later"]
 """Who answers permission requests: an async function, or a person later."""
 
 Answers: TypeAlias = Mapping[str, bool | str | Answer]
-"""Answers to questions that an earlier run has left open, by the requests' ids."""
+"""Answers to questions that an earlier run left open, by the requests' ids."""
 
 _GO_ON = "Go on where you left off."
 _ANSWERS = "agent.answers"
@@ -63,11 +60,11 @@ _ANSWERS = "agent.answers"
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What one run is given; `Agent.run` says what it means.
+    """The arguments of one run; `Agent.run` explains those not listed here.
 
     Attributes:
         function: the agent's function.
-        report: into which it writes what chunks don't say.
+        report: collects what chunks don't say.
         name: the agent's name, for its session.
     """
 
@@ -77,7 +74,7 @@ class RunOptions:
     input: str | Iterable[ContentBlock] | None
     sender: str = ""
     session: AgentSession | str | None = None
-    store: "SessionStore | None" = None
+    store: SessionStore | None = None
     runtime: AgentRuntime | None = None
     approve: Approve | None = None
     answers: Answers | None = None
@@ -88,7 +85,7 @@ class RunOptions:
 async def open_run(
     options: RunOptions, run: type["AgentRun[OutputT]"]
 ) -> AsyncIterator["AgentRun[OutputT]"]:
-    """Spawn the agent for one run, and end it with the block, however that is left."""
+    """Spawn the agent for one run; it ends with the block, however the block is left."""
     _check(options)
     async with AsyncExitStack() as stack:
         if calling_agent() is None:
@@ -113,12 +110,12 @@ def _check(options: RunOptions) -> None:
     if approve is not None and approve != "later" and not callable(approve):
         raise ConfigurationError(
             f"approve={approve!r} is neither an async function nor 'later'",
-            hint="what may run without a question is for permissions= to say",
+            hint="to let calls run without a question, use permissions=",
         )
     if options.answers is not None and options.input is not None:
         raise ConfigurationError(
-            "a run takes an input, or answers to what an earlier run has asked",
-            hint="an input goes on without the calls that wait: give the answers first",
+            "a run takes an input, or answers to the questions of an earlier run",
+            hint="an input gives up the calls that wait: give the answers first",
         )
     if options.answers is not None and options.session is None:
         raise ConfigurationError(
@@ -129,7 +126,7 @@ def _check(options: RunOptions) -> None:
 async def _spawn_root(
     options: RunOptions, stack: AsyncExitStack
 ) -> tuple[AgentSession, AgentHandle]:
-    """Start the agent under the runtime that is given, or under one of its own."""
+    """Start the agent under the given runtime, or under one of its own."""
     runtime = options.runtime
     store = options.store or (runtime.store if runtime is not None else None)
     if options.session is None:
@@ -154,8 +151,8 @@ async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
     if any(refused.values()):
         what = next(name for name, is_given in refused.items() if is_given)
         raise ConfigurationError(
-            f"{what} is not for a run inside of an agent's tool call or task tree: it is a subagent",
-            hint="the runtime, the store and who answers are those of the agent that calls",
+            f"{what} has no place in a run inside an agent's tool call or task: it is a subagent",
+            hint="it shares the runtime and the store of its caller, which also gets its questions",
         )
     session = await _open_session(options, current_caller().store)
     handle = spawn_subagent(session, options.function, report=False, budget=options.budget)
@@ -163,7 +160,7 @@ async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
     return session, handle
 
 
-async def _open_session(options: RunOptions, store: "SessionStore | None") -> AgentSession:
+async def _open_session(options: RunOptions, store: SessionStore | None) -> AgentSession:
     given = options.session
     if isinstance(given, AgentSession):
         session = given
@@ -175,7 +172,7 @@ async def _open_session(options: RunOptions, store: "SessionStore | None") -> Ag
     return session
 
 
-async def _load(session_id: str, store: "SessionStore | None", options: RunOptions) -> AgentSession:
+async def _load(session_id: str, store: SessionStore | None, options: RunOptions) -> AgentSession:
     try:
         return await AgentSession.load(session_id, store=store, keep_open=True)
     except SessionNotFoundError:
@@ -201,10 +198,10 @@ def _check_session(options: RunOptions, session: AgentSession) -> None:
 
 
 def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
-    """Return the answers that hold: those given now, and those of earlier runs that came to no call.
+    """Return the answers that apply: those given now, and unused ones of earlier runs.
 
-    Several calls of a reply may be asked about, one after the other, and none starts before the
-    last is answered. So a run may end at a question after it was given the answer to another one.
+    A reply may ask about several calls, one after the other, and none starts before the last
+    answer. So a run that got an answer may end at the next question, with no call started.
     """
     open_ids = {question.request_id for question in session.open_questions}
     kept = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
@@ -216,7 +213,7 @@ def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
 
 
 def _is_broken_off(session: AgentSession) -> bool:
-    """Whether the conversation ends with something that the model has not answered."""
+    """Whether the model has not answered the end of the conversation."""
     last = session.history[-1:]
     return any(
         message.role == "user" or message.stop_reason is StopReason.INTERRUPTED for message in last
@@ -224,10 +221,9 @@ def _is_broken_off(session: AgentSession) -> bool:
 
 
 class AgentRun(Generic[OutputT]):
-    """One run while it goes on: an iterator over its chunks, from `TurnStart` to `Done`.
+    """A run in progress: an iterator over its chunks, from `TurnStart` to `Done`.
 
-    A reader that falls behind gets `Lagged` and goes on; the result knows of everything all the
-    same.
+    A reader that falls behind gets `Lagged` and goes on; the result is complete all the same.
 
     Example:
         ```python
@@ -241,7 +237,7 @@ class AgentRun(Generic[OutputT]):
     def __init__(self, handle: AgentHandle, session: AgentSession, report: RunReport) -> None:
         """Made by `Agent.stream`."""
         self.handle = handle
-        """The agent's handle: to interrupt it, or to answer what it asks (`subscribe(answers=True)`)."""
+        """The agent's handle: to interrupt it, or, with `subscribe(answers=True)`, to answer it."""
         self._session = session
         self._before = session.history
         self._report = report
@@ -261,7 +257,7 @@ class AgentRun(Generic[OutputT]):
             self.handle.send_input_nowait(content, sender=sender)
 
     async def _finish(self) -> None:
-        """Learn how it ended if its chunks were not read to the end; this never waits."""
+        """Find out how it ended if its chunks were not read to the end; this never waits."""
         if self._end is None:
             chunks = self.handle.subscribe("turn")
             while self._end is None:
@@ -275,7 +271,7 @@ class AgentRun(Generic[OutputT]):
         """Return the next chunk.
 
         Raises:
-            Exception: what made the agent crash: a bug, and none of the errors that end a turn.
+            Exception: the bug that made the agent crash; errors that end a turn are not raised.
         """
         try:
             return await self._receive()
@@ -291,7 +287,7 @@ class AgentRun(Generic[OutputT]):
         return chunk
 
     async def finish(self) -> None:
-        """Read the chunks to the end, for who wants the result alone; raises what reading them raises."""
+        """Read the chunks to the end, if only the result matters; raises as reading them does."""
         async for chunk in self._chunks:
             self._note(chunk)
         await self._raise_crash()
@@ -319,21 +315,21 @@ class AgentRun(Generic[OutputT]):
 
     @property
     def result(self) -> AgentResult[OutputT]:
-        """How the run ended; there once its chunks are read to the end, or the block is left.
+        """How the run ended; available once its chunks are read to the end, or the block is left.
 
         Raises:
-            TurnError: it goes on.
+            TurnError: the run has not ended.
         """
         if self._end is None:
             raise TurnError(
-                "the run goes on, and has no result yet",
+                "the run has not ended, so it has no result yet",
                 hint="read its chunks to the end, or leave the `async with` block",
             )
         report, messages, status = self._report, self._messages(), _status(self._end)
-        said = (each.text for each in reversed(messages) if each.role == "assistant" and each.text)
+        replies = (each.text for each in reversed(messages) if each.role == "assistant")
         return AgentResult(
             status=status,
-            text=next(said, ""),
+            text=next(filter(None, replies), ""),
             messages=messages,
             usage=self._usage,
             steps=report.steps,
@@ -347,7 +343,7 @@ class AgentRun(Generic[OutputT]):
         )
 
     def _messages(self) -> tuple[Message, ...]:
-        # By id, since a compaction replaces messages by shorter ones. Those of old files have none.
+        # By id, since a compaction shortens messages. Messages of old files have none.
         known = {message.id or id(message) for message in self._before}
         return tuple(
             message
@@ -358,8 +354,8 @@ class AgentRun(Generic[OutputT]):
     def _failure(self) -> GreenroomError:
         if self._report.error is not None:
             return self._report.error
-        told = self._error or Error("the agent has crashed")
-        return GreenroomError(told.message, hint=told.hint)
+        error = self._error or Error("the agent has crashed")
+        return GreenroomError(error.message, hint=error.hint)
 
 
 def _status(end: Done | Exited) -> TurnStatus:

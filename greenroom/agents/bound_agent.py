@@ -1,6 +1,7 @@
-"""The speaker: what a run needs of one agent, such as of the one that has the conversation.
+"""An `Agent` bound to the internals of a run: its model, tools, permissions, guards and answer.
 
-That is its model (opened by name once for a runtime), its tools, and when a reply is its answer.
+`Steps` binds each agent that may get the conversation, and calls the one that has it. A model that
+is given by name is opened once for all agents of a runtime, and closed with it.
 """
 
 import inspect
@@ -49,12 +50,8 @@ from greenroom.runtime import AgentInternals
 T = TypeVar("T")
 
 
-# -- models by name, opened once for all agents of a runtime, and closed with it
-# --------------------
-
-
 class _Models:
-    """The models that agents have opened by name; a resource of the runtime, which closes it."""
+    """The models that agents opened by name: a resource of the runtime, which closes it."""
 
     def __init__(self) -> None:
         self._open: dict[str, LLMProvider] = {}
@@ -65,16 +62,16 @@ class _Models:
         return self._open[name]
 
     async def aclose(self) -> None:
-        async with AsyncExitStack() as stack:  # each is closed, whatever happens to others
+        async with AsyncExitStack() as stack:  # closes each, even if closing another fails
             for llm in self._open.values():
                 stack.push_async_callback(llm.aclose)
 
 
 def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
-    """Return the model that is meant; one that is only named is opened, unless it is open already.
+    """Return the model; if only its name is given, open it, or find it open.
 
     Raises:
-        ConfigurationError: it can't be opened.
+        ConfigurationError: the model can't be opened.
     """
     if not isinstance(llm, str):
         return llm
@@ -85,14 +82,11 @@ def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
     return models.find(llm)
 
 
-# -- the answer: when a reply is one, and the value that it gives
-# -----------------------------------
-
 _NOT_RUN = "This call was not run: the answer was given."
 
 
 def to_json_value(value: object) -> object:
-    """Return a value as what JSON can express, as pydantic or msgspec writes it, else as its text."""
+    """Convert a value to JSON's types, as pydantic or msgspec do; anything else becomes text."""
     from pydantic_core import to_json
 
     if type(value) is str:
@@ -108,16 +102,16 @@ def _builtins(value: object) -> object:
 
 
 class TextAnswer:
-    """A text: the model answers by not calling anything more."""
+    """A text: a reply without calls is the answer."""
 
     schema = tool = None
 
     def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
-        """Let the model call no more tools at the last step."""
+        """Return which tools the model may call: none at the last step."""
         return "none" if is_last and has_tools else "auto"
 
     def is_in(self, reply: Message) -> bool:
-        """Whether the model calls nothing."""
+        """Whether a reply is the answer: it calls nothing."""
         return not reply.tool_uses
 
     def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
@@ -128,13 +122,13 @@ class TextAnswer:
 class TypedAnswer(Generic[T]):
     """A value of a type: how a request asks for it, and how a reply gives it.
 
-    Where the provider can hold its replies to a schema, the last reply is such a text. Elsewhere
-    the model is offered a tool that takes the value, and is made to call it where it has nothing
+    A provider that can hold its replies to a schema gives the value as the text of the last reply.
+    Any other is offered a tool that takes the value, and is made to call it when there is nothing
     else to call.
     """
 
     def __init__(self, output: OutputType[T], llm: LLMProvider, retries: int) -> None:
-        """Choose the way that this provider can be asked in."""
+        """Choose the way that this provider supports."""
         self._output = output
         self._by_schema = output_modes(llm, ModelRequest(messages=()), output)[0] == "schema"
         self._retries = retries
@@ -142,33 +136,33 @@ class TypedAnswer(Generic[T]):
 
     @property
     def schema(self) -> OutputSchema | None:
-        """What the provider holds its replies to."""
+        """The schema for the provider's replies, if it supports one."""
         return self._output.schema if self._by_schema else None
 
     @property
     def tool(self) -> ToolDefinition | None:
-        """The tool that takes the value."""
+        """The tool that takes the value, for other providers."""
         return None if self._by_schema else self._output.tool
 
     def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
-        """Say which tools the model may, must or must not call at this step."""
+        """Return which tools the model may, must or must not call at this step."""
         if self._by_schema:
             return "none" if is_last and has_tools else "auto"
         must = is_last or self._is_asked_again or not has_tools
         return NamedTool(ANSWER_TOOL) if must else "auto"
 
     def is_in(self, reply: Message) -> bool:
-        """Whether a reply means to give the answer."""
+        """Whether a reply is meant as the answer."""
         calls = [call.name for call in reply.tool_uses]
         return not calls or ANSWER_TOOL in calls
 
     def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
-        """Return the value of a reply, and the message that answers its calls or names its mistakes.
+        """Return the value in a reply, and the message that answers its calls or names mistakes.
 
-        Where it is `msgspec.UNSET`, the model is to answer again.
+        The value is `msgspec.UNSET` if the model has to answer again.
 
         Raises:
-            ModelOutputError: the reply does not fit, and the model can't be asked again.
+            ModelOutputError: the reply is invalid, and the model can't be asked again.
             ModelContentFilterError: the model, or a filter, refused to answer.
         """
         answer = [call for call in reply.tool_uses if call.name == ANSWER_TOOL]
@@ -188,15 +182,12 @@ class TypedAnswer(Generic[T]):
         return value, Message.user(blocks) if blocks else None
 
 
-# -- the speaker
-# ------------------------------------------------------------------------------------
-
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 
 
 class BoundAgent(Generic[DepsT, OutputT]):
-    """An `Agent` in a run: its model, its guards, its tools with what they may do, and its answer."""
+    """An `Agent` in a run: its model, guards, tools and permissions, and its answer."""
 
     def __init__(
         self,
@@ -205,7 +196,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         internals: AgentInternals,
         context: Callable[[], RunContext[DepsT]],
     ) -> None:
-        """Bind a configuration, and what it may hand off to, to an agent that runs.
+        """Bind a configuration and its handoffs to the internals of a run.
 
         Raises:
             ConfigurationError: its model can't be opened.
@@ -224,46 +215,46 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self.begin()
 
     def begin(self) -> None:
-        """Begin without an answer: at the start of a turn, or when it gets the conversation."""
+        """Forget the last answer: at the start of a turn, or when it gets the conversation."""
         output = self.agent.output
         retries = self.agent.output_retries
         self.answer = TypedAnswer(output, self._llm, retries) if output else TextAnswer()
 
     @property
     def looks_at_input(self) -> bool:
-        """Whether an input joins the conversation only here, once the guards have seen it."""
+        """Whether guards check inputs, which then join the conversation only in `take`."""
         return bool(self._guards.of("input"))
 
     @property
     def looks_at_output(self) -> bool:
-        """Whether no answer counts that the guards have not seen."""
+        """Whether guards check outputs, so that no other text may become one."""
         return bool(self._guards.of("output"))
 
     async def take(self, message: ConversationInput) -> Sequence[ContentBlock]:
-        """Let the guards look at an input, and add what they pass to the conversation; return that.
+        """Add an input, as its guards pass it, to the conversation, and return that.
 
         Raises:
-            GuardError: they have rejected it.
+            GuardError: a guard rejected it; a note joins the conversation in its place.
         """
-        said, sender = tuple[ContentBlock, ...](message.content), message.sender
-        session, is_seen = self._internals.session, False
+        content, sender = tuple[ContentBlock, ...](message.content), message.sender
+        session, is_checked = self._internals.session, False
         try:
             with self._pass_permissions():
                 await self._guards.judge_unseen(session)
-                said, is_seen = await self._guards.judge_input(message), True
+                content, is_checked = await self._guards.judge_input(message), True
         except GuardError as error:
-            said, sender, is_seen = describe_rejection(error), RUNTIME, True
+            content, sender, is_checked = describe_rejection(error), RUNTIME, True
             raise
-        finally:  # an interrupt takes no message away
-            session.add_message(Message.user(said, id=message.id, sender=sender))
-            if not is_seen:
+        finally:  # an interrupt must not lose the message
+            session.add_message(Message.user(content, id=message.id, sender=sender))
+            if not is_checked:
                 note_unseen(session, message.id)
-        return said
+        return content
 
-    async def remind(self, said: Sequence[ContentBlock]) -> None:
-        """Add to the conversation what the memory has on an input, as the guards have passed it."""
+    async def remind(self, content: Sequence[ContentBlock]) -> None:
+        """Add to the conversation what the memory has on an input."""
         if self.agent.memory is not None:
-            texts = (block.text for block in said if isinstance(block, TextBlock))
+            texts = (block.text for block in content if isinstance(block, TextBlock))
             await remind(self._internals, self.agent.memory, "\n".join(texts))
 
     async def refresh_tools(self) -> None:
@@ -271,18 +262,18 @@ class BoundAgent(Generic[DepsT, OutputT]):
         tools = self.agent.tools
         if not callable(tools):
             return
-        given: tuple[object, ...] = tuple(await self._value(tools))
-        if given != self._last_tools:
-            toolbox = Toolbox.of((*given, *self.handoffs.values()))
-            check_tools(given, self.agent.deps_type)
-            self._last_tools = given
+        current: tuple[object, ...] = tuple(await self._value(tools))
+        if current != self._last_tools:
+            toolbox = Toolbox.of((*current, *self.handoffs.values()))
+            check_tools(current, self.agent.deps_type)
+            self._last_tools = current
             self._use(toolbox)
 
     async def instructions(self) -> str:
         """Return the system prompt of this step.
 
         Raises:
-            TypeError: the function that says it returned no text.
+            TypeError: the function that makes it did not return a text.
         """
         text: object = await self._value(self.agent.instructions)
         if not isinstance(text, str):
@@ -319,7 +310,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self.permissions = toolbox.permissions(self.agent.permissions, self._internals.context)
 
     async def _value(self, given: "T | Callable[[RunContext[DepsT]], T | Awaitable[T]]") -> T:
-        """Return a value of the configuration, or what its function says of it now."""
+        """Return a value of the configuration, or what its function returns now."""
         if not callable(given):
             return given
         with self._pass_permissions():
@@ -327,5 +318,5 @@ class BoundAgent(Generic[DepsT, OutputT]):
             return await value if inspect.isawaitable(value) else value
 
     def _pass_permissions(self) -> AbstractContextManager[None]:
-        """Hold agents that its functions run to its permissions."""
+        """Apply its permissions to agents that its functions run."""
         return pass_permissions(self._internals, self.permissions)

@@ -1,8 +1,8 @@
-"""Streams made of streams: the chunks of some kinds, the text alone, several agents in one.
+"""Streams of chunks made from other streams: some kinds, the text alone, several agents in one.
 
-Each is an iterator over another that stays yours: it starts no task, holds no chunk back, and has
-nothing to close. Close the subscription or the run that it reads by that one's own block. `merged`
-reads several at once, so it is a block itself.
+Each is an iterator over a stream that stays yours: it starts no task, holds no chunk back, and has
+nothing to close. Leave the block of the subscription or run that it reads to end both. `merged`
+reads several streams at once, so it is a block itself.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable
@@ -22,7 +22,7 @@ Chunk = TypeVar("Chunk", bound=OutputChunk)
 
 
 class _Mapped(Generic[T, U]):
-    """What a function makes of the items of a stream."""
+    """The results of a function for the items of a stream."""
 
     def __init__(self, items: AsyncIterable[T], function: Callable[[T], U | None]) -> None:
         self._items = aiter(items)
@@ -40,14 +40,17 @@ class _Mapped(Generic[T, U]):
 
 
 def mapped(items: AsyncIterable[T], function: Callable[[T], U | None]) -> AsyncIterator[U]:
-    """Iterate over what `function` makes of each item; where it returns None, the item is left out.
+    """Iterate over the results of `function` for each item; a result of None is left out.
 
-    The others here are made of it. What the function raises reaches the reader.
+    An exception of the function reaches the reader.
 
     Example:
         ```python
+        def count_tokens(chunk: OutputChunk) -> int | None:
+            return chunk.total.total if isinstance(chunk, UsageReport) else None
+
         async with handle.subscribe() as chunks:
-            async for tokens in mapped(chunks, lambda c: c.total.total if isinstance(c, UsageReport) else None):
+            async for tokens in mapped(chunks, count_tokens):
                 print(tokens, "tokens so far")
         ```
     """
@@ -57,8 +60,8 @@ def mapped(items: AsyncIterable[T], function: Callable[[T], U | None]) -> AsyncI
 def only(chunks: AsyncIterable[OutputChunk], *kinds: type[Chunk]) -> AsyncIterator[Chunk]:
     """Iterate over the chunks of these kinds.
 
-    What a subagent says is a `SubAgentOutput`, and in no other kind. A reader that wants to know of
-    gaps names `Lagged`, too.
+    A subagent's chunks come as `SubAgentOutput`, whatever their kind. Name `Lagged` as well to
+    learn about gaps.
 
     Raises:
         TypeError: no kind is given, or one is not a class.
@@ -89,14 +92,15 @@ def texts(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def merged(*streams: AsyncIterable[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Read several streams as one, in the order in which their items come; it ends after the last.
+    """Read several streams as one, in the order in which their items arrive, until all have ended.
 
     The items of one stream keep their order. At most one item of each is fetched ahead, so a slow
-    reader slows down what it reads: a subscription then tells it with `Lagged` what it missed, and
-    no agent waits. Leaving the block stops reading; an item that was fetched and not taken is gone.
+    reader also reads the streams slowly: a subscription then reports with `Lagged` what it missed,
+    and no agent waits. Leaving the block stops reading; an item that was fetched but not taken is
+    lost.
 
-    What a stream raises cancels the block and comes out of it; the other streams are not read any
-    further. An async generator that is left in its middle is yours to close, as by
+    An exception in a stream cancels the block and is raised from it; the other streams are read no
+    further. Async generators that have not ended are yours to close, such as with
     `contextlib.aclosing`.
 
     Example:
@@ -117,17 +121,14 @@ async def merged(*streams: AsyncIterable[T]) -> AsyncIterator[AsyncIterator[T]]:
     except BaseExceptionGroup as group:
         if len(group.exceptions) > 1:
             raise
-        failure = group.exceptions[0]  # bare, as it was raised
+        failure = group.exceptions[0]  # without the group, as it was raised
         raise failure from failure.__cause__
 
 
 async def _forward(stream: AsyncIterable[T], sender: trio.MemorySendChannel[T]) -> None:
     async for item in stream:
         await sender.send(item)
-    sender.close()  # not after an error, which the reader would take for the end
-
-
-# ---- Five kinds of events, for a front end that needs no more than these.
+    sender.close()  # not after an error: the reader would take it for the end
 
 
 class StreamEventType(StrEnum):
@@ -141,7 +142,7 @@ class StreamEventType(StrEnum):
 
 
 class StreamEvent(msgspec.Struct, frozen=True):
-    """One thing that happened, with when it was read.
+    """One event for a front end that needs only five kinds of them.
 
     Attributes:
         type: what it is about.
@@ -159,7 +160,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
 def stream_events(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[StreamEvent]:
     """Iterate over the events among the chunks; all other chunks are left out.
 
-    What subagents do is left out, too: to the reader it is part of a tool call.
+    The chunks of subagents are left out as well: to the reader they are part of a tool call.
 
     Example:
         ```python

@@ -34,12 +34,12 @@ async def coder(
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
-    A turn ends after `max_steps` model calls, its subagents' included. `delegates` lets the model
-    give work to subagents (`Task`), which delegate no further and may do no more. `checkpoints`
-    keeps what tools change, subagents' too, for `plan_restore`. `notes` follow the prompt:
-    `project_notes(…)`. The `compactor` keeps the conversation within the model's window; by default
-    one for the window that is known of the model. An input with the metadata `COMPACT` only
-    shortens the conversation.
+    A turn ends after `max_steps` model calls, those of subagents included. With `delegates` the
+    model may give work to subagents (`Task`), which can't delegate and may do nothing more than it.
+    `checkpoints` keeps files before tools change them, also those of subagents, for `plan_restore`.
+    `notes` follow the prompt, such as `project_notes(…)`. The `compactor` keeps the conversation
+    within the model's window; the default one takes the window that is known of the model. An input
+    with the metadata `COMPACT` only shortens the conversation.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))

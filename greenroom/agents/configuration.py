@@ -1,7 +1,7 @@
-"""What an `Agent` is made of, as the parts of a run see it: its fields, and its tools.
+"""The configuration of an `Agent`, as the parts of a run see it.
 
-`AgentConfiguration` has the fields of an `Agent` without the way to run it. `Toolbox` is its tools,
-and which of them run by consent of the program that passed them.
+`AgentConfiguration` has the fields of an `Agent` without the methods that run it. `Toolbox` holds
+its tools, and knows which of them the program consented to by passing them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from greenroom.agents.guards import Guard
 from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
-from greenroom.agents.tool_calls import under_caller
+from greenroom.agents.tool_calls import limit_to_caller
 from greenroom.core import AgentContext
 from greenroom.llm import LLMProvider, OutputType
 from greenroom.memory import Memory
@@ -23,25 +23,22 @@ DepsT = TypeVar("DepsT")
 OutputT_co = TypeVar("OutputT_co", covariant=True)
 
 Tools: TypeAlias = Sequence[object]
-"""Functions, tools, and what `as_tool` makes tools of."""
-
-# -- the tools
-# --------------------------------------------------------------------------------------
+"""Functions, tools, and anything else that `as_tool` accepts."""
 
 _BUILTIN = "greenroom.tools.builtin."
 _READING = ("Read", "Grep", "Glob")
-"""The built-in tools that look at the workspace, and change nothing."""
+"""The built-in tools that read the workspace and change nothing."""
 
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Tools, and what may be done with them where no rule says more.
+    """Tools, with the permissions that hold for them by default.
 
     Attributes:
         registry: the tools, by name.
-        consents: the names of the functions among them. A program that passes a function says by
-            that that it may be called; one that passes someone else's tool does not.
-        policy: allows these functions, and to read; every other call is asked about.
+        consents: the names of the functions among them. By passing a function a program consents
+            to its calls; by passing someone else's tool it does not.
+        policy: allows these functions, and reading; every other call needs a person's answer.
     """
 
     registry: ToolRegistry
@@ -50,7 +47,7 @@ class Toolbox:
 
     @classmethod
     def of(cls, things: Iterable[object]) -> "Toolbox":
-        """Make one of functions and tools.
+        """Make a toolbox of functions and tools.
 
         Raises:
             ToolError: one of them can't be a tool, or two have one name.
@@ -75,8 +72,8 @@ class Toolbox:
     def permissions(
         self, own: PermissionManager | None, context: AgentContext
     ) -> PermissionManager:
-        """Return what holds for an agent's calls: the program's permissions, and those of its caller."""
-        return under_caller(own or self.policy, context, self.consents)
+        """Return the permissions for an agent's calls: its own, below those of its caller."""
+        return limit_to_caller(own or self.policy, context, self.consents)
 
 
 def _is_builtin(tool: Tool) -> bool:
@@ -84,28 +81,24 @@ def _is_builtin(tool: Tool) -> bool:
 
 
 def tool_name(thing: object) -> str:
-    """Return what a function or tool is called, for an error."""
+    """Return the name of a function or tool, for an error."""
     name: object = getattr(thing, "name", None) or getattr(thing, "__name__", None)
     return name if isinstance(name, str) else type(thing).__name__
 
 
 def check_tools(tools: Iterable[object], deps_type: object) -> None:
-    """Refuse a function that wants other `deps` than a run will give it.
+    """Refuse functions that want other `deps` than a run passes.
 
     Raises:
-        TypeError: it does; the message says what it wants.
+        TypeError: one does; the message says what it wants.
     """
     for tool in map(unwrap_tool, tools):
         if callable(tool):
             check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
 
 
-# -- the fields
-# -------------------------------------------------------------------------------------
-
-
 class AgentConfiguration(Protocol[DepsT, OutputT_co]):
-    """The fields of an `Agent`; its documentation says what each means."""
+    """The fields of an `Agent`, which documents them."""
 
     @property
     def name(self) -> str:
@@ -124,12 +117,12 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
 
     @property
     def instructions(self) -> str | Callable[[RunContext[DepsT]], str | Awaitable[str]]:
-        """The system prompt, or the function that makes it."""
+        """The system prompt, or a function that makes it."""
         ...
 
     @property
     def tools(self) -> Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]:
-        """The tools, or the function that says which there are."""
+        """The tools, or a function that returns them."""
         ...
 
     @property
@@ -144,12 +137,12 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
 
     @property
     def output(self) -> OutputType[OutputT_co] | None:
-        """How a model is asked for a value; None for a text."""
+        """How to ask a model for a value; None for a text."""
         ...
 
     @property
     def output_retries(self) -> int:
-        """How often an answer that does not fit is asked for again."""
+        """How often the model is asked again after an invalid answer."""
         ...
 
     @property
@@ -169,12 +162,12 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
 
     @property
     def max_steps(self) -> int:
-        """How many model calls a turn has."""
+        """The most model calls in a turn."""
         ...
 
     @property
     def guards(self) -> Sequence[Guard[DepsT]]:
-        """What checks inputs, texts and outputs."""
+        """The checks of inputs, texts and outputs."""
         ...
 
     @property

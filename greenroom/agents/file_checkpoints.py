@@ -1,4 +1,4 @@
-"""File checkpoints: what the calls of a reply may change is kept before they run."""
+"""File checkpoints: files that the calls of a reply may change are kept before the calls run."""
 
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -30,22 +30,21 @@ _NOT_COMPARED = "what the calls changed is not known: they were stopped, with no
 _GRACE = 5.0
 
 WatchedCall: TypeAlias = tuple[str, RegisteredTool, Sequence[Effect]]
-"""The id of a call, its tool, and what it states that it does."""
+"""The id of a call, its tool, and its declared effects."""
 
 
 class FileCheckpoints:
-    """Keeps files of an agent's workspace before its tools change them, for `plan_restore`.
+    """Keeps the files of a workspace before an agent's tools change them, for `plan_restore`.
 
-    Give it to `run_tools`. Before the calls of a reply start, each file that one of them says it
-    will write is kept, and where one runs commands, or does not say what it does, all files of the
-    workspace are stamped and the small ones kept; when they have ended, the files are compared. A
-    reply that only reads costs nothing. What can't be kept stops no tool: it is told once, as an
-    `Error`, and listed when files are to be restored. Bounds stand in
-    `docs/concepts/checkpoints.md`.
+    Pass it to `run_tools`. Before the calls of a reply start, each file that one of them declares
+    to write is kept. If a call runs commands, or declares nothing, all files of the workspace are
+    stamped and the small ones kept. When the calls have ended, the files are compared. A reply that
+    only reads costs nothing. Files that can't be kept stop no tool: they are reported once, as an
+    `Error`, and listed in the plan of a restore. The limits are in `docs/concepts/checkpoints.md`.
 
     Args:
-        agent: whose tools, and whose session.
-        required: whether calls must not start where something can't be kept.
+        agent: the agent of the tools and the session.
+        required: whether calls must not start if something can't be kept.
 
     Example:
         ```python
@@ -55,7 +54,7 @@ class FileCheckpoints:
     """
 
     def __init__(self, agent: AgentInternals, *, required: bool = False) -> None:
-        """Begin with nothing kept; nothing is read yet."""
+        """Begin with nothing kept; no file is read yet."""
         self._agent = agent
         self._is_required = required
         self._recorder: WorkspaceRecorder | None = None
@@ -65,12 +64,12 @@ class FileCheckpoints:
     async def around(self, calls: Iterable[WatchedCall]) -> AsyncIterator[None]:
         """Keep what these calls may change, run the block, and record what they changed.
 
-        The first record is in the session's next commit, which is to be made before they start.
+        The first record is part of the session's next commit; make it before the calls start.
 
         Raises:
-            SessionStorageError: something can't be kept, and that is required.
+            SessionStorageError: something can't be kept, and `required` is true.
         """
-        ids, paths, compares = _find_touched(calls)
+        ids, paths, compares = _find_writers(calls)
         if not ids:
             yield
             return
@@ -82,7 +81,7 @@ class FileCheckpoints:
         recorder = await self._get_recorder(folder)
         window = await recorder.open(self._absolute(paths), compares=compares)
         if recorder.failure:
-            await self._tell(recorder.failure)
+            await self._report(recorder.failure)
         gaps = (*window.gaps, _CUT_OFF) if compares else tuple(window.gaps)
         begun = Checkpoint(new_id("c"), str(window.root), ids, window.before(), gaps)
         self._agent.session.conversation.add_checkpoint(begun)
@@ -92,12 +91,12 @@ class FileCheckpoints:
             await self._close(recorder, window, begun)
 
     def _absolute(self, paths: Iterable[str]) -> list[str]:
-        found = []
+        absolute = []
         for path in paths:
-            # What is not a path, such as one of a user who does not exist, is the tool's to tell.
+            # The tool itself reports a bad path, such as one of an unknown user.
             with suppress(OSError, ValueError, RuntimeError):
-                found.append(str(self._agent.context.workspace.absolute(path)))
-        return found
+                absolute.append(str(self._agent.context.workspace.absolute(path)))
+        return absolute
 
     async def _close(self, recorder: WorkspaceRecorder, window: Window, begun: Checkpoint) -> None:
         changes, gaps = begun.changes, (*window.gaps, _NOT_COMPARED)
@@ -119,8 +118,8 @@ class FileCheckpoints:
         id_ = self._agent.session.session_id
         return SessionStorageError(f"files can't all be restored: {why}", session_id=id_)
 
-    async def _tell(self, failure: str) -> None:
-        """Say once what can't be kept."""
+    async def _report(self, failure: str) -> None:
+        """Report once what can't be kept."""
         error = self._error(failure)
         if self._is_required:
             raise error
@@ -143,13 +142,13 @@ class FileCheckpoints:
 
 
 def packs_folder(session: AgentSession) -> str:
-    """Return where a session keeps contents of files, or "" where its store has no folder."""
+    """Return the folder for a session's kept files, or "" if its store has no folder."""
     folder = session.store.folder(session.session_id) if session.store is not None else ""
     return os.path.join(folder, "checkpoints") if folder else ""
 
 
-def _find_touched(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
-    """Return the calls that may change files, the files they name, and whether some name none."""
+def _find_writers(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
+    """Return the calls that may change files, the files they name, and whether to compare all."""
     ids, paths, compares = [], [], False
     for id_, tool, effects in calls:
         named = [effect.path for effect in effects if isinstance(effect, WritePath)]
@@ -163,7 +162,7 @@ def _find_touched(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[s
 
 
 def _session_folders(packs: str, root: str) -> tuple[str, ...]:
-    """Return what is never looked into: where the session is, with those beside it if it can be."""
+    """Return the folder to skip: the whole store if that works, else the session's own folder."""
     session = os.path.dirname(packs)
     store = os.path.dirname(session)
     return (session,) if os.path.commonpath([store, root]) == store else (store,)

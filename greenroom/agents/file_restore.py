@@ -1,4 +1,8 @@
-"""Restoring files: what is to become of each, as a plan to look at and agree to, and its execution."""
+"""Restoring files after a rewind: a plan to look at and agree to, and its execution.
+
+`plan_restore` compares what is on record of each changed file with the file as it is now. A file
+that someone else has changed as well is left alone.
+"""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -22,20 +26,18 @@ from greenroom.core import (
 from greenroom.session import AgentSession, checkpoints_after
 from greenroom.tools import Packs, PackWriter, look_at, put_back
 
-# ---- What is to become of each file that tools changed, decided from what is on record of it.
-
 
 @dataclass(frozen=True)
 class FileRestore:
-    """What is to become of one file that tools changed.
+    """What a restore does with one file that tools changed.
 
     Attributes:
         path: relative to the workspace's root.
-        action: it is written back, or deleted as tools made it; it is left, since someone else
-            has changed it; or what it was is lost.
+        action: "write" it back; "delete" it, since tools made it; "leave" it, since someone else
+            has changed it; or "lost": its former content is gone.
         reason: why it is left or lost; else empty.
         present: how it is now.
-        wanted: how it was.
+        original: how it was.
     """
 
     path: str
@@ -54,7 +56,7 @@ class FileRestore:
 
 
 def find_gaps(checkpoints: Iterable[Checkpoint], root: Path) -> tuple[str, ...]:
-    """Return what is not known of the changes below a root, each sentence once."""
+    """Describe what is not known of the changes below a root, each sentence once."""
     gaps: dict[str, None] = {}
     for each in checkpoints:
         gaps.update(dict.fromkeys(each.gaps))
@@ -66,10 +68,10 @@ def find_gaps(checkpoints: Iterable[Checkpoint], root: Path) -> tuple[str, ...]:
 def judge_files(
     checkpoints: Iterable[Checkpoint], root: Path, packs: Packs
 ) -> tuple[FileRestore, ...]:
-    """Decide about each file below the root that is not as it was. Blocks.
+    """Decide about each file below the root that has changed. Blocks.
 
     Raises:
-        OSError: what is kept of a session's files can't be read.
+        OSError: the session's kept files can't be read.
     """
     changes = _collect_changes(each for each in checkpoints if each.root == str(root))
     files = (_judge(root, path, chain, packs) for path, chain in sorted(changes.items()))
@@ -77,7 +79,7 @@ def judge_files(
 
 
 def _collect_changes(checkpoints: Iterable[Checkpoint]) -> dict[str, list[FileChange]]:
-    """Return what became of each path, in order; paths that lead out of the root are left out."""
+    """Return the changes of each path, in order, without paths that lead out of the root."""
     changes: dict[str, list[FileChange]] = {}
     for checkpoint in checkpoints:
         for change in checkpoint.changes:
@@ -88,7 +90,7 @@ def _collect_changes(checkpoints: Iterable[Checkpoint]) -> dict[str, list[FileCh
 
 
 def _judge(root: Path, path: str, chain: list[FileChange], packs: Packs) -> FileRestore | None:
-    """Decide about one file; None where it is as it was."""
+    """Decide about one file; None if it is as it was."""
     original, present = chain[0].before, look_at(root / path).state
     if present.same(original):
         return None
@@ -127,11 +129,11 @@ def _find_loss(original: FileState, packs: Packs) -> str:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """What was done.
+    """What a restore did.
 
     Attributes:
-        restored: the paths that are as they were, in order.
-        failed: the paths that are not, and why.
+        restored: the paths that were restored, in order.
+        failed: the paths that could not be, with the reason.
     """
 
     restored: tuple[str, ...]
@@ -139,11 +141,11 @@ class RestoreReport:
 
 
 class RestorePlan:
-    """What a rewind would do to files; nothing is done before `apply`. Made by `plan_restore`.
+    """What a restore would do to files; nothing happens before `apply`. Made by `plan_restore`.
 
     Attributes:
         root: the workspace's real path.
-        files: each file that tools changed and that is not as it was.
+        files: each file that tools changed and that is not as it was before.
         gaps: what is not known of the tools' changes, a sentence each.
     """
 
@@ -154,7 +156,7 @@ class RestorePlan:
         files: tuple[FileRestore, ...],
         gaps: tuple[str, ...],
     ) -> None:
-        """Not for use from outside: call `plan_restore`."""
+        """Made by `plan_restore`."""
         self._session = session
         self.root = root
         self.files = files
@@ -168,20 +170,21 @@ class RestorePlan:
 
     @property
     def steps(self) -> tuple[FileRestore, ...]:
-        """What `apply` does: deletions first, since a file may stand where a folder was."""
+        """The files to change, deletions first, since a file may be where a folder was."""
         deletes = [each for each in self.files if each.action == "delete"]
         return (*deletes, *(each for each in self.files if each.action == "write"))
 
     async def apply(self) -> RestoreReport:
-        """Write back and delete as planned; what has changed since the plan was made is spared.
+        """Write and delete as planned, except for files that have changed since the plan was made.
 
-        Each file is replaced as a whole or not at all. What is overwritten or deleted is kept
-        among the session's checkpoints, and the session records what was done, and is saved.
-        Cancelled, it stops at the next file, and records what was done until then.
+        Each file is replaced as a whole or not at all. Contents that are overwritten or deleted are
+        kept in the session's checkpoints; the session records what was done, and is saved. A cancel
+        stops it at the next file; what was done until then is recorded.
 
         Raises:
-            SessionLockedError: someone else writes the session; nothing was done.
-            SessionStorageError: the disk refused; before anything was done, or to record it.
+            SessionLockedError: another process writes the session; nothing was done.
+            SessionStorageError: storage failed, either before anything was done or while it was
+                recorded.
         """
         if not self.steps:
             return RestoreReport((), {})
@@ -195,7 +198,7 @@ class RestorePlan:
             raise SessionStorageError(
                 f"what would be overwritten can't be kept: {error.strerror or error}",
                 session_id=self._session.session_id,
-                hint="see to free space and permissions in the session's folder",
+                hint="check free space and permissions in the session's folder",
             ) from error
         finally:
             with trio.CancelScope(shield=True):
@@ -217,11 +220,11 @@ class RestorePlan:
 async def plan_restore(
     session: AgentSession, to: int, workspace: str | os.PathLike[str]
 ) -> RestorePlan:
-    """Plan how files become what they were when the conversation had its first `to` messages.
+    """Plan how to restore files to what they were when the conversation had `to` messages.
 
-    Only files below the workspace that tools of this session changed since then; what someone
-    else has changed too, meanwhile or between two calls, is listed and left. Nothing is changed
-    yet. The session is saved first where something of it is not.
+    The plan covers files of the workspace that tools of this session have changed since then. Files
+    that someone else has changed as well, later or between two calls, are listed and left alone.
+    Nothing is changed yet; unsaved parts of the session are saved first.
 
     Raises:
         SessionError: the conversation has fewer messages.
@@ -250,23 +253,23 @@ async def plan_restore(
         return await trio.to_thread.run_sync(make)
     except OSError as error:
         raise SessionStorageError(
-            f"what is kept of files can't be read: {error}", session_id=session.session_id
+            f"the kept files can't be read: {error}", session_id=session.session_id
         ) from error
 
 
 class _Restorer:
-    """The steps of a plan, one after the other, in a thread."""
+    """Carries out the steps of a plan, one after the other, in a thread."""
 
     def __init__(self, root: Path, packs: Packs, steps: tuple[FileRestore, ...]) -> None:
         self._root = root
         self._packs = packs
         self._steps = steps
-        # In what order they were done; read while the thread is gone, also after a cancel.
+        # In the order in which they were done; read once the thread has ended, even by a cancel.
         self.done: list[FileRestore] = []
         self.failed: dict[str, str] = {}
 
     def run(self) -> None:
-        """Do them all; a cancel ends it before the next one.
+        """Do all steps; a cancel stops it before the next one.
 
         Raises:
             OSError: what would be overwritten can't be kept; nothing was done.
@@ -276,7 +279,7 @@ class _Restorer:
             trio.from_thread.check_cancelled()
             try:
                 self._do(step)
-            # A record that someone wrote by hand may ask for what no system can do.
+            # A record that someone edited by hand may ask for the impossible.
             except (OSError, ToolError, ValueError, OverflowError) as error:
                 self.failed[step.path] = (
                     error.message if isinstance(error, ToolError) else str(error)
@@ -285,7 +288,7 @@ class _Restorer:
                 self.done.append(step)
 
     def _keep_present(self) -> None:
-        """Keep what is about to go, so that a yes by mistake loses nothing."""
+        """Keep the contents that are about to go, so that a mistaken yes loses nothing."""
         waiting = [step for step in self._steps if step.present.digest]
         while waiting:
             with self._packs.writing() as pack:
@@ -297,7 +300,7 @@ class _Restorer:
         trio.from_thread.check_cancelled()
         look = look_at(self._root / step.path)
         if look.content is None or look.state.digest != step.present.digest:
-            return True  # changed this moment: it will be spared
+            return True  # it has just changed, so it will be left alone
         return pack.add(look.state.digest, look.content)
 
     def _do(self, step: FileRestore) -> None:

@@ -1,9 +1,14 @@
-"""Guards: functions that look at what is said, to pass it, change it or stop it, also while it streams."""
+"""Guards: functions that check what is said, and may change or stop it, also while it streams.
+
+What a guard rejects exists nowhere. Text is held back until the guard has passed it and the
+`window` after it, so rejected text is in no chunk, no history and no log. A guard on text gets each
+piece once, with the window before it, so its cost grows only with the length of the stream.
+"""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +19,7 @@ from greenroom.core import (
     RUNTIME,
     ConfigurationError,
     ContentBlock,
+    ConversationInput,
     GuardError,
     Message,
     ModelError,
@@ -31,10 +37,7 @@ from greenroom.llm import (
     StreamRestart,
     UsageUpdate,
 )
-
-if TYPE_CHECKING:
-    from greenroom.core import ConversationInput
-    from greenroom.session import AgentSession
+from greenroom.session import AgentSession
 
 DepsT = TypeVar("DepsT", default=None)
 
@@ -45,14 +48,14 @@ DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=None)
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Say this instead of what the guard was given."""
+    """Say this text instead of the one that the guard was given."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Reject:
-    """End the turn; the reason is published, the rejected text is not."""
+    """End the turn. The reason is published; the rejected text is not."""
 
     reason: str
 
@@ -64,22 +67,21 @@ GuardResult: TypeAlias = Rewrite | Reject | None
 class Guard(Generic[DepsT_contra]):
     """A function that looks at a text before anyone else sees it.
 
-    It is given the `RunContext` and the text, and returns None, a `Rewrite` or a `Reject`; it may
-    be async, and ask another model. What it raises itself is a bug, and ends the agent.
+    It takes the `RunContext` and the text, and returns None, a `Rewrite` or a `Reject`. It may be
+    async, and ask another model. An exception that it raises is a bug, and ends the agent.
 
     Attributes:
         check: the function.
-        on: "input" looks at what the agent is sent, before it joins the conversation; "text" at
-            what the model writes, piece by piece while it comes, each with the `window` before it;
-            "output" at the whole of the last reply, which no one sees before it. A value that is
-            given by a tool call is looked at by both of these as JSON. A text guard sees a piece
-            again, as it was rewritten, with the next one: what it writes itself it must leave as it
-            is.
-        window: with "text", how much is held back: what has to be seen in one piece to be
-            recognised may be so many characters long.
+        on: "input" checks what the agent is sent, before it joins the conversation; "text" checks
+            what the model writes, piece by piece as it streams, each with the `window` before it;
+            "output" checks the whole last reply before anyone sees it. The last two also check, as
+            JSON, a value that the model gives by a tool call. A text guard sees each piece again,
+            as it was rewritten, along with the next one, so it must not change its own rewrites.
+        window: with "text", how many characters are held back: the length of the longest text
+            that the guard must see in one piece to recognise it.
 
     Raises:
-        ConfigurationError: `on` is another word, or the window negative.
+        ConfigurationError: `on` is another word, or the window is negative.
 
     Example:
         >>> from greenroom import Agent, Guard, Reject
@@ -108,11 +110,11 @@ class Guard(Generic[DepsT_contra]):
 
     @property
     def name(self) -> str:
-        """What it is called, in errors and chunks: its function's name."""
+        """The name of its function, for errors and chunks."""
         return str(getattr(self.check, "__name__", type(self.check).__name__))
 
     async def judge(self, context: RunContext[DepsT_contra], text: str) -> str:
-        """Return the text, or what is to be said instead.
+        """Return the text, or the one to say instead.
 
         Raises:
             GuardError: it is rejected.
@@ -131,46 +133,46 @@ class Guard(Generic[DepsT_contra]):
 
 
 class Guards(Generic[DepsT]):
-    """The guards of one agent, by what they look at."""
+    """The guards of one agent, by what they check."""
 
     def __init__(
         self, guards: Sequence[Guard[DepsT]], context: Callable[[], RunContext[DepsT]]
     ) -> None:
-        """Take guards, and what makes their context."""
+        """Take the guards, and a function that makes their context."""
         self._guards = guards
         self.context = context
 
     def of(self, on: str) -> list[Guard[DepsT]]:
-        """Return those that look at one thing, in their order."""
+        """Return the guards on one thing, in order."""
         return [guard for guard in self._guards if guard.on == on]
 
     async def judge(self, on: str, text: str) -> str:
-        """Let them look at a whole text, one after the other.
+        """Check a whole text with each guard in turn; return what is to be said.
 
         Raises:
-            GuardError: one has rejected it.
+            GuardError: a guard rejected it.
         """
         for guard in self.of(on):
             text = await guard.judge(self.context(), text)
         return text
 
-    async def judge_input(self, message: "ConversationInput | Message") -> tuple[ContentBlock, ...]:
-        """Return what of an input joins the conversation.
+    async def judge_input(self, message: ConversationInput | Message) -> tuple[ContentBlock, ...]:
+        """Return the part of an input that joins the conversation.
 
         Raises:
-            GuardError: nothing does.
+            GuardError: a guard rejected it.
         """
-        said = "".join(block.text for block in message.content if isinstance(block, TextBlock))
-        text = await self.judge("input", said)
-        if text == said:
+        original = "".join(block.text for block in message.content if isinstance(block, TextBlock))
+        text = await self.judge("input", original)
+        if text == original:
             return tuple(message.content)
         others = (block for block in message.content if not isinstance(block, TextBlock))
         return (TextBlock(text), *others)
 
-    async def judge_unseen(self, session: "AgentSession") -> None:
-        """Look at the inputs that joined a conversation unseen, since a check was broken off.
+    async def judge_unseen(self, session: AgentSession) -> None:
+        """Check the inputs that joined the conversation unchecked, since their check was cut short.
 
-        One that is rejected now makes room for a note that says so.
+        A note replaces each one that is rejected now.
         """
         unseen = _unseen(session)
         if not unseen:
@@ -190,28 +192,21 @@ class Guards(Generic[DepsT]):
 
 
 def describe_rejection(error: GuardError) -> tuple[TextBlock]:
-    """Return what replaces a rejected input."""
+    """Return the note that replaces a rejected input."""
     return (TextBlock(f"[{error.message}]"),)
 
 
-def note_unseen(session: "AgentSession", message_id: str) -> None:
-    """Note that an input has joined the conversation before the guards had seen it."""
+def note_unseen(session: AgentSession, message_id: str) -> None:
+    """Note that an input has joined the conversation before the guards checked it."""
     session.add_record(_UNSEEN, [*_unseen(session), message_id])
 
 
-def _unseen(session: "AgentSession") -> list[str]:
+def _unseen(session: AgentSession) -> list[str]:
     return msgspec.convert(session.last_record(_UNSEEN) or [], list[str])
 
 
-# ---- A reply on its way through the guards of an agent.
-#
-# What a guard has rejected exists nowhere: text is held back until the guard has passed it, and the
-# `window` after it, so it is in no chunk, no history and no log. A guard on text gets each piece
-# once, with the window before it, and so costs as much as the stream is long.
-
-
 class _GuardStage(Generic[DepsT]):
-    """One guard on one text: what it has passed, and what it holds back."""
+    """One guard on one text; it holds the end of it back."""
 
     def __init__(self, guard: Guard[DepsT], context: Callable[[], RunContext[DepsT]]) -> None:
         self._guard = guard
@@ -219,16 +214,16 @@ class _GuardStage(Generic[DepsT]):
         self._buffer = ""
 
     async def feed(self, text: str) -> str:
-        """Take a piece; return what may be seen now: all but the window."""
-        seen = await self._guard.judge(self._context(), self._buffer + text)
-        cut = max(len(seen) - self._guard.window, 0)
-        self._buffer = seen[cut:]
-        return seen[:cut]
+        """Check a piece; return what may be published now: all but the window."""
+        text = await self._guard.judge(self._context(), self._buffer + text)
+        cut = max(len(text) - self._guard.window, 0)
+        self._buffer = text[cut:]
+        return text[:cut]
 
     def end(self) -> str:
-        """Return what was held back, all of which has passed."""
-        held, self._buffer = self._buffer, ""
-        return held
+        """Return what was held back: the guard has passed all of it."""
+        text, self._buffer = self._buffer, ""
+        return text
 
 
 class _GuardPipeline:
@@ -247,7 +242,7 @@ class _GuardPipeline:
         return text
 
     async def end(self) -> str:
-        """Return what was held back, once all has passed."""
+        """Pass the rest through all guards, and return what was still held back."""
         rest = []
         for index, stage in enumerate(self._stages):
             text = stage.end()
@@ -259,14 +254,14 @@ class _GuardPipeline:
 
     @property
     def text(self) -> str:
-        """What has passed."""
+        """All that has passed."""
         return "".join(self._released)
 
 
 class GuardedStream(ModelStream):
-    """A reply as its guards let it through; its own partial reply holds nothing else.
+    """A reply as its guards pass it; its partial reply holds nothing else.
 
-    Blocks of text that follow each other are one text for the guards: where one ends means nothing.
+    To the guards, blocks of text that follow each other are a single text.
     """
 
     def __init__(self, stream: ModelStream, guards: Guards[DepsT], *, is_last: bool) -> None:
@@ -285,19 +280,18 @@ class GuardedStream(ModelStream):
 
     def _start_over(self) -> None:
         self._pipeline = self._new_pipeline()
-        self._open_blocks: dict[
-            int, TextBlock | None
-        ] = {}  # blocks of one text; None where one goes on
-        self._pieces: list[str] = []  # the pieces of that text, as they came
+        # The blocks of the present text, None for one that has not ended, and its pieces.
+        self._open_blocks: dict[int, TextBlock | None] = {}
+        self._pieces: list[str] = []
         self._blocks: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Take the next event, and return what of it may be seen."""
+        """Take the next event, and return the events that may be published now."""
         try:
             event = await anext(self._stream)
         except ModelError as error:
-            error.partial = None  # it is what had come, and not what has passed
+            error.partial = None  # the guards have not passed all of it
             raise
         match event:
             case BlockDelta(index, "text", text):
@@ -328,19 +322,19 @@ class GuardedStream(ModelStream):
         return (BlockDelta(index, "text", text),) if text and not self._holds_back else ()
 
     async def _end_text(self) -> Iterable[StreamEvent]:
-        """Let out what was held back of a text, once all of its blocks have ended."""
+        """Publish the rest of a text once all its blocks have ended."""
         order = sorted(self._open_blocks)
         blocks = [block for index in order if (block := self._open_blocks[index]) is not None]
         if not order or len(blocks) < len(order):
             return ()
         pipeline = self._pipeline
-        whole, fed = "".join(block.text for block in blocks), "".join(self._pieces)
-        is_mixed = not whole.startswith(fed)
-        if is_mixed:  # what counts are the blocks, whatever their pieces were
-            pipeline, fed = self._new_pipeline(), ""
-        text = await pipeline.feed(whole[len(fed) :]) + await pipeline.end()
+        whole, checked = "".join(block.text for block in blocks), "".join(self._pieces)
+        is_mixed = not whole.startswith(checked)
+        if is_mixed:  # the blocks count, whatever their pieces were
+            pipeline, checked = self._new_pipeline(), ""
+        text = await pipeline.feed(whole[len(checked) :]) + await pipeline.end()
         rest = () if is_mixed else self._release(text)
-        if pipeline.text != whole:  # and what it said of places in it goes with that
+        if pipeline.text != whole:  # citations refer to places in the old text, so they go as well
             blocks = [TextBlock(pipeline.text), *[TextBlock("")] * (len(blocks) - 1)]
         ended = dict(zip(order, blocks, strict=True))
         self._blocks |= ended
@@ -349,11 +343,11 @@ class GuardedStream(ModelStream):
         return () if self._holds_back else (*rest, *ends)
 
     async def _end(self, message: Message) -> Iterable[StreamEvent]:
-        """Put what has passed in the place of what was written."""
+        """Replace the texts that the model wrote by what the guards passed."""
         passed = [self._blocks[index] for index in sorted(self._blocks)]
         count = sum(isinstance(block, TextBlock) for block in message.content)
         if count != len(passed):
-            raise GuardError("the model's reply is not what its stream has said")
+            raise GuardError("the model's reply differs from its stream")
         texts = iter(passed)
         content = tuple(
             next(texts) if isinstance(block, TextBlock) else block for block in message.content
@@ -366,16 +360,16 @@ class GuardedStream(ModelStream):
             return (StreamEnd(message),)
         if is_answer and (message.text or not self._answers):
             message = await self._judge_output(message)
-        said = [block for block in message.content if isinstance(block, TextBlock)]
+        blocks = [block for block in message.content if isinstance(block, TextBlock)]
         events: list[StreamEvent] = []
-        # In places of their own: one that another block has would be lost if this is cut off.
+        # Each at an index of its own: one that another block has would be lost on a cut.
         places = (*sorted(self._blocks), len(message.content))
-        for index, block in zip(places, said, strict=False):
+        for index, block in zip(places, blocks, strict=False):
             events += [BlockDelta(index, "text", block.text), BlockEnd(index, block)]
         return (*events, StreamEnd(message))
 
     async def _judge_output(self, message: Message) -> Message:
-        """Let the guards look at the answer."""
+        """Check the answer."""
         judged = await self._guards.judge("output", message.text)
         if judged == message.text:
             return message
@@ -383,7 +377,7 @@ class GuardedStream(ModelStream):
         return replace(message, content=(*others, TextBlock(judged)))
 
     async def _judge_answers(self, message: Message) -> Message:
-        """Let the guards look at what calls give as the answer."""
+        """Check the answers that are given by calls."""
         content = [
             await self._judge_call(block)
             if isinstance(block, ToolUseBlock) and block.name == ANSWER_TOOL

@@ -1,4 +1,7 @@
-"""Handoffs: the tool by which an agent passes the conversation on, and the team of those that may get it."""
+"""Handoffs: the tool that passes the conversation to another agent, and the team it moves within.
+
+The session records each handoff, so a later run continues with the agent that has the conversation.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,20 +16,20 @@ from greenroom.core import AgentContext, ConfigurationError, HandoffLimitError, 
 from greenroom.session import AgentSession
 
 MAX_SWITCHES = 5
-"""How often the conversation may be passed on in one turn; agents may send a person back and forth."""
+"""How often the conversation may be passed on in one turn, since agents may send it in circles."""
 
 _RECORD = "agent.handoff"
 
 
 class Handoff:
-    """Passes the conversation to another agent; one of the tools of an agent that may do so."""
+    """A tool that passes the conversation to another agent."""
 
     category = "agent"
-    requires_permission = False  # passing the agent is consent; denials hold all the same
+    requires_permission = False  # listing the agent is consent; a rule may still deny it
     parameters: dict[str, object] = {"type": "object", "properties": {}}
 
     def __init__(self, target: str, description: str) -> None:
-        """Take the name of an agent, and what it is good for."""
+        """Take the name and the description of the agent that gets the conversation."""
         self.name = transfer_name(target)
         self.target = target
         self.description = f"Pass the conversation to {target}. {description}".rstrip()
@@ -36,12 +39,12 @@ class Handoff:
         return ToolInfo(f"Pass the conversation to {self.target}")
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Agree; the conversation is passed on where the result is noted (`Switches.note`)."""
+        """Agree; `Switches.note` passes the conversation on when it sees this result."""
         return ToolResult.ok(f"{self.target} has the conversation now, and goes on from here.")
 
 
 class Switches:
-    """The agents that have the conversation in one turn, one after the other, by their names."""
+    """The names of the agents that have the conversation in one turn, in order."""
 
     def __init__(self, session: AgentSession, first: str, most: int, busy: Collection[str]) -> None:
         """Begin with the agent that has the conversation.
@@ -49,73 +52,74 @@ class Switches:
         Args:
             session: the conversation.
             first: the agent's name.
-            most: how often it may be passed on.
-            busy: agents that wait for the result of this turn, and so can't take it.
+            most: how often the conversation may be passed on.
+            busy: names of agents that wait for this turn's result, and so can't take it.
         """
         self._session = session
-        self._way = [first]
+        self._path = [first]
         self._most = most
         self._busy = busy
         self._refused = ""
 
     @property
     def last(self) -> str:
-        """Who has the conversation."""
-        return self._way[-1]
+        """The name of the agent that has the conversation now."""
+        return self._path[-1]
 
     def note(self, asker: str, target: str, agreed: ToolResult) -> ToolResult:
-        """Pass the conversation on, and record that; or return why it stays where it is."""
+        """Pass the conversation on and record that; or return the reason why it stays."""
         if self.last != asker:
             return ToolResult.error(f"This was not done: {self.last} has the conversation already.")
         if target in self._busy:
-            return ToolResult.error(f"{target} can't go on: it waits for what this comes to.")
-        if len(self._way) > self._most:
+            return ToolResult.error(
+                f"{target} can't take over: it is waiting for the result of this turn."
+            )
+        if len(self._path) > self._most:
             self._refused = target
-            return ToolResult.error(f"{target} can't go on: too many have had the conversation.")
-        self._way.append(target)
+            return ToolResult.error(
+                f"{target} can't take over: the conversation was passed on too often."
+            )
+        self._path.append(target)
         self._session.add_record(_RECORD, {"from": asker, "to": target})
         return agreed
 
     def check(self) -> None:
-        """End the turn if the conversation goes from one agent to the next without an answer.
+        """End the turn if the conversation was passed on too often without an answer.
 
         Raises:
-            HandoffLimitError: it does.
+            HandoffLimitError: it was.
         """
         if self._refused:
-            way = " → ".join([*self._way, self._refused])
+            path = " → ".join([*self._path, self._refused])
             raise HandoffLimitError(
-                f"the conversation was to be passed on more than {self._most} times in a turn: {way}",
+                f"the conversation was passed on more than {self._most} times in a turn: {path}",
                 hint="say in their descriptions and instructions which of them answers what",
             )
 
 
 def transfer_name(target: str) -> str:
-    """Return what the tool is called that passes the conversation to an agent."""
+    """Return the name of the tool that passes the conversation to an agent."""
     return f"transfer_to_{target}"
 
 
 def find_holder(session: AgentSession) -> str | None:
-    """Return the name of the agent that was given the conversation last; None where none was."""
+    """Return the name of the agent that got the conversation last, or None without a handoff."""
     last = session.last_record(_RECORD)
     return msgspec.convert(last, dict[str, str])["to"] if last else None
 
 
-# -- the team: the agents that may get the conversation, each by its name
-# ---------------------------
-
 DepsT = TypeVar("DepsT")
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,52}")  # with the 12 characters before it, a name for a tool
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,52}")  # 64 with "transfer_to_", the longest name of a tool
 
 
 @dataclass(frozen=True)
 class Team(Generic[DepsT]):
-    """The agents among which one conversation is passed on.
+    """The agents that pass one conversation among themselves.
 
     Attributes:
-        first: the agent that is run; its budget and its steps are those of a turn.
-        members: all of them by name, the first included.
+        first: the agent that is run; its budget and `max_steps` hold for each turn.
+        members: all agents by name, the first included.
         max_switches: how often the conversation may be passed on in a turn.
     """
 
@@ -131,11 +135,11 @@ class Team(Generic[DepsT]):
         *,
         max_switches: int = MAX_SWITCHES,
     ) -> "Team[DepsT]":
-        """Gather an agent, these others, and all that can be reached from them; resolve the names.
+        """Gather agents and all that they can hand off to, and resolve their names.
 
         Raises:
-            ConfigurationError: no agent has one of the names, or two agents have it.
-            TypeError: one of them wants other `deps` than the first one.
+            ConfigurationError: no agent has one of the names, or two agents do.
+            TypeError: an agent wants other `deps` than the first one.
         """
         members = _gather([first, *others])
         for member in members.values():
@@ -144,21 +148,21 @@ class Team(Generic[DepsT]):
                     raise ConfigurationError(
                         f"{member.name} hands off to {each!r}, but no agent has this name"
                         f" among {', '.join(members)}",
-                        hint="write the agent itself, or run one from which it can be reached",
+                        hint="write the agent itself, or run an agent that can reach it",
                     )
         return cls(first, members, max_switches)
 
     def handoffs(self, agent: AgentConfiguration[DepsT, object]) -> tuple[Handoff, ...]:
-        """Return the tools by which one of them passes the conversation on."""
+        """Return the tools with which one of the agents passes the conversation on."""
         names = map(_name, agent.handoffs)
         return tuple(Handoff(name, self.members[name].description) for name in names)
 
 
 def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
-    """Refuse handoffs that can't be, as far as that shows before the agent is run.
+    """Refuse handoffs that can't work, as far as that is known before a run.
 
     Raises:
-        ConfigurationError: one of them can't be made a tool, or has the name of another tool.
+        ConfigurationError: one can't be made a tool, or has the name of another tool.
         TypeError: one of the agents wants other `deps`.
     """
     _gather([agent])
@@ -169,8 +173,8 @@ def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
             why = "taken" if tool in taken else "not a name for a tool"
             raise ConfigurationError(
                 f"{agent.name} can't hand off to {name!r}: {tool!r} is {why}",
-                hint="an agent hands off to others, to each once, and has no tools of such names;"
-                " the name of an agent has at most 52 letters, digits, '_' and '-' there",
+                hint="an agent hands off to each other agent once, and has no tool with that name;"
+                " the other agent's name has at most 52 letters, digits, '_' and '-'",
             )
         taken.add(tool)
 
@@ -178,7 +182,7 @@ def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
 def _gather(
     agents: Sequence[AgentConfiguration[DepsT, object]],
 ) -> dict[str, AgentConfiguration[DepsT, object]]:
-    """Return agents and those that can be reached from them, by name; all want the first one's deps."""
+    """Return agents and all they can reach, by name; refuse other deps than the first one's."""
     found: dict[str, AgentConfiguration[DepsT, object]] = {}
     waiting = list(agents)
     while waiting:
@@ -187,15 +191,15 @@ def _gather(
             waiting += [each for each in agent.handoffs if not isinstance(each, str)]
         elif found[agent.name] is not agent:
             raise ConfigurationError(
-                f"two agents that pass a conversation on are named {agent.name!r}",
-                hint='give each a name of its own: Agent(…, name="sales")',
+                f"two agents of one conversation are named {agent.name!r}",
+                hint='give each its own name: Agent(…, name="sales")',
             )
         found[agent.name] = agent
         if not fits(agents[0].deps_type, agent.deps_type):
             wanted, given = type_name(agent.deps_type), type_name(agents[0].deps_type)
             raise TypeError(
-                f"{agent.name} gets the conversation and the deps of {agents[0].name}, and wants"
-                f" {wanted} instead of {given}: give both the same deps_type"
+                f"{agent.name} gets the deps of {agents[0].name}, and wants {wanted} instead of"
+                f" {given}: give both the same deps_type"
             )
     return found
 

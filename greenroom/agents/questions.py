@@ -1,4 +1,7 @@
-"""Questions on the way: `AskPerson`, a tool whose answer is a person's, and approval by a function."""
+"""Questions of an agent: the tool `AskPerson`, and `attend`, which lets a function answer.
+
+The function is asked what a person would be asked, each question in a task of its own.
+"""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,22 +31,22 @@ _MOST = 30_000  # characters of an answer
 
 
 class AskPerson:
-    """Ask the person something in words, and wait for the answer.
+    """Ask the person a question in words, and wait for the answer.
 
-    It is asked like a permission, before anything of the reply runs: as a `PermissionRequest` with
-    `options`, in the terminal or wherever `handle.respond_permission` is called. An answer is
-    "allow" with the person's words as its message; without any it means yes. So the question
-    survives the process, an interrupt withdraws it, and an answer that comes late is not accepted.
-    It is denied, and the model gets the reason, if no one can answer, at the time-out, or if a rule
-    denies the tool.
+    It is asked like a permission, before any call of the reply runs: as a `PermissionRequest` with
+    `options`, in the terminal or wherever `handle.respond_permission` is called. The answer is
+    "allow" with the person's words as its message; without words it means yes. So the question
+    survives the process, an interrupt withdraws it, and a late answer is not accepted. If no one
+    can answer, at the time-out, or if a rule denies the tool, the call is denied and the model gets
+    the reason.
 
     Args:
-        timeout: seconds until the question counts as unanswered; `math.inf` for none.
+        timeout: seconds to wait for an answer; `math.inf` waits forever.
 
     Example:
         ```python
         tools = ToolRegistry([*builtin_tools(), AskPerson()])
-        # … and where a request arrives that has `options`:
+        # … and when a request with `options` arrives:
         await handle.respond_permission(request.request_id, "allow", message="the blue one")
         ```
     """
@@ -51,9 +54,9 @@ class AskPerson:
     name = "AskPerson"
     category = "person"
     description = (
-        "Ask the user a question that only they can answer, such as which of several ways they want,"
-        " and wait. Give options where a few answers are likely; the user may answer in other words."
-        " Do not ask what you can find out yourself, and do not ask for passwords or keys."
+        "Ask the user a question that only they can answer, such as which of several ways they"
+        " want, and wait. Give options where a few answers are likely; the user may answer in other"
+        " words. Do not ask what you can find out yourself, and do not ask for passwords or keys."
     )
     parameters: dict[str, object] = {
         "type": "object",
@@ -77,23 +80,23 @@ class AskPerson:
     requires_permission = False  # to ask is to do nothing; a rule may deny it
 
     def __init__(self, timeout: float = 300.0) -> None:
-        """Take the time that a person has for an answer."""
+        """Set the time to wait for an answer."""
         if not timeout > 0:
             raise ToolError(f"the time-out is {timeout!r}", hint="give seconds, more than 0")
         self._patience = timeout
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Show the question, and the options by their numbers."""
+        """Show the question, and its numbered options."""
         options = [f"{number}. {each}" for number, each in enumerate(_options(input), 1)]
         return ToolInfo("Answer a question", "\n".join([str(input["question"]), *options]))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Refuse: a question is asked by `run_tools`, which has the agent that asks.
+        """Refuse: only `run_tools` asks questions, for it knows the agent.
 
         Raises:
             ToolError: always.
         """
-        raise ToolError("there is nobody to ask here", hint="run the calls with run_tools")
+        raise ToolError("there is no one to ask here", hint="run the calls with run_tools")
 
     async def ask(
         self,
@@ -102,7 +105,7 @@ class AskPerson:
         tool_use_id: str,
         digest: str,
     ) -> Answer:
-        """Ask for one call; its answer is bound to the digest, as that to a permission is."""
+        """Ask for one call; the answer is bound to the digest, like the answer to a permission."""
         info = self.info(input)
         return await agent.request_permission(
             self.name,
@@ -116,7 +119,7 @@ class AskPerson:
         )
 
     def result(self, input: dict[str, object], answer: Answer) -> ToolResult:  # noqa: A002
-        """Return what the model is told; a number means the option that has it."""
+        """Return the result for the model; a number stands for the option with that number."""
         words = clip(answer.message.strip(), _MOST)
         if answer.allowed:
             options = _options(input)
@@ -136,18 +139,15 @@ def _options(input: dict[str, object]) -> tuple[str, ...]:  # noqa: A002
     return tuple(cast("list[str]", input.get("options", [])))
 
 
-# ---- Approval by a function: it is asked what a person would be asked, each question in a task of
-# its own.
-
 Decide = Callable[[PermissionRequest], Awaitable[bool | Answer]]
-"""Decides about a request; it may take its time, and is cancelled where the request is withdrawn."""
+"""Decides about a request; it may wait, and is cancelled if the request is withdrawn."""
 
 
 @asynccontextmanager
 async def attend(handle: AgentHandle, decide: Decide) -> AsyncIterator[None]:
-    """Let a function answer the requests of an agent, and of those below it, while the block is open.
+    """Let a function answer the requests of an agent and its subagents while the block is open.
 
-    What the function raises cancels the block, and is raised from it.
+    An exception of the function cancels the block, and is raised from it.
     """
     chunks = handle.subscribe("all", answers=True)
     try:
@@ -162,10 +162,10 @@ async def attend(handle: AgentHandle, decide: Decide) -> AsyncIterator[None]:
 
 
 def as_answer(given: object) -> Answer:
-    """Take what a program says to a request as an answer.
+    """Convert what a program returns for a request to an answer.
 
     Raises:
-        TypeError: it says neither yes nor no.
+        TypeError: it is neither a yes nor a no.
     """
     match given:
         case Answer():
@@ -180,7 +180,7 @@ def as_answer(given: object) -> Answer:
 
 
 async def respond(handle: AgentHandle, request_id: str, answer: Answer) -> None:
-    """Give an agent an answer; it makes no difference where another one came first."""
+    """Give an agent an answer; it has no effect if another one came first."""
     await handle.respond_permission(
         request_id,
         answer.decision,
@@ -192,7 +192,7 @@ async def respond(handle: AgentHandle, request_id: str, answer: Answer) -> None:
 
 
 class _Attendant:
-    """The tasks that answer for one agent."""
+    """The tasks that answer the requests of one agent."""
 
     def __init__(self, handle: AgentHandle, decide: Decide, nursery: trio.Nursery) -> None:
         self._handle = handle
@@ -201,7 +201,7 @@ class _Attendant:
         self._open: dict[str, trio.CancelScope] = {}
 
     async def read(self, chunks: Subscription) -> None:
-        """Begin to answer what is asked, and stop where the question is gone."""
+        """Start an answer for each request, and cancel it if the request is gone."""
         async for chunk in chunks:
             match _innermost(chunk):
                 case PermissionRequest() as request:
@@ -222,17 +222,17 @@ class _Attendant:
     async def _answer(self, request: PermissionRequest) -> None:
         try:
             with self._open[request.request_id]:
-                found = self._decide(request)
-                if not inspect.isawaitable(found):
-                    raise TypeError(f"approve= is an async function: it returned {found!r}")
-                answer = as_answer(await found)
+                decision = self._decide(request)
+                if not inspect.isawaitable(decision):
+                    raise TypeError(f"approve= must be an async function: it returned {decision!r}")
+                answer = as_answer(await decision)
                 await respond(self._handle, request.request_id, answer)
         finally:
             del self._open[request.request_id]
 
 
 def _innermost(chunk: OutputChunk) -> OutputChunk:
-    """Return what an agent said, at whatever depth below the one that is read."""
+    """Return the chunk itself, taken out of the `SubAgentOutput`s around it."""
     while isinstance(chunk, SubAgentOutput):
         chunk = chunk.chunk
     return chunk

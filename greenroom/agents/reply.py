@@ -1,4 +1,4 @@
-"""One model call inside a turn: the request out, the chunks in, the reply into the history."""
+"""One model call of a turn: send the request, publish the chunks, append the reply."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -60,40 +60,38 @@ async def stream_reply(
 ) -> Message:
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
-    The request is the agent's history and these arguments, and nothing else; each reaches the
-    provider unchanged, in the provider's own terms where it has no such field (OpenAI takes an
-    effort in place of a thinking budget). `options` are fields of the provider's own request body.
-    The provider marks what its cache should keep, unless the request brings marks or `cache` is
-    false. With `messages`, these are sent instead of the history, such as a part of it that fits
-    the model, and behind them input that joins the turn at this step; the reply joins the history
-    all the same.
+    The request holds the agent's history and these arguments, and nothing else. Each argument
+    reaches the provider unchanged, or in the provider's own terms (OpenAI takes an effort instead
+    of a thinking budget). `options` are fields of the provider's own request body. The provider
+    marks what its cache should keep, unless the request brings marks or `cache` is false.
+    `messages` replace the history in the request, such as a part of it that fits the model; input
+    that joins the turn at this step follows them, and the reply joins the history all the same.
 
-    `output` is the form that the reply must have, for providers that can hold it to one;
-    `answer_tool` is listed with the tools, for the others: its call is the answer, and yours to
-    read.
+    `output` is a schema for the reply, for providers that can hold it to one. For the others,
+    `answer_tool` is listed with the tools: read the answer from its call.
 
-    `watch` is given the stream of the reply, and returns the one that is read in its place, such as
-    one that lets less of it through.
+    `watch` takes the stream of the reply and returns a stream to read in its place, such as one
+    that filters it.
 
-    A `compactor` makes the history shorter first where it takes too much of the model's window.
-    Where the model says that the request is too long, it does so once more, and the model is asked
+    A `compactor` shortens the history if it takes too much of the model's window. If the model
+    reports that the request is too long, the compactor shortens it again, and the model is asked
     once more.
 
-    Before the model is asked, calls that are still open are answered as not run, and what was said
-    is appended to the stored session, so that a kill of the process can't take it. Deltas are sent
-    as they come. What had come of a reply that breaks off, or is interrupted, is kept in the
-    history, and what the provider had told of its usage is reported.
+    Before the request, open calls are answered as not run, and the conversation is appended to the
+    stored session, so it survives a kill of the process. Deltas are sent as they arrive. If a reply
+    breaks off or is interrupted, the part that arrived stays in the history, and its usage is
+    reported as far as the provider has told it.
 
     Returns:
-        The complete reply; its `tool_uses` are what to run next.
+        The complete reply; run its `tool_uses` next.
 
     Raises:
-        TypeError: the model is only its name, the tools are in no `ToolRegistry`, `messages` holds
-            something else than messages, or there is a `compactor` as well.
+        TypeError: the model is only a name, the tools are not in a `ToolRegistry`, `messages` has
+            items that are not messages, or it comes with a `compactor`.
         SessionError: the session could not be stored; the model was not asked.
-        ModelError: the model gave no complete reply; in a turn it ends that turn only.
+        ModelError: the model gave no complete reply; in a turn this ends only that turn.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
-        ConfigurationError: a budget limits the cost, and the model has no price; or it limits what
+        ConfigurationError: a budget limits the cost of a model without a price, or something that
             the model has not reported; or a tool has the name of the `answer_tool`.
 
     Example:
@@ -130,19 +128,19 @@ async def _stream(
     watch: Callable[[ModelStream], ModelStream] | None,
     compactor: Compactor | None,
 ) -> Message:
-    """Begin a step, and send the request with the history, or with `messages` in its place."""
+    """Begin a step, and send the request with the history or with `messages`."""
     known = len(agent.session.history)
     agent.session.conversation.pair_tool_uses(WENT_ON)
-    agent.session.set_model(llm.name, llm.model)  # also where a spent budget ends the turn here
+    agent.session.set_model(llm.name, llm.model)  # even if a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
     if compactor is not None:
         await compactor.prepare(agent, system=request.system, tools=request.tools)
-    # What was said survives this process from here on, and a power cut with the next flush.
+    # From here on the conversation survives a kill, and with the next flush a power cut.
     await agent.session.save(flush=False)
 
     def complete() -> ModelRequest:
-        """Add the history as it is now, which the compactor may have made shorter."""
+        """Add the history as it is now: the compactor may have shortened it."""
         history = agent.session.history
         sent = history if messages is None else (*messages, *history[known:])
         return replace(request, messages=sent)
@@ -167,7 +165,7 @@ async def _ask(
         async with llm.stream(request) as opened:
             stream = opened if watch is None else watch(opened)
             await _relay(agent, stream, llm.model)
-            # Before the block is left, since a cancel while it closes must not lose a whole reply.
+            # Inside the block, since a cancel while it closes must not lose a whole reply.
             reply = call.reply = stream.message
             _keep(agent, reply, llm.model)
     return reply
@@ -179,7 +177,7 @@ def _check_arguments(
     messages: Sequence[Message] | None,
     compactor: Compactor | None,
 ) -> None:
-    """Refuse what is easily mixed up."""
+    """Refuse arguments that are easily confused."""
     if isinstance(llm, str):
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
@@ -217,7 +215,7 @@ async def _relay(agent: AgentInternals, stream: ModelStream, model: str) -> None
 
 
 def _keep(agent: AgentInternals, reply: Message, model: str) -> None:
-    """Take what there is of a reply into the history, and report what it has used, in one step."""
+    """Append a reply, complete or not, to the history, and report its usage, in one step."""
     if reply.content or reply.stop_reason is not StopReason.INTERRUPTED:
         agent.session.add_message(reply)
     if reply.usage is not None:

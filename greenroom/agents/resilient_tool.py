@@ -1,4 +1,4 @@
-"""`resilient_tool`: a tool under the policies of `resilience`."""
+"""`resilient_tool`: a tool with a retry, a circuit breaker and limits."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
@@ -40,30 +40,29 @@ def resilient_tool(
     breaker: CircuitBreaker | None = None,
     limit: ToolLimit | Sequence[ToolLimit] | None = None,
 ) -> Tool:
-    """Put a tool under policies; to the model, the rules and the person it is the same tool.
+    """Add policies to a tool; to the model, the rules and the person it is the same tool.
 
-    The circuit breaker counts calls that crash, that raise an error marked as retryable (such as a
-    `NetworkError`), or that do not end in time. A `ToolError`, and a result that is an error, tell
-    the model something about its call, and do not count. While the circuit is open the tool is not
-    called: the model is told when it may try again. A limit is waited for in turn. A wait is shown
-    as progress of the call. An interrupt passes through and counts as nothing.
+    The circuit breaker counts calls that crash, raise a retryable error (such as a `NetworkError`)
+    or time out. A `ToolError`, or a result that is an error, tells the model something about its
+    call and does not count. While the circuit is open the tool is not called, and the model is told
+    when to try again. Calls wait their turn for a limit. Waits are shown as progress of the call.
+    An interrupt passes through and does not count.
 
-    Nothing is retried without a `retry`, since a call may have done something before it failed. A
-    `retry` is your word that it may be made again, for a tool that says nothing of that. One that
-    says it may not (`idempotent=False`; `destructive=True`, unless it is idempotent) is called
-    once; only its open circuit is waited for.
+    Nothing is retried without a `retry`, since a failed call may have had effects. For a tool that
+    doesn't declare whether a call may be repeated, a `retry` says that it may. A tool that declares
+    the opposite (`idempotent=False`, or `destructive=True` unless it is idempotent) is called once;
+    only its open circuit is waited for.
 
-    The tool's time-out holds for each attempt, without what it waits for. The call as a whole may
-    take as long as its attempts and the time of the retry together, and with a limit twice as long.
+    The tool's time-out holds for each attempt, without the waits. The whole call may take as long
+    as its attempts and the time of the retry together, and twice as long with a limit.
 
-    `AskPerson` is returned as it is: a person is asked once, and takes their time.
+    `AskPerson` is returned as it is: a person is asked once, and may take their time.
 
     Args:
-        tool: the tool, or anything that `as_tool` makes into one.
-        retry: how often, for how long, and which errors; a call that took too long is retryable.
+        tool: the tool, or anything that `as_tool` accepts.
+        retry: how often and how long to retry, and which errors; a time-out is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
-        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in their
-            order.
+        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in order.
 
     Raises:
         ToolError: it is not a tool; see `as_tool`.
@@ -73,7 +72,8 @@ def resilient_tool(
         >>> async def look_up(word: str) -> str:
         ...     raise ConnectionError("the dictionary is closed")
         >>> guarded = resilient_tool(look_up, breaker=CircuitBreaker("dictionary", failures=1))
-        >>> registry, context = ToolRegistry([guarded]), AgentContext(session_id="s", agent_type="a")
+        >>> registry = ToolRegistry([guarded])
+        >>> context = AgentContext(session_id="s", agent_type="a")
         >>> async def main() -> None:
         ...     for _ in range(2):
         ...         print((await registry.execute("look_up", {"word": "actor"}, context)).text)
@@ -89,14 +89,14 @@ def resilient_tool(
 
 
 def unwrap_tool(thing: object) -> object:
-    """Return the tool that is under the policies; anything else is returned as it is."""
+    """Return the tool without its policies; anything else is returned as it is."""
     while isinstance(thing, _ResilientTool):
         thing = thing.original
     return thing
 
 
 class _ResilientTool:
-    """A tool whose calls pass the policies."""
+    """A tool whose calls go through the policies."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class _ResilientTool:
         breaker: CircuitBreaker | None,
         limits: Sequence[ToolLimit],
     ) -> None:
-        # Without a retry here, what the tool retries itself is not inside of one.
+        # Without a retry here, the tool's own retries are not nested in one.
         self._is_repeated = retry is not None
         retry = retry or Retry(attempts=1)
         self._may_repeat = may_repeat(tool, unknown=True)
         complete = RegisteredTool.of(tool)
-        self.original: Tool = complete.tool  # its own `execute`, which raises what it raises
+        self.original: Tool = complete.tool  # its own `execute`, which raises the original errors
         for member in OPTIONAL_MEMBERS:
             if hasattr(self.original, member):
                 setattr(self, member, getattr(self.original, member))
@@ -120,7 +120,7 @@ class _ResilientTool:
         self.parameters = complete.parameters
         self._once = complete.timeout
         whole = retry.attempts * self._once + (retry.seconds if retry.attempts > 1 else 0.0)
-        # The registry's time-out is the last resort, so it comes after that of the last attempt.
+        # The registry's time-out is the last resort, so it is later than that of the last attempt.
         self.timeout = (2 * whole if limits else whole) + _MARGIN
         self._retry = retry
         self._breaker = breaker
@@ -130,7 +130,7 @@ class _ResilientTool:
         return f"resilient_tool({self.original!r})"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what the tool says of the call."""
+        """Describe the call as the tool does."""
         return self.original.info(input)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -193,7 +193,7 @@ class _ResilientTool:
 
 
 def _find_timeout(result: ToolResult) -> ToolError | None:
-    """Return a time-out as the error that policies judge; None for any other result."""
+    """Return a time-out as an error for the policies, or None for any other result."""
     if not isinstance(result, ToolResult) or result.status is not ToolStatus.TIMEOUT:
         return None
     error = ToolError(result.with_error_message().error_message)

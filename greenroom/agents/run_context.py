@@ -1,11 +1,10 @@
-"""`RunContext`: what a run knows, for tools, instructions and guards; the model never sees it."""
+"""`RunContext`: what tools, instructions and guards know about a run; the model never sees it."""
 
 import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Generic,
@@ -21,38 +20,36 @@ from typing import (
 from typing_extensions import TypeVar, is_protocol
 
 from greenroom.core import AgentContext, ToolError, Usage
-
-if TYPE_CHECKING:
-    from greenroom.runtime import AgentInternals
+from greenroom.runtime import AgentInternals
 
 P = ParamSpec("P")
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=None)
 
 
 class RunState:
-    """Where a run of an `Agent` is; one for each agent, among its resources."""
+    """The state of a run of an `Agent`; one of its resources."""
 
-    def __init__(self, internals: "AgentInternals", deps: object) -> None:
+    def __init__(self, internals: AgentInternals, deps: object) -> None:
         """Begin before the first step."""
         self._internals = internals
         self.deps = deps
         self.step = 0
 
     def context(self, context: AgentContext | None = None) -> "RunContext[object]":
-        """Return what is known now, in the context of a call or of the agent."""
+        """Return what is known now, for a call or for the agent."""
         internals = self._internals
         return RunContext(self.deps, internals.usage, self.step, context or internals.context)
 
 
 @dataclass(frozen=True)
 class RunContext(Generic[DepsT_co]):
-    """What a run knows: a tool, a guard, or the instructions of an `Agent` may ask for it.
+    """What a run knows, for the tools, guards and instructions of an `Agent`.
 
-    A tool gets it by the type of a parameter, whatever its name; the parameter is in no schema. So
-    do tools and agents share what they work with, such as a database, and nothing of it is global.
+    A tool gets it through a parameter of this type, whatever its name; no schema shows the
+    parameter. So tools and agents share what they work with, such as a database, without globals.
 
     Attributes:
-        deps: what `run` was given as `deps`.
+        deps: the `deps` that `run` was given.
         usage: tokens of this agent's model calls so far.
         step: how many model calls the turn has begun.
         agent: identity, workspace and resources of the agent; in a tool, of this call.
@@ -63,7 +60,9 @@ class RunContext(Generic[DepsT_co]):
         >>> def whoami(context: RunContext[str]) -> str:
         ...     \"\"\"Say who is logged in.\"\"\"
         ...     return context.deps
-        >>> llm = ScriptedProvider(call("whoami"), lambda request: request.messages[-1].tool_results[0].text)
+        >>> def repeat(request):
+        ...     return request.messages[-1].tool_results[0].text
+        >>> llm = ScriptedProvider(call("whoami"), repeat)
         >>> Agent(llm, tools=[whoami], deps_type=str).run_sync("Who am I?", deps="ada").output
         'ada'
     """
@@ -75,7 +74,7 @@ class RunContext(Generic[DepsT_co]):
 
     @classmethod
     def from_context(cls, context: AgentContext) -> "RunContext[DepsT_co]":
-        """Make one for a call; how tools get theirs.
+        """Make the one for a tool call.
 
         Raises:
             ToolError: no `Agent` makes the call, or it is made in another process.
@@ -83,28 +82,28 @@ class RunContext(Generic[DepsT_co]):
         state = context.resources.get(RunState)
         if state is None:
             raise ToolError(
-                "there is no RunContext here: only an Agent gives one, and not to another process",
+                "there is no RunContext here: only an Agent passes one, and not to another process",
                 hint="take an AgentContext instead, or leave isolation='process' out",
             )
         return cast("RunContext[DepsT_co]", state.context(context))
 
 
 def takes_run_context(function: Callable[P, object]) -> bool:
-    """Whether a function asks for a `RunContext`, or has a single parameter of no type at all."""
+    """Whether a function asks for a `RunContext`, or has a single parameter without a type."""
     hints = _hints(function)
     parameters = [*inspect.signature(function).parameters.values()]
     untyped = len(parameters) == 1 and parameters[0].name not in hints
-    return untyped or any(True for hint in hints.values() for _ in _find_wanted(hint))
+    return untyped or any(True for hint in hints.values() for _ in _find_deps_types(hint))
 
 
 def check_deps(what: str, function: Callable[P, object], deps_type: object) -> None:
-    """Refuse a function that wants other `deps` than a run will give it.
+    """Refuse a function that wants other `deps` than a run passes.
 
     Raises:
         TypeError: it does; the message says what it wants.
     """
     for name, hint in _hints(function).items():
-        for wanted in _find_wanted(hint):
+        for wanted in _find_deps_types(hint):
             if name != "return" and not fits(deps_type, wanted):
                 given = "has no deps_type" if deps_type is None else f"gives {type_name(deps_type)}"
                 raise TypeError(
@@ -114,7 +113,7 @@ def check_deps(what: str, function: Callable[P, object], deps_type: object) -> N
 
 
 def _hints(function: Callable[P, object]) -> dict[str, object]:
-    """Read the type hints, as far as they are known at run time."""
+    """Return the type hints that are known at run time."""
     plain = inspect.unwrap(function)
     if not inspect.isroutine(plain):
         plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object that can be called)
@@ -124,22 +123,22 @@ def _hints(function: Callable[P, object]) -> dict[str, object]:
         return {}
 
 
-def _find_wanted(hint: object) -> Iterator[object]:
-    """Go through the types of deps that a hint asks for."""
+def _find_deps_types(hint: object) -> Iterator[object]:
+    """Iterate over the types of deps that a hint asks for."""
     origin = get_origin(hint)
     if hint is RunContext:
         yield object
     elif origin is RunContext:
         yield get_args(hint)[0]
     elif origin is Annotated:
-        yield from _find_wanted(get_args(hint)[0])
+        yield from _find_deps_types(get_args(hint)[0])
     elif origin in (Union, types.UnionType):
         for each in get_args(hint):
-            yield from _find_wanted(each)
+            yield from _find_deps_types(each)
 
 
 def fits(given: object, wanted: object) -> bool:
-    """Whether a value of one type will do where the other is wanted; yes where that can't be told."""
+    """Whether a value of one type passes for the other; true if that can't be told."""
     if get_origin(wanted) in (Union, types.UnionType):
         return any(fits(given, each) for each in get_args(wanted))
     wanted = get_origin(wanted) or wanted
@@ -156,7 +155,7 @@ def fits(given: object, wanted: object) -> bool:
 
 
 def is_instance(value: object, kind: object) -> bool:
-    """Whether a value is of this type; yes where that can't be told, as of a protocol."""
+    """Whether a value is of this type; true if that can't be told, as for a protocol."""
     kind = get_origin(kind) or kind
     if not isinstance(kind, type) or is_protocol(kind) or is_typeddict(kind):
         return True
@@ -164,5 +163,5 @@ def is_instance(value: object, kind: object) -> bool:
 
 
 def type_name(kind: object) -> str:
-    """Return what a type is called, for an error."""
+    """Return the name of a type, for an error."""
     return kind.__name__ if isinstance(kind, type) else str(kind)

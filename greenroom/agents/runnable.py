@@ -1,11 +1,11 @@
-"""`Runnable`: what is run for one input: an `Agent`, or several agents as one."""
+"""`Runnable`: an agent, or several agents as one, that can be run for one input or be a tool."""
 
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 import trio
 from typing_extensions import TypeVar
@@ -28,22 +28,16 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime, run_in_call
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import is_worker
 
-if TYPE_CHECKING:
-    from greenroom.session import SessionStore
-
 DepsT = TypeVar("DepsT", default=None)
-
-
-# ---- An agent, or several as one, as a tool of another agent.
 
 OutputT = TypeVar("OutputT", default=str)
 
 
 class AgentTool(Generic[DepsT, OutputT]):
-    """Gives a piece of work to an agent, and answers with its output; made by `as_tool`."""
+    """A tool that gives work to an agent and returns its output; made by `as_tool`."""
 
     category = "agent"
     requires_permission = False  # what the agent does is judged call by call
@@ -64,10 +58,10 @@ class AgentTool(Generic[DepsT, OutputT]):
     def __init__(
         self, agent: "Runnable[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
     ) -> None:
-        """Take an agent, and the name and description that a model sees."""
+        """Take the agent, and the name and description that a model sees."""
         if not description:
             raise ConfigurationError(
-                f"a model that may call {name} has to be told what it is good for",
+                f"a model that may call {name} must be told what it is good for",
                 hint="write Agent(…, description=…), or as_tool(description=…)",
             )
         self._agent = agent
@@ -79,18 +73,17 @@ class AgentTool(Generic[DepsT, OutputT]):
         return f"<tool {self.name}>"
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say which agent gets which work."""
+        """Return which agent gets which work."""
         return ToolInfo(f"Ask {self.name}", str(input["prompt"]))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the agent, and return its output as text or JSON.
 
         Raises:
-            ToolError: the agent is one of those that have called this, itself or over others; or
-                its turn did not complete.
+            ToolError: the agent waits for this call itself, or its turn did not complete.
         """
-        if way := find_cycle(self._agent):
-            raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({way})")
+        if cycle := find_cycle(self._agent):
+            raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({cycle})")
         result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
         if result.status is not TurnStatus.COMPLETED:
             why = f": {result.error}" if result.error else ""
@@ -100,7 +93,7 @@ class AgentTool(Generic[DepsT, OutputT]):
         return ToolResult.ok(text, session_id=result.session.session_id)
 
     def _deps_of(self, context: AgentContext) -> DepsT:
-        """Return what the agent is given: deps of its own, else the caller's, where they fit."""
+        """Return the deps for the agent: its own, else the caller's, if they are of its type."""
         deps: object = self._deps
         wanted = self._agent.deps_type
         state = context.resources.get(RunState)
@@ -109,26 +102,23 @@ class AgentTool(Generic[DepsT, OutputT]):
         return deps  # type: ignore[return-value]  # `run` checks it
 
 
-# ---- Async code for callers that are not: in a loop of its own, or in the one that a tool's thread
-# is of.
-
 T = TypeVar("T")
 
 
 def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
-    """Run an async function to its end and return what it returns.
+    """Run an async function from code that is not async, and return its result.
 
-    In a thread that trio has started, as that of a plain tool, it runs in the event loop of that
-    thread, and no longer than the tool call.
+    In a thread that trio started, such as that of a plain tool, it runs in trio's event loop, and
+    ends with the tool call at the latest.
 
     Args:
-        function: takes no arguments.
-        name: the plain function that calls this, for its errors, such as "run_sync".
+        function: the function; it takes no arguments.
+        name: the name of the method that calls this, such as "run_sync", for errors.
 
     Raises:
-        EventLoopError: an event loop runs here already, which this would block; or this is the
-            process of a tool, where no agent is.
-        TurnError: the tool call has ended before it.
+        EventLoopError: an event loop already runs here, which this would block; or this is the
+            process of a tool, which has no agents.
+        TurnError: the tool call ended first.
     """
     awaited = f"write `await agent.{name.removesuffix('_sync')}(…)`"
     if trio.lowlevel.in_trio_run():
@@ -149,7 +139,7 @@ def run_in_loop(function: Callable[[], Awaitable[T]], name: str) -> T:
 
 
 def _is_in_asyncio() -> bool:
-    """Whether asyncio runs a loop in this thread; asked without importing it."""
+    """Whether asyncio runs a loop in this thread; does not import asyncio to find out."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
 
@@ -170,9 +160,9 @@ OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 
 
 class Runnable(ABC, Generic[DepsT, OutputT_co]):
-    """An agent function that can also be run for one input, and be a tool of another agent.
+    """An agent function that can also be run for one input, or be a tool of another agent.
 
-    `Agent` is one, and so are the patterns of several agents.
+    `Agent` is one, and so are teams of agents.
     """
 
     name: str
@@ -180,11 +170,11 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     description: str
     """What it is good for, for a model that may call it; may be empty."""
     deps_type: type[DepsT] | None
-    """The type of the `deps` that it is given; None where it wants none."""
+    """The type of its `deps`, or None if it takes none."""
 
     @property
     def identity(self) -> object:
-        """What it is compared by, to find out whether it would wait for itself; a copy shares it."""
+        """The object that stands for it when a chain of waiting agents is searched for a cycle."""
         return self
 
     @abstractmethod
@@ -202,35 +192,35 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         *,
         deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
         session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
+        store: SessionStore | None = None,
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
     ) -> AgentResult[OutputT_co]:
-        """Answer one input and return the result; a run that fails has a result, too.
+        """Answer one input and return the result; a failed run has a result as well.
 
         Args:
             input: a text, or content blocks. None goes on with a session that was interrupted, or
                 whose questions are answered.
             deps: passed to tools, instructions and guards in their `RunContext`.
-            session: the conversation to go on with, or its id; where none of this id is stored yet,
-                it begins. By default a new one.
-            store: where the session lives: by default in memory, and for a session that is named in
-                the runtime's store, or in the folder `sessions/`.
+            session: the conversation to go on with, or its id; if no session with this id is
+                stored, a new one gets it. By default a new session.
+            store: where the session lives. By default it lives in memory; if `session` is an id,
+                in the runtime's store or the folder `sessions/`.
             runtime: the runtime to run in; by default one for this run alone.
             approve: an async function of the `PermissionRequest` that returns True, False or an
-                `Answer`; or "later": then the run ends at the first question, with the status
-                waiting and the question in `result.pending`. By default such calls are denied.
-            answers: answers to the questions that an earlier run has left open in this session.
+                `Answer`; or "later", with which the run ends at the first question, its status is
+                waiting and `result.pending` has the question. By default such calls are denied.
+            answers: answers to the questions that an earlier run left open in this session.
             budget: limits for the run, and for all that it runs.
 
         Raises:
-            ConfigurationError: the arguments don't go together, the model can't be opened, or there
-                is nothing to go on with.
+            ConfigurationError: the arguments contradict each other, the model can't be opened, or
+                there is nothing to go on with.
             TypeError: `deps` is not of the agent's `deps_type`.
             SessionError: the session can't be loaded, or is in use.
-            Exception: what one of your functions raises, unless it is a tool.
+            Exception: an exception of one of your functions, unless it is a tool.
         """
         async with self.stream(
             input,
@@ -251,7 +241,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         *,
         deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
         session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
+        store: SessionStore | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
@@ -259,7 +249,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
         Raises:
-            EventLoopError: an event loop runs here already.
+            EventLoopError: an event loop already runs here.
             Exception: as `run` says.
         """
         return run_in_loop(
@@ -282,15 +272,15 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         *,
         deps: DepsT = None,  # type: ignore[assignment]  # checked at run time
         session: AgentSession | str | None = None,
-        store: "SessionStore | None" = None,
+        store: SessionStore | None = None,
         runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
     ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
-        """Do what `run` does, and let the block read along; leaving it early stops everything.
+        """Do what `run` does, and read its chunks in the block; leaving it early stops everything.
 
-        The arguments are those of `run`, and so is what is raised.
+        It takes the arguments of `run`, and raises the same errors.
 
         Example:
             ```python
@@ -321,23 +311,22 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     def as_tool(
         self, name: str = "", description: str = "", *, deps: DepsT | None = None
     ) -> AgentTool[DepsT, OutputT_co]:
-        """Make a tool of it, by which another agent can give it work; the same as a `run` in a tool.
+        """Return a tool with which another agent gives it work, like a `run` in a tool.
 
-        It sees nothing of the caller's conversation. Each call begins a session of its own.
+        It sees nothing of the caller's conversation. Each call begins a new session.
 
         Args:
             name: by default the agent's.
             description: by default the agent's.
-            deps: what it is given; by default the caller's, where they are of its `deps_type`.
+            deps: its deps; by default the caller's, if they are of its `deps_type`.
 
         Raises:
-            ConfigurationError: neither it nor the agent has a description, which a model needs to
-                choose it.
+            ConfigurationError: there is no description, which a model needs to choose the tool.
         """
         return AgentTool(self, name or self.name, description or self.description, deps)
 
     def _check_run(self, input: object, deps: object) -> None:  # noqa: A002 (as above)
-        """Refuse arguments with which it can't be run."""
+        """Refuse arguments that it can't be run with."""
         self._check_deps(deps)
 
     def _check_deps(self, deps: object) -> None:

@@ -1,8 +1,8 @@
-"""The steps of an `Agent`: one life of it, from turn to turn, whichever agent has the conversation.
+"""The steps of an `Agent`'s loop, from turn to turn, whichever agent has the conversation.
 
-What belongs to the agent that makes a step, such as its model and its tools, is its `Speaker`. What
-spans the turn is here: the agent that was run, its budget and its steps, the report, and who
-speaks.
+`Steps` has what spans a turn: the agent that was run, its budget and steps, the report, and the
+agent that has the conversation. What depends on that agent, such as the model and the tools, is in
+its `BoundAgent`. `StallDetector` ends a turn that leads nowhere.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,30 +39,27 @@ from greenroom.runtime import AgentInternals, Turn
 if TYPE_CHECKING:
     from greenroom.resilience import Budget
 
-# -- progress: a turn in which the same call comes again and again, or no call can run, is ended
-# ----
-
 _WARN_AT, _END_AT = 2, 5
-"""So many times the same call with the same result, and no other between."""
+"""How often the same call may have the same result, with no other call between."""
 
 _FAILURES = 3
-"""So many calls in a row that could not run."""
+"""How many calls in a row may be unable to run."""
 
 
 class StallDetector:
-    """Looks at the results of one turn's calls, in the order in which they come."""
+    """Finds turns that lead nowhere: the same call again and again, or no call that can run."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin before the first call of a turn."""
         self._last: tuple[str, object, object] | None = None
         self._same = 0
         self._failed = 0
-        # How many of either the model has seen, as it has those of the replies before.
+        # The counts at the last reply: so many of these results the model has seen.
         self._seen_same = 0
         self._seen_failed = 0
 
     def note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
-        """Take a result into account; where the call is the same as before, it says so."""
+        """Count a result, and return it; a repeated one gets a note for the model."""
         this = (call.name, call.raw_input if call.invalid else call.input, result.content)
         if this == self._last:
             self._same += 1
@@ -82,17 +79,17 @@ class StallDetector:
 
     @property
     def warning(self) -> str:
-        """What to say of the last call: that it is the one before once more; empty where it is not."""
+        """A sentence about the last call if it was repeated, else an empty text."""
         name = self._last[0] if self._last else ""
         return f"{name} was called {self._same} times in a row" if self._same >= _WARN_AT else ""
 
     def check(self) -> None:
-        """End the turn if it leads nowhere; called after the calls of each reply.
+        """End the turn if it leads nowhere; call this after the calls of each reply.
 
-        The calls of a single reply are no reason: the model has not seen yet what came of them.
+        The calls of a single reply don't count: the model has not seen their results yet.
 
         Raises:
-            NoProgressError: it does.
+            NoProgressError: the turn leads nowhere.
         """
         name = self._last[0] if self._last else ""
         if self._same >= _END_AT and self._seen_same:
@@ -108,25 +105,21 @@ class StallDetector:
         self._seen_same, self._seen_failed = self._same, self._failed
 
 
-# -- the steps
-# --------------------------------------------------------------------------------------
-
 DepsT = TypeVar("DepsT")
 
 _USED_UP = "the agent's steps are used up"
 
 
 class Steps(Generic[DepsT]):
-    """One life of an `Agent`, with the agents to which it hands off: the parts that its loop is made of."""
+    """The parts of an `Agent`'s loop, over the agents that share its conversation."""
 
     def __init__(
         self, team: Team[DepsT], internals: AgentInternals, deps: DepsT, report: RunReport
     ) -> None:
-        """Bind configurations to an agent that runs.
+        """Bind the agents of a team to the internals of a run.
 
         Raises:
-            ConfigurationError: a model can't be opened; or too many agents run inside of each
-                other.
+            ConfigurationError: a model can't be opened, or agents are nested too deep.
         """
         caller = find_caller(internals.context)
         self._above = caller.agents
@@ -149,7 +142,7 @@ class Steps(Generic[DepsT]):
         """The output of the turn."""
 
     def find_current(self) -> "BoundAgent[DepsT, object]":
-        """Return the agent that has the conversation, as the session says; called before each turn."""
+        """Return the agent that has the conversation; call this before each turn."""
         session, first = self._internals.session, self._agent.name
         holder = find_holder(session) or first
         self._missing_holder = "" if holder in self._members else holder
@@ -165,14 +158,15 @@ class Steps(Generic[DepsT]):
 
     @contextmanager
     def turn(self, turn: Turn) -> Iterator[None]:
-        """Begin with the first step of a turn, and write down what ends it."""
+        """Begin the steps of a turn, and report how it ends."""
         self._state.step = 0
         self._stalls = StallDetector()
         report, budget = self._report, self._agent.budget
         if self._missing_holder:
-            text = f"{self._missing_holder} had the conversation and is not here: {self._agent.name} goes on"
+            missing, name = self._missing_holder, self._agent.name
+            text = f"{missing} had the conversation and is not here: {name} goes on"
             report.warnings.append(text)
-            self._tell_of_handoff(self._missing_holder, self._agent.name, text)
+            self._announce_handoff(missing, name, text)
         try:
             limits = budget.statistics().limits if budget else {}
             own = self._internals.budget(**limits) if limits else nullcontext()  # type: ignore[arg-type]
@@ -186,26 +180,26 @@ class Steps(Generic[DepsT]):
             raise
         finally:
             report.steps = turn.steps
-            self._report = RunReport(report.above)  # a run is about one turn
+            self._report = RunReport(report.above)  # a report is about one turn
 
     async def begin(self, message: ConversationInput) -> None:
-        """Let the guards look at the input; or go on with the calls that an earlier life has left open."""
+        """Check the input with the guards, or go on with calls that an earlier life left open."""
         if isinstance(message, Resume):
             await self._current.refresh_tools()
             await self.run_tools(message.calls)
             return
-        said: Sequence[ContentBlock] = message.content
+        content: Sequence[ContentBlock] = message.content
         if self._current.looks_at_input:
-            said = await self._current.take(message)
-        await self._current.remind(said)
+            content = await self._current.take(message)
+        await self._current.remind(content)
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
-        """Ask the model; return the calls that it wants to be run, or None where it has answered.
+        """Ask the model; return the calls to run, or None if the reply is the answer.
 
-        At the last step no more tools can be called.
+        At the last step the model can't call tools any more.
 
         Raises:
-            ModelOutputError: what it answers does not fit the `output_type`.
+            ModelOutputError: the answer does not fit the `output_type`.
         """
         self._state.step += 1
         current, is_last = self._current, self._state.step >= self._agent.max_steps
@@ -221,26 +215,26 @@ class Steps(Generic[DepsT]):
         return self._read(reply, is_last=is_last)
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:
-        """Take the answer of a reply; where it does not fit, there is nothing to run but to ask again."""
-        self.value, told = self._current.answer.read(reply, is_last=is_last)
-        if told is not None:
-            self._internals.session.add_message(told)
+        """Read the answer; return None if it is valid, no calls if the model has to try again."""
+        self.value, response = self._current.answer.read(reply, is_last=is_last)
+        if response is not None:
+            self._internals.session.add_message(response)
         self._internals.session.conversation.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
-        if self.value == "" and not self._current.looks_at_output:  # they have not seen that one
+        if self.value == "" and not self._current.looks_at_output:  # guards did not check that text
             self.value = self._last_text()
         self._report.output = self.value
         return None
 
-    def _tell_of_handoff(self, giver: str, taker: str, text: str) -> None:
+    def _announce_handoff(self, giver: str, taker: str, text: str) -> None:
         self._internals.send_nowait(Custom("handoff", {"from": giver, "to": taker}, text))
 
     def _check_tokens(self, system: str) -> None:
-        """Refuse a request that, by a rough estimate, goes beyond the turn's budget.
+        """Refuse a request that, by a rough estimate, exceeds the turn's budget.
 
         Raises:
-            BudgetExceededError: it would.
+            BudgetExceededError: it would exceed it.
         """
         limits = self._budget.remaining if self._budget else {}
         left = min(limits.get("tokens", inf), limits.get("input_tokens", inf))
@@ -249,19 +243,18 @@ class Steps(Generic[DepsT]):
         estimate = self._counter.count([Message.user(system), *self._internals.session.history])
         if estimate > left:
             raise BudgetExceededError(
-                f"the budget of {self._agent.name} has {left:g} tokens left, and the next request takes"
-                f" about {estimate:.0f}",
+                f"the budget of {self._agent.name} has {left:g} tokens left, and the next request"
+                f" takes about {estimate:.0f}",
                 hint="raise the budget, or begin a new session",
             )
 
     async def run_tools(self, calls: Sequence[ToolUseBlock]) -> None:
-        """Run the calls of a reply, and see whether they lead anywhere.
+        """Run the calls of a reply, and check that the turn makes progress.
 
-        Where one of them passes the conversation on, the next step is made by the agent that got
-        it.
+        If one of them passes the conversation on, the agent that gets it makes the next step.
 
         Raises:
-            NoProgressError: they do not.
+            NoProgressError: the turn leads nowhere.
             HandoffLimitError: the conversation was passed on too often.
         """
         if not calls:
@@ -275,27 +268,27 @@ class Steps(Generic[DepsT]):
                 current.permissions,
                 on_result=partial(self._note, current),
             )
-        finally:  # what the session says counts, even if the turn ends here
+        finally:  # the session has recorded the handoff, even if the turn ends here
             if switches.last != current.name:
                 self._switch_to(switches.last)
                 text = f"{current.name} passes the conversation to {switches.last}"
-                self._tell_of_handoff(current.name, switches.last, text)
+                self._announce_handoff(current.name, switches.last, text)
         if warning := self._stalls.warning:
             self._report.warnings.append(warning)
         switches.check()
         self._stalls.check()
 
     def _note(
-        self, asker: "BoundAgent[DepsT, object]", call: ToolUseBlock, result: ToolResult
+        self, caller: "BoundAgent[DepsT, object]", call: ToolUseBlock, result: ToolResult
     ) -> ToolResult:
-        handoff = asker.handoffs.get(call.name)
+        handoff = caller.handoffs.get(call.name)
         if handoff is not None and not result.is_error:
-            result = self._switches.note(asker.name, handoff.target, result)
+            result = self._switches.note(caller.name, handoff.target, result)
         self._report.note(call, result, self._internals.lineage)
         return self._stalls.note(call, result)
 
     def _last_text(self) -> str:
-        """Return what the model has said last in this turn, where its last reply has no text."""
+        """Return the model's last text in this turn, for an answer that has none."""
         for message in reversed(self._internals.session.history):
             if message.role == "user" and not message.tool_results:
                 break

@@ -1,4 +1,4 @@
-"""`Task`: a tool that drives a subagent by its handle and answers with its last reply."""
+"""`Task`: a tool that gives work to a subagent and returns its last reply."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,7 +8,7 @@ from greenroom.session import AgentSession
 
 
 class Task:
-    """Give a piece of work to a subagent and wait for what it reports.
+    """Give a piece of work to a subagent and wait for its report.
 
     The subagent has a history of its own, so what it reads does not fill the caller's context.
     Several tasks of one reply run side by side. An interrupt of the turn ends them too.
@@ -50,11 +50,11 @@ class Task:
         self._agent_type = agent_type
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what is delegated."""
+        """Describe the work."""
         return ToolInfo(f"Ask a subagent: {input['description']}", str(input["prompt"]))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Spawn a subagent, give it the prompt, return its last reply."""
+        """Spawn a subagent, give it the prompt and return its last reply."""
         session = AgentSession.new_subagent(
             self._agent_type, context.session_id, context.current_tool_use_id
         )

@@ -1,7 +1,7 @@
-"""The tool calls of one reply: judged, asked about, recorded, run, and answered in their order.
+"""The tool calls of one reply: judged, approved, recorded, run, and answered in order.
 
-Agents that a tool runs are held to the rules of the agent that called it: to those it passes down,
-as a `Caller`.
+`run_tools` takes the calls through a `_Gate`. A tool may run agents itself: `Caller` is what the
+agent of the call passes down to them, such as the permissions that they are held to.
 """
 
 import dataclasses
@@ -54,31 +54,32 @@ async def run_tools(
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
-    Instruments may change a call's input; the model is told so. Each call is judged, and where the
-    rules say so a person is asked, one call after the other and before anything runs. Then the
-    history with the calls, and the record that they start, is made durable; then they run: side by
-    side, at most `limit` at once, when all of them are marked concurrent, otherwise in order, and
-    within the concurrency that budgets allow. Immediately before it runs, a call is judged again:
-    had anything changed that was approved, it is refused. Denied and impossible calls are answered
-    with the reason. Every call gives one `ToolStart` and one `ToolEnd`; the results are appended as
-    one message, in the calls' order, also when the turn is interrupted: what had ended keeps its
-    result. A call for which a budget has nothing left is answered with that reason, too; when the
-    others have ended, the scope of that budget ends with it.
+    Instruments may change a call's input first; the model is told so. Each call is judged, and a
+    person is asked where the rules say so, one call after the other. Then the history, with the
+    calls and the record that they start, is made durable. Only then the calls run: side by side, at
+    most `limit` at once, if all of them are marked concurrent, else in order, and within the
+    concurrency that budgets allow. Immediately before it runs, each call is judged again, and
+    refused if it is no longer what was approved.
+
+    Denied and impossible calls are answered with the reason, and so is a call for which a budget
+    has nothing left; when the others have ended, that budget's scope ends. Every call gives one
+    `ToolStart` and one `ToolEnd`. The results are appended as one message, in the calls' order,
+    even if the turn is interrupted: calls that had ended keep their results.
 
     With `checkpoints`, the files that the calls may change are kept before any of them starts, and
     compared when all have ended.
 
-    `on_result` sees each result as soon as it is there, with its call, and returns what the model
-    and the subscribers are told. `ToolResult.could_run` is false for a call that could not run.
+    `on_result` gets each call with its result as soon as it ends, and returns the result for the
+    model and the subscribers. `ToolResult.could_run` is false for a call that could not run.
 
     Agents that the tools run (`Agent.run`) are held to these permissions as well.
 
     Returns:
-        The results in the calls' order.
+        The results, in the calls' order.
 
     Raises:
-        SessionError: the calls could not be made durable; none of them has started.
-        BudgetExceededError: a budget had no tool call left; every call is answered nevertheless.
+        SessionError: the calls could not be made durable; none of them started.
+        BudgetExceededError: a budget had no tool call left; every call was still answered.
     """
     await restore_answers(agent, permissions)
     phase = agent.state.phase
@@ -104,7 +105,7 @@ async def run_tools(
 
 
 class _Gate:
-    """What the calls of one reply go through: it tells of each, and checks its approval."""
+    """The stages that the calls of one reply go through."""
 
     def __init__(
         self,
@@ -120,15 +121,15 @@ class _Gate:
         self._calls: list[tuple[Verdict, ToolCallScope]] = []
         self._results: dict[Verdict, ToolResult] = {}
         self.spent: BudgetExceededError | None = None
-        """Why a call did not run that was allowed to; it ends the scope of that budget."""
+        """The spent budget that kept an allowed call from running; its scope ends."""
 
     async def judge(self, scope: ToolCallScope) -> None:
-        """Decide about one call; asks a person where the rules say so."""
+        """Decide about one call; ask a person if the rules say so."""
         verdict = await judge(self._agent, scope.call, self._tools, self._permissions)
         self._calls.append((verdict, scope))
 
     async def announce(self) -> None:
-        """Make durable that the calls start, those that may."""
+        """Make it durable that the allowed calls start."""
         agent = self._agent
         agent.session.mark_tools_started(v.call.id for v, _ in self._calls if v.refusal is None)
         try:
@@ -140,7 +141,7 @@ class _Gate:
             agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
 
     def watch_files(self, checkpoints: FileCheckpoints | None) -> AbstractAsyncContextManager[None]:
-        """Watch over the files that the calls may change, while the block runs."""
+        """Keep and compare the files that the calls may change, around the block."""
         if checkpoints is None:
             return nullcontext()
         context = self._agent.context
@@ -159,12 +160,12 @@ class _Gate:
 
     def _context(self, verdict: Verdict) -> AgentContext:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
-        # Of this call's own context: what a tool does to it is not an allowance for the next call.
+        # The context is this call's own, so a tool that changes it allows nothing to the next call.
         context.allowed_paths = (*context.allowed_paths, *verdict.paths)
         return context
 
     def blocks(self) -> tuple[ToolResultBlock, ...]:
-        """Return the results that there are, in the calls' order."""
+        """Return the results so far, in the calls' order."""
         return tuple(
             self._results[verdict].block(verdict.call.id)
             for verdict, _ in self._calls
@@ -172,7 +173,7 @@ class _Gate:
         )
 
     async def _run_within(self, verdict: Verdict, scope: ToolCallScope) -> None:
-        """Run one call within its scope, or answer why it does not run."""
+        """Run one call within its scope, or answer it with the reason why it can't run."""
         refusal = verdict.refusal
         if refusal is None:
             try:
@@ -202,7 +203,7 @@ class _Gate:
             result = _after_change(result, "The arguments were changed", arguments)
         if self._on_result is not None:
             result = self._on_result(verdict.call, result)
-        # From here on the result is real: it is kept even if the turn is cancelled this moment.
+        # From here on the result is real: it is kept even if the turn is cancelled right now.
         self._results[verdict] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
@@ -213,24 +214,24 @@ def _after_change(
     what: str,
     input: dict[str, object],  # noqa: A002
 ) -> ToolResult:
-    """Tell the model that this is the result of another call than it has asked for."""
+    """Tell the model that its call ran with other arguments."""
     note = TextBlock(f"[{what} to {serde.dumps(input).decode()}]")
     return replace(result, content=(note, *result.content))
 
 
 MAX_DEPTH = 8
-"""How many `Agent`s may run inside of each other; a tool that runs its own agent would never end."""
+"""How deep `Agent`s may be nested: a tool that runs its own agent would never end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """What an agent that runs tools passes down to the agents that these run.
+    """What an agent passes down to the agents that its tools run.
 
     Attributes:
-        permissions: what its calls are held to.
-        context: for whom its rules are asked.
+        permissions: the permissions that hold for its calls.
+        context: the context that its rules are applied in.
         store: where its session lives.
-        report: that of the innermost `Agent`; it gets the denials, and links to the reports above.
+        report: the report of the innermost `Agent`, linked to those of the agents above.
     """
 
     permissions: PermissionManager | None = None
@@ -240,7 +241,7 @@ class Caller:
 
     @property
     def agents(self) -> tuple[object, ...]:
-        """The `Agent`s inside of which the code runs, from the outermost."""
+        """The `Agent`s that the code runs inside, from the outermost."""
         return self.report.agents if self.report else ()
 
 
@@ -251,7 +252,7 @@ _caller: ContextVar[Caller] = ContextVar("greenroom_caller", default=_NO_CALLER)
 def pass_permissions(
     agent: AgentInternals, permissions: PermissionManager
 ) -> AbstractContextManager[None]:
-    """Let these permissions hold for the agents that the block runs."""
+    """Apply these permissions to the agents that the block runs."""
     store = agent.session.store
     caller = dataclasses.replace(
         current_caller(), permissions=permissions, context=agent.context, store=store
@@ -260,7 +261,7 @@ def pass_permissions(
 
 
 def report_to(report: RunReport) -> AbstractContextManager[None]:
-    """Let the agents that the block runs tell this report of their denials."""
+    """List the denials of agents that the block runs in this report as well."""
     return _pass_down(dataclasses.replace(current_caller(), report=report))
 
 
@@ -276,25 +277,25 @@ def _pass_down(caller: Caller) -> Iterator[None]:
 def current_caller() -> Caller:
     """Return what the agent around the code passes down.
 
-    A task of the application's may inherit it without being part of that agent: see `find_caller`.
+    A task of the application may inherit it without being part of that agent: see `find_caller`.
     """
     return _caller.get()
 
 
 def find_caller(context: AgentContext) -> Caller:
-    """Return what is passed down to an agent; nothing if it is not a subagent."""
+    """Return what is passed down to an agent; an empty `Caller` if it is not a subagent."""
     return _NO_CALLER if context.parent_session_id is None else current_caller()
 
 
-def under_caller(
+def limit_to_caller(
     own: PermissionManager, context: AgentContext, consents: Iterable[str]
 ) -> PermissionManager:
-    """Return what holds for an agent: its own permissions, and for a subagent those of its caller too.
+    """Return an agent's permissions, which for a subagent are limited by its caller's.
 
     Args:
-        own: its own.
-        context: the agent's.
-        consents: names of the functions that the program has passed, and so agreed to.
+        own: the agent's own permissions.
+        context: the agent's context.
+        consents: the names of functions that the program consented to by passing them.
     """
     caller = find_caller(context)
     if caller.permissions is None or caller.context is None:
@@ -304,8 +305,8 @@ def under_caller(
 
 @contextmanager
 def track_turn(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
-    """Let the block be a turn of an agent: write down who waits, what is denied to whom, and what ends it."""
-    # A root that another agent's tool has started is held to none of its rules.
+    """Report the block as a turn of an agent: who waits for it, what is denied, how it ends."""
+    # A root agent that another agent's tool started is not held to that agent's rules.
     caller = find_caller(context)
     report.above, report.agent = caller.report, agent
     try:
@@ -317,7 +318,7 @@ def track_turn(report: RunReport, agent: object, context: AgentContext) -> Itera
 
 
 def find_cycle(agent: object) -> str:
-    """Return the chain of agents that wait for each other, if it would lead to one of them; else nothing."""
+    """Return the cycle of waiting agents that a run of this one would close, or an empty text."""
     waiting = current_caller().agents
     identities = [getattr(each, "identity", each) for each in waiting]
     if getattr(agent, "identity", agent) not in identities:
@@ -326,7 +327,7 @@ def find_cycle(agent: object) -> str:
 
 
 def check_depth(agent: object, above: tuple[object, ...]) -> None:
-    """Refuse to run an agent inside of too many others.
+    """Refuse to run an agent inside too many others.
 
     Raises:
         ConfigurationError: there are too many.
@@ -334,6 +335,6 @@ def check_depth(agent: object, above: tuple[object, ...]) -> None:
     if len(above) >= MAX_DEPTH:
         names = " → ".join(str(getattr(each, "name", each)) for each in (*above, agent))
         raise ConfigurationError(
-            f"{MAX_DEPTH} agents run inside of each other: {names}",
-            hint="does an agent run itself, over one of its tools?",
+            f"{MAX_DEPTH} agents run inside each other: {names}",
+            hint="check whether an agent runs itself through one of its tools",
         )

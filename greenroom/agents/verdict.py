@@ -98,7 +98,7 @@ def record_answer(
 
 
 def _pick_parts(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
-    """Shorten the list of a long call's parts: allowed ones are dropped first, the order is kept."""
+    """Shorten a long list of parts: drop allowed ones first, and keep the order."""
     if len(parts) <= _PARTS:
         return parts
     by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)

@@ -396,7 +396,7 @@ async def test_what_the_approving_function_raises_is_raised_as_it_was():
 
 async def test_a_plain_function_is_told_that_it_can_not_approve():
     rules = PermissionManager([PermissionRule.ask_for_tool("get_weather")])
-    with pytest.raises(TypeError, match=r"approve= is an async function: it returned True"):
+    with pytest.raises(TypeError, match=r"approve= must be an async function: it returned True"):
         await agent(weather(), permissions=rules).run("Go", approve=lambda request: True)
 
 

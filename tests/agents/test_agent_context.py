@@ -187,4 +187,4 @@ async def test_outside_of_an_agent_a_tool_says_what_is_missing():
     registry = ToolRegistry([tool(find)])
     context = AgentContext(session_id="s-1", agent_type="demo")
     result = await registry.execute("find", {"title": "Emma"}, context)
-    assert "only an Agent gives one" in result.text
+    assert "only an Agent passes one" in result.text

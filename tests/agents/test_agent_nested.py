@@ -451,7 +451,7 @@ async def test_copies_of_an_agent_that_ask_each_other_end_with_the_chain():
         description="Asks.",
     )
     result, _ = await run(agent)
-    assert "8 agents run inside of each other: me → me" in result.output
+    assert "8 agents run inside each other: me → me" in result.output
     assert len(agent.llm.requests) == 8 * 2
 
 

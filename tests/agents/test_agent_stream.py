@@ -47,7 +47,7 @@ async def test_its_text_is_that_of_all_replies():
 
 async def test_there_is_no_result_while_it_goes_on():
     async with agent("Hi").stream("Hi") as run:
-        with pytest.raises(TurnError, match="goes on"):
+        with pytest.raises(TurnError, match="has not ended"):
             _ = run.result
 
 

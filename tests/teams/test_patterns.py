@@ -203,7 +203,7 @@ async def test_patterns_inside_of_each_other_have_an_end():
 
     result = await pipeline(agent("a", *[deeper] * 2, tools=[down])).run("x")
     assert result.status == "completed"
-    assert "8 agents run inside of each other: pipeline → a → pipeline → a" in said[0]
+    assert "8 agents run inside each other: pipeline → a → pipeline → a" in said[0]
 
 
 async def test_deps_reach_the_agents_and_no_function():
