@@ -50,63 +50,11 @@ from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
-from greenroom.runtime.tasks import LiveTasks, require_loop
+from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore
 
 logger = logging.getLogger("greenroom.runtime")
-
-
-class Dependent(Protocol):
-    """Something that ends with a runtime or with a life, such as a supervisor."""
-
-    def on_host_end(self) -> None:
-        """The runtime or the life has ended, and all of its agents."""
-
-
-class Life:
-    """What belongs to one run of an agent's function, and is made anew for the next one."""
-
-    def __init__(self) -> None:
-        """Start with nothing run."""
-        self.scope = trio.CancelScope()
-        """Everything of this life; cancelling it ends the life, not the agent."""
-        self.nursery: trio.Nursery | None = None
-        """Where subagents live; None before the function is called, and after its end."""
-        self.has_returned = False
-        """Whether the function has returned."""
-        self.value: object = None
-        """What it returned."""
-        self.crash: BaseException | None = None
-        """What crashed it, kept at once: a later cancel must not replace it."""
-        self.is_reported = False
-        """Whether subscribers have got the `Error` of the crash."""
-        self.supervisions: dict[Dependent, None] = {}
-        """The supervisors that the function has made, but for those below others."""
-        self.monitors: set[Monitor] = set()
-        """The monitors that this life has made, and whose agents have not ended."""
-
-    def keep(self, crash: BaseException) -> None:
-        """Remember what crashed it; the first crash counts."""
-        # An exception may be false: one with a length, or with a truth value of its own.
-        if self.crash is None:
-            self.crash = crash
-
-    def fail(self, error: BaseException) -> None:
-        """Crash it from the outside."""
-        self.keep(error)
-        self.scope.cancel()
-
-    def end(self) -> None:
-        """End its monitors and supervisors; their agents have ended."""
-        self.end_supervisions()
-        for monitor in tuple(self.monitors):
-            monitor.drop()
-
-    def end_supervisions(self) -> None:
-        """End the supervisors, whose agents have ended."""
-        for supervision in tuple(self.supervisions):
-            supervision.on_host_end()
 
 
 class _Membership(Protocol):
@@ -191,15 +139,10 @@ class Actor:
 
     def _make_parts(self, budget: Budget | None, reports: bool) -> None:
         """Make the parts, each below that of the parent."""
-        limits, session, parent, spawn_turn = (
-            self.limits,
-            self.session,
-            self.parent,
-            self.spawn_turn,
-        )
+        limits, parent, spawn_turn = self.limits, self.parent, self.spawn_turn
         ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         above = parent.output if parent else None
-        forward = forward_to(above, session.session_id) if above else None
+        forward = forward_to(above, self.session_id) if above else None
         self.output: Output = Output(self, above, forward, ring, limits.partial_text)
         self.turns = Turns(self, self.output, limits.mailbox)
         self.mailbox = self.turns.mailbox
@@ -307,6 +250,13 @@ class Actor:
             raise TurnError(f"an agent can't go from {self.state} to {state}: it has ended")
         self.state = state
         self.publish(StateChange(state))
+
+    def publish_crash(self) -> None:
+        """Publish the `Error` of a crash, once."""
+        crash = self.life.crash
+        if crash is not None and not self.life.is_reported:
+            self.life.is_reported = True
+            self.publish(error_chunk(crash))
 
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` if the agent has ended."""

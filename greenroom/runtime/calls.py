@@ -9,7 +9,7 @@ that its parent learns in this way does not arrive again as input.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -31,11 +31,7 @@ from greenroom.resilience import Budget, use_meter
 from greenroom.runtime.actor import Actor, HandleWait
 from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.results import TurnResult
-from greenroom.runtime.tasks import (
-    current_owner,
-    entered_from_thread,
-    is_cancelled,
-)
+from greenroom.runtime.tasks import current_owner, entered_from_thread, is_cancelled
 
 
 class Model(Protocol):
@@ -69,13 +65,13 @@ class ModelCallScope:
         self._price: Price | None = getattr(model, "price", None)
         self._call = ModelCall(model.name, model.model, request)
         self._further = _FurtherAttempts(actor.budgets)
-        self._meter = ExitStack()
+        self._meter = use_meter(self._further)
         self.reply: Message | None = None
 
     def __enter__(self) -> Self:
         if self._price is None:
             self._actor.budgets.refuse_unpriced(self._name)
-        self._meter.enter_context(use_meter(self._further))
+        self._meter.__enter__()
         self._actor.notify("before_model_call", self._call)
         return self
 
@@ -85,7 +81,7 @@ class ModelCallScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._meter.close()
+        self._meter.__exit__(None, None, None)
         self._further.is_over = True
         self._actor.notify("after_model_call", self._call, self.reply, error)
         # A call that broke off may have left a reply in the history as well.

@@ -14,9 +14,7 @@ from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.results import Outcome, TurnResult
 from greenroom.runtime.spawning import check_agent_function
-from greenroom.runtime.tasks import (
-    unwrap,
-)
+from greenroom.runtime.tasks import unwrap
 from greenroom.session import AgentSession
 
 Ts = TypeVarTuple("Ts")

@@ -30,12 +30,7 @@ from greenroom.runtime.interruption import InterruptMode, check_grace, check_ord
 from greenroom.runtime.introspection import AgentStatistics, describe_budgets
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription, TurnStream
-from greenroom.runtime.results import (
-    InterruptReport,
-    Outcome,
-    Receipt,
-    TurnResult,
-)
+from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 

@@ -50,7 +50,6 @@ from greenroom.runtime.interruption import current_cleanup
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import (
     TaskGroup,
-    error_chunk,
     is_cancelled,
     must_propagate,
     owned_by,
@@ -60,10 +59,7 @@ from greenroom.runtime.tasks import (
 logger = logging.getLogger("greenroom.runtime")
 
 
-async def run_agent(
-    actor: Actor,
-    call: Callable[[], Awaitable[object]],
-) -> None:
+async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception.
 
     `call` calls its function, once for each life.
@@ -86,10 +82,7 @@ async def run_agent(
             await _end(actor)
 
 
-async def _live(
-    actor: Actor,
-    call: Callable[[], Awaitable[object]],
-) -> None:
+async def _live(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
     life = actor.life
     try:
         with life.scope:
@@ -115,10 +108,7 @@ async def _open(actor: Actor) -> bool:
     return actor.life.crash is None
 
 
-async def _run(
-    actor: Actor,
-    call: Callable[[], Awaitable[object]],
-) -> None:
+async def _run(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
     life = actor.life
     async with trio.open_nursery() as nursery:
         life.nursery = nursery
@@ -135,10 +125,7 @@ async def _run(
         await _end_subagents(actor)
 
 
-async def _call(
-    actor: Actor,
-    call: Callable[[], Awaitable[object]],
-) -> BaseException | None:
+async def _call(actor: Actor, call: Callable[[], Awaitable[object]]) -> BaseException | None:
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
     tasks = TaskGroup(actor.kernel.live_tasks)
@@ -285,12 +272,10 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     crash = actor.life.crash
     actor.context.resources.clear()  # a tool's temporary folder goes with its agent
     actor.output.close_tools()
-    is_news = crash is not None and not actor.life.is_reported
-    if crash is not None and is_news:
+    if crash is not None and not actor.life.is_reported:
         log_error(logger, f"the agent {actor.path} has crashed", crash)
     actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))
-    if crash is not None and is_news:
-        actor.publish(error_chunk(crash))
+    actor.publish_crash()
     actor.publish(exited)
 
 

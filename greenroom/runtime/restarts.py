@@ -25,8 +25,9 @@ from greenroom.core import (
     log_error,
 )
 from greenroom.resilience import Backoff
-from greenroom.runtime.actor import Actor, Dependent, Kernel
+from greenroom.runtime.actor import Actor, Kernel
 from greenroom.runtime.results import SupervisorOutcome
+from greenroom.runtime.tasks import Dependent
 
 logger = logging.getLogger("greenroom.runtime")
 

@@ -5,14 +5,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    EndStatus,
-    InputMessage,
-    StopReason,
-    SupervisionError,
-    TurnStatus,
-    Usage,
-)
+from greenroom.core import EndStatus, InputMessage, StopReason, SupervisionError, TurnStatus, Usage
 
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 

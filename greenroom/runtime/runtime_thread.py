@@ -20,9 +20,7 @@ from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.results import TurnResult
-from greenroom.runtime.tasks import (
-    unwrap,
-)
+from greenroom.runtime.tasks import unwrap
 from greenroom.runtime.thread_calls import LoopWaiter, ThreadCall, ThreadWaiter
 from greenroom.session import AgentSession
 

@@ -19,6 +19,7 @@ from greenroom.core import (
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
+from greenroom.runtime.tasks import Dependent
 
 
 class Subagent(Protocol):
@@ -226,7 +227,7 @@ class Monitor:
 
     def __init__(
         self,
-        mine: "set[Monitor]",
+        mine: set[Dependent],
         theirs: "set[Monitor]",
         mailbox: Mailbox,
         check_loop: Callable[[str], None],
@@ -246,17 +247,17 @@ class Monitor:
             EventLoopError: called outside of the runtime's event loop.
         """
         self._check_loop("cancel()")
-        self.drop()
+        self.on_host_end()
         if self._message is not None:
             self._mailbox.remove(self._message)
 
-    def drop(self) -> None:
+    def on_host_end(self) -> None:
         """Watch no longer; an `AgentExit` that waits already stays."""
         self._mine.discard(self)
         self._theirs.discard(self)
 
     def tell(self, message: AgentExit) -> None:
         """Send the message that the agent has ended, once."""
-        self.drop()
+        self.on_host_end()
         self._message = message
         self._mailbox.put_result(message)

@@ -32,7 +32,7 @@ from greenroom.runtime.restarts import (
 )
 from greenroom.runtime.results import SupervisorOutcome
 from greenroom.runtime.spawning import AgentT, spawn_child, spawn_root
-from greenroom.runtime.tasks import error_chunk, require_loop
+from greenroom.runtime.tasks import require_loop
 from greenroom.session import AgentSession
 
 logger = logging.getLogger("greenroom.runtime")
@@ -343,16 +343,11 @@ class SupervisedAgent(Member):
             logger.warning("the agent %s starts again in %.3g s: %s", actor.path, delay, why)
         else:
             log_error(logger, f"the agent {actor.path} starts again in {delay:.3g} s", self.crash)
-            self._tell_crash(self.crash)
+            actor.publish_crash()
         text = describe_error(self.crash) or why
         actor.publish(Restarted(actor.epoch + 1, text, delay))
         actor.set_state(AgentState.idle())
         actor.restart_note = _note(self.crash, why)
-
-    def _tell_crash(self, crash: BaseException) -> None:
-        if not self.actor.life.is_reported:
-            self.actor.life.is_reported = True
-            self.actor.publish(error_chunk(crash))
 
     def _live_again(self) -> None:
         self.actor.begin_life()

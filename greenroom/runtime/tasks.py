@@ -3,20 +3,19 @@
 Theory of operation
 ===================
 
-A task belongs to the agent in whose task tree it runs, and the tree is trio's own: from the task up
-through the nurseries to one that `owned_by` has marked. A context variable would not do. A task
-that an agent starts in a nursery of the application's inherits the agent's variables, and is not
-part of it.
+A task belongs to the agent in whose task tree it runs. The tree is trio's own: from the task up
+through the nurseries to a task that `owned_by` has marked. A context variable would not do: a task
+that an agent starts in a nursery of the application inherits the agent's variables, but is not part
+of the agent.
 
-There is one place where the tree does not tell: what the thread of a plain tool passes to
-`trio.from_thread` runs in a system task, below no agent. There, and only there, the context
-variable counts. So that it is right there, each new task is given the owner in whose tree it
-begins.
+In one place the tree does not help. What the thread of a plain tool passes to `trio.from_thread`
+runs in a system task, below no agent. There, and only there, the context variable counts, and each
+new task is given the owner in whose tree it begins, to make the variable right.
 
-trio's tree does not tell which tasks are alive either. Where code enters a nursery and never leaves
-it, trio closes another one in its place, or drops it together with the task that opened it; its
-tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
-them, and the end of a life waits for the last one of its `TaskGroup`.
+trio's tree does not tell which tasks are alive either. If code enters a nursery and never leaves it,
+trio closes another one in its place, or drops it together with the task that opened it; its tasks
+live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends them, and
+the end of a `Life` waits for the last one of its `TaskGroup`.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
 errors ends a turn; a cancel and any other error go further. The functions at the end take such
@@ -28,6 +27,7 @@ Nothing here knows what an owner is.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 import trio
 
@@ -137,6 +137,58 @@ def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
         )
 
 
+class Dependent(Protocol):
+    """A supervisor or a monitor, which ends with the runtime or the life that it belongs to."""
+
+    def on_host_end(self) -> None:
+        """End with the runtime or the life, whose agents have ended."""
+
+
+class Life:
+    """What belongs to one run of an agent's function, and is made anew for the next one."""
+
+    def __init__(self) -> None:
+        """Start with nothing run."""
+        self.scope = trio.CancelScope()
+        """Everything of this life; cancelling it ends the life, not the agent."""
+        self.nursery: trio.Nursery | None = None
+        """Where subagents live; None before the function is called, and after its end."""
+        self.has_returned = False
+        """Whether the function has returned."""
+        self.value: object = None
+        """What it returned."""
+        self.crash: BaseException | None = None
+        """What crashed it, kept at once: a later cancel must not replace it."""
+        self.is_reported = False
+        """Whether subscribers have got the `Error` of the crash."""
+        self.supervisions: dict[Dependent, None] = {}
+        """The supervisors that the function has made, but for those below others."""
+        self.monitors: set[Dependent] = set()
+        """The monitors that this life has made, and whose agents have not ended."""
+
+    def keep(self, crash: BaseException) -> None:
+        """Remember what crashed it; the first crash counts."""
+        # An exception may be false: one with a length, or with a truth value of its own.
+        if self.crash is None:
+            self.crash = crash
+
+    def fail(self, error: BaseException) -> None:
+        """Crash it from the outside."""
+        self.keep(error)
+        self.scope.cancel()
+
+    def end(self) -> None:
+        """End its monitors and supervisors; their agents have ended."""
+        self.end_supervisions()
+        for monitor in tuple(self.monitors):
+            monitor.on_host_end()
+
+    def end_supervisions(self) -> None:
+        """End the supervisors, whose agents have ended."""
+        for supervision in tuple(self.supervisions):
+            supervision.on_host_end()
+
+
 class LiveTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""
 
@@ -197,10 +249,10 @@ class TaskGroup:
         self._live_tasks.add(self._first, self)
 
     def holds(self, task: trio.lowlevel.Task) -> bool:
-        """Whether a task hangs below the first one.
+        """Whether a task is below the first one.
 
         `nursery.start` moves a task into its nursery, which may be another agent's or the
-        application's. The tasks above it may have ended, but still tell the way.
+        application's. The tasks above it may have ended, but still lead up the tree.
         """
         each: trio.lowlevel.Task | None = task
         while each is not None and each is not self._first:

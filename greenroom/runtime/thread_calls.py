@@ -9,10 +9,7 @@ from typing import Generic, TypeVar, cast
 import trio
 
 from greenroom.core import EventLoopError, RuntimeClosedError
-from greenroom.runtime.tasks import (
-    is_cancelled,
-    strip_cancelled,
-)
+from greenroom.runtime.tasks import is_cancelled, strip_cancelled
 
 T = TypeVar("T")
 

@@ -101,7 +101,6 @@ class Turn:
     """One turn of one agent; made when its input is taken, entered with `async with`."""
 
     _timer: BudgetScope | None = None
-    _is_used = False
     _is_cut_off = False  # by `suspend_now`
 
     def __init__(self, turns: "Turns", message: ConversationInput) -> None:
@@ -150,12 +149,11 @@ class Turn:
             raise TurnError(
                 "a turn is open already", hint="leave its `async with` block before the next one"
             )
-        if self._is_used:
+        if self._task is not None:
             raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
         self._before = agent.session.history
         # The one step that may fail comes first; there is no checkpoint in here.
         self._begin_conversation()
-        self._is_used = True
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
         self._turns.open(self)
