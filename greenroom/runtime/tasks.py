@@ -12,10 +12,10 @@ In one place the tree does not help. What the thread of a plain tool passes to `
 runs in a system task, below no agent. There, and only there, the context variable counts, and each
 new task is given the owner in whose tree it begins, to make the variable right.
 
-trio's tree does not tell which tasks are alive either. If code enters a nursery and never leaves it,
-trio closes another one in its place, or drops it together with the task that opened it; its tasks
-live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends them, and
-the end of a `Life` waits for the last one of its `TaskGroup`.
+trio's tree does not tell which tasks are alive either. If code never leaves a nursery that it has
+entered, trio closes another one in its place, or drops it together with the task that opened it;
+its tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
+them, and the end of a `Life` waits for the last one of its `TaskGroup`.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
 errors ends a turn; a cancel and any other error go further. The functions at the end take such
