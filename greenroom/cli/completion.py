@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from greenroom.cli.arguments import command_parser
+from greenroom.cli.arguments import CompletionOptions, command_parser
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import CompletionOptions
     from greenroom.session import SessionMetadata
 
 
@@ -77,9 +76,6 @@ complete -c greenroom -f -k -a '(__greenroom_complete)'
 
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 """The script of each shell."""
-
-SHELLS = tuple(SCRIPTS)
-"""The shells that there is a script for."""
 
 
 _CURSOR = "\x00"  # is in no command line, so it marks the end of the last word
@@ -240,7 +236,7 @@ class _LineReader:
 _FILES = ("FILE", "DIR")
 
 
-def run_completion(options: "CompletionOptions") -> int:
+def run_completion(options: CompletionOptions) -> int:
     """Print the script of a shell, or the completions of a line; return the exit code."""
     if options.command == "completion":
         print(SCRIPTS[options.shell], end="")
@@ -250,7 +246,7 @@ def run_completion(options: "CompletionOptions") -> int:
     return 0
 
 
-def _answer(point: CompletionPoint, options: "CompletionOptions") -> Iterator[str]:
+def _answer(point: CompletionPoint, options: CompletionOptions) -> Iterator[str]:
     if point.takes in _FILES:
         yield "files"
         return

@@ -17,18 +17,15 @@ from datetime import UTC, datetime
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 import trio
 
+from greenroom.cli.arguments import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
 from greenroom.core import ConfigurationError, InvalidJSONError, serde, timestamp, visible
 from greenroom.runtime import AgentRuntime
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
 _BACKUPS = 3
@@ -90,7 +87,7 @@ class _JsonLines(logging.Formatter):
 logger = logging.getLogger("greenroom.cli")
 
 
-def open_dump_target(options: "Options", *, owns_terminal: bool) -> io.TextIOBase | None:
+def open_dump_target(options: Options, *, owns_terminal: bool) -> io.TextIOBase | None:
     """Return where dumps are written: the log if there is one, else None for standard error.
 
     Where the program owns the screen that the standard error would write to, it is the file
@@ -261,7 +258,7 @@ async def _read(path: Path) -> LiveTree | None:
     return LiveTree(int(pid), str(fields.get("text", "")), fields.get("tree"))
 
 
-async def print_trees(options: "Options") -> int:
+async def print_trees(options: Options) -> int:
     """Print the agents of each process of this user; the exit code is always 0."""
     page, processes = OutputWriter(), await read_trees()
     if options.json:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import trio
 
 from greenroom import core
+from greenroom.cli.arguments import Options
 from greenroom.cli.formatting import quantity
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
@@ -21,10 +22,6 @@ from greenroom.core import serde
 from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
 
 _KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
 _VARIABLES = (
@@ -55,7 +52,7 @@ class Finding:
     fix: str = ""
 
 
-async def run_doctor(options: "Options") -> int:
+async def run_doctor(options: Options) -> int:
     """Print the findings; the exit code is 1 if something must be fixed."""
     findings = await trio.to_thread.run_sync(examine, options)
     findings.append(await examine_commands(options))
@@ -70,7 +67,7 @@ async def run_doctor(options: "Options") -> int:
     return 1 if any(each.status == "problem" for each in findings) else 0
 
 
-def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Finding]:
+def examine(options: Options, env: Mapping[str, str] = os.environ) -> list[Finding]:
     """Check everything that a run needs. Keys are named; their values are never shown."""
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
@@ -90,7 +87,7 @@ def examine(options: "Options", env: Mapping[str, str] = os.environ) -> list[Fin
     ]
 
 
-async def examine_commands(options: "Options") -> Finding:
+async def examine_commands(options: Options) -> Finding:
     """Check what confines commands, in the requested sandbox or the default one."""
     sandbox = Sandbox()
     if options.sandbox != "off":

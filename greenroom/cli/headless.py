@@ -1,12 +1,11 @@
 """`greenroom -p`: one prompt, one answer, one exit code."""
 
 import signal
-from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom import core
-from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE
+from greenroom.cli.arguments import BROKEN_PIPE, DENIED, DONE, FAILED, INTERRUPTED, USAGE, Options
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import describe_call
 from greenroom.cli.run_setup import RunSetup, open_setup
@@ -14,10 +13,6 @@ from greenroom.cli.stdio import OutputWriter, add_context, read_piped, tell
 from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, serde, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
 
 _CONFIGURATION = frozenset(
     {
@@ -115,7 +110,7 @@ class TurnRecord:
 
     def result(self, reply: Message | None) -> dict[str, object]:
         """Make the object that `--output-format json` prints."""
-        done = self.end if isinstance(self.end, core.Done) else None
+        done, error = self.end if isinstance(self.end, core.Done) else None, self.error
         usage = done.usage if done else core.Usage()
         return {
             "type": "result",
@@ -130,14 +125,9 @@ class TurnRecord:
             },
             "denials": self._denials,
             "pending": [_question(request) for request in self.pending],
-            "error": self._error(),
+            "error": error and {"message": error.message, "kind": error.kind, "hint": error.hint},
             "exit_code": self.exit_code,
         }
-
-    def _error(self) -> dict[str, object] | None:
-        if self.error is None:
-            return None
-        return {"message": self.error.message, "kind": self.error.kind, "hint": self.error.hint}
 
 
 def _question(request: PermissionRequest) -> dict[str, object]:
@@ -151,7 +141,7 @@ def _question(request: PermissionRequest) -> dict[str, object]:
     }
 
 
-async def run_headless(options: "Options") -> int:
+async def run_headless(options: Options) -> int:
     """Answer one prompt and return the exit code.
 
     SIGINT and SIGTERM interrupt the turn, a second one ends the agent at once; the session is saved
@@ -178,7 +168,7 @@ async def run_headless(options: "Options") -> int:
 class _Headless:
     """One headless run of one agent."""
 
-    def __init__(self, handle: AgentHandle, setup: RunSetup, options: "Options") -> None:
+    def __init__(self, handle: AgentHandle, setup: RunSetup, options: Options) -> None:
         self._handle = handle
         self._setup = setup
         self._options = options

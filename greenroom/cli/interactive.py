@@ -2,14 +2,13 @@
 
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import trio
 from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
-from greenroom.cli.arguments import DONE, FAILED, USAGE
+from greenroom.cli.arguments import DONE, FAILED, USAGE, Options
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.painter import ColorScheme
@@ -22,13 +21,10 @@ from greenroom.core import EndStatus, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
 
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
-
 _RECAP_MESSAGES = 6  # messages of a resumed session that are shown
 
 
-async def run_interactive(options: "Options") -> int:
+async def run_interactive(options: Options) -> int:
     """Talk with the coding agent in the terminal until the person leaves; return the exit code.
 
     SIGTERM and SIGHUP end it as leaving does: the current turn is interrupted, the session saved,

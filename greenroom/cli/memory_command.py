@@ -6,18 +6,15 @@ import sys
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.arguments import MemoryOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import user_folder, working_folder
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import MemoryOptions
-    from greenroom.tools import Tool
+from greenroom.tools import Tool
 
 _WIDTH = 200  # characters of an entry in the list; --json has all of them
 
@@ -47,12 +44,12 @@ def memory_file(
     return folder / "memory" / f"{name}-{digest}.db"
 
 
-def tools_of_memory(workspace: Path) -> list["Tool"]:
+def tools_of_memory(workspace: Path) -> list[Tool]:
     """Return the tools with which the agent of a run remembers."""
     return list(memory_tools(SQLiteMemory(memory_file(workspace))))
 
 
-async def list_entries(options: "MemoryOptions") -> int:
+async def list_entries(options: MemoryOptions) -> int:
     """Print what is remembered of this folder, the newest first.
 
     Raises:
@@ -71,7 +68,7 @@ async def list_entries(options: "MemoryOptions") -> int:
     return 0
 
 
-async def forget_entries(options: "MemoryOptions") -> int:
+async def forget_entries(options: MemoryOptions) -> int:
     """Remove entries for good; the exit code is 1 if one is unknown.
 
     Raises:

@@ -3,20 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom import llm
+from greenroom.cli.arguments import ModelsOptions
 from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.core import serde
 from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import ModelsOptions
-
 
 _UNKNOWN = "unknown"
 
@@ -30,7 +26,7 @@ class _Selection:
     one: bool = False
 
 
-async def list_models(options: "ModelsOptions", env: Mapping[str, str] = os.environ) -> int:
+async def list_models(options: ModelsOptions, env: Mapping[str, str] = os.environ) -> int:
     """Print the providers, the default and the models, or the one model that was asked for.
 
     Raises:

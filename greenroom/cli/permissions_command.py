@@ -13,9 +13,9 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.cli.arguments import DONE, FAILED
+from greenroom.cli.arguments import DONE, FAILED, PermissionsOptions
 from greenroom.cli.formatting import one_line, quantity, shorten_home
-from greenroom.cli.run_rules import RunRules, load_rules, project_rules_path
+from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.core import serde, visible
@@ -35,13 +35,12 @@ from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
     from greenroom.agents import ProjectText
-    from greenroom.cli.arguments import PermissionsOptions
 
 
 _AGENT = "coder"  # whose rules count in a run of the command
 
 
-async def explain_call(options: "PermissionsOptions") -> int:
+async def explain_call(options: PermissionsOptions) -> int:
     """Print what a run in this folder would decide about a call; nothing of it happens.
 
     Raises:
@@ -50,9 +49,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
     """
     arguments = _read_input(options)
     workspace = working_folder()
-    rules = await trio.to_thread.run_sync(
-        load_rules, workspace, options.allow, options.deny, options.mode, options.read_only
-    )
+    rules = await load_run_rules(options, workspace)
     tell(*rules.warnings, *rules.notes)
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
     context = core.AgentContext(
@@ -69,7 +66,7 @@ async def explain_call(options: "PermissionsOptions") -> int:
     return 0
 
 
-def _read_input(options: "PermissionsOptions") -> dict[str, object]:
+def _read_input(options: PermissionsOptions) -> dict[str, object]:
     if options.text is not None:
         if options.tool != "Bash":
             raise core.ConfigurationError(
@@ -101,7 +98,7 @@ def _explanation_as_json(verdict: Explanation) -> dict[str, object]:
 
 
 async def _show_explanation(
-    verdict: Explanation, options: "PermissionsOptions", page: OutputWriter
+    verdict: Explanation, options: PermissionsOptions, page: OutputWriter
 ) -> None:
     from rich.text import Text
 
@@ -130,15 +127,13 @@ _IGNORED = "it allows, and the project's file is not trusted"
 _EXPIRED = "it has expired"
 
 
-async def list_rules(options: "PermissionsOptions") -> int:
+async def list_rules(options: PermissionsOptions) -> int:
     """Print the rules of a run in this folder, their sources, and the rules that are ignored.
 
     Raises:
         RuleFileError: a rule of the command line can't be used.
     """
-    rules = await trio.to_thread.run_sync(
-        load_rules, working_folder(), options.allow, options.deny, options.mode, options.read_only
-    )
+    rules = await load_run_rules(options, working_folder())
     tell(*rules.warnings)
     page = OutputWriter()
     if options.json:
@@ -211,7 +206,7 @@ class _Decision:
     record: core.PermissionRecord
 
 
-async def show_decisions(options: "PermissionsOptions") -> int:
+async def show_decisions(options: PermissionsOptions) -> int:
     """Print past decisions, the oldest first; the exit code is 1 if a subagent's can't be read.
 
     Raises:
@@ -286,7 +281,7 @@ def _decision_as_json(row: _Decision) -> dict[str, object]:
     return {**session, **msgspec.to_builtins(record)}
 
 
-async def trust_project(options: "PermissionsOptions") -> int:
+async def trust_project(options: PermissionsOptions) -> int:
     """Show what the project's files say, one by one, and trust each if a person agrees.
 
     It counts as long as the file stays as it is. Only a person at a terminal can agree: no option

@@ -11,22 +11,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
 from greenroom import core
-from greenroom.cli.arguments import DONE, FAILED
+from greenroom.cli.arguments import DONE, FAILED, PermissionsOptions
 from greenroom.cli.formatting import one_line, quantity
-from greenroom.cli.run_rules import load_rules
+from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.core import RuleDecision, serde
 from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
-
-if TYPE_CHECKING:
-    from greenroom.cli.arguments import PermissionsOptions
 
 _TEMPORARY = "@TMP"
 
@@ -107,7 +103,7 @@ class _Result:
         return one_line(self.case.id) or f"line {self.line}"
 
 
-async def test_file(options: "PermissionsOptions") -> int:
+async def test_file(options: PermissionsOptions) -> int:
     """Judge the calls of a file; the exit code is 1 if a decision is not as expected.
 
     Raises:
@@ -137,7 +133,7 @@ def _is_rule_file(text: str) -> bool:
         return True  # an object of several lines; of damage, the errors of a rule file say most
 
 
-async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWriter) -> int:
+async def _test_rules(text: str, options: PermissionsOptions, page: OutputWriter) -> int:
     """Read a rule file, which tries the examples of each rule."""
     try:
         rules = await trio.to_thread.run_sync(parse_rules, text, options.file)
@@ -153,12 +149,10 @@ async def _test_rules(text: str, options: "PermissionsOptions", page: OutputWrit
     return DONE
 
 
-async def _test_calls(text: str, options: "PermissionsOptions", page: OutputWriter) -> int:
+async def _test_calls(text: str, options: PermissionsOptions, page: OutputWriter) -> int:
     folder = working_folder()
     cases = list(_read_cases(text, options.file))
-    rules = await trio.to_thread.run_sync(
-        load_rules, folder, options.allow, options.deny, options.mode, options.read_only
-    )
+    rules = await load_run_rules(options, folder)
     if any(case.rules is None for _, case in cases):
         tell(*rules.warnings, *rules.notes)
 

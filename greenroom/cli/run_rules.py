@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+import trio
+
 from greenroom import permissions
+from greenroom.cli.arguments import Options
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
@@ -87,6 +90,12 @@ def load_rules(
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
     return RunRules(manager, notes, (_BYPASS,) if mode == "bypass" else (), ignored)
+
+
+async def load_run_rules(options: Options, workspace: Path) -> RunRules:
+    """Load the rules of a run with these options, in a thread; it raises what `load_rules` does."""
+    modes = (options.mode, options.read_only, options.sandboxed)
+    return await trio.to_thread.run_sync(load_rules, workspace, options.allow, options.deny, *modes)
 
 
 def project_rules_path(workspace: Path) -> Path:

@@ -4,19 +4,19 @@ Each part may add notes for the user, such as what has changed since the session
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING
 
 import trio
 
 from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
-from greenroom.cli.run_rules import load_rules
+from greenroom.cli.arguments import Options
+from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
@@ -25,11 +25,6 @@ from greenroom.permissions import PermissionManager, user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from greenroom.cli.arguments import Options
 
 _MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
 _FOREIGN = (
@@ -82,8 +77,8 @@ class RunSetup:
 
 @asynccontextmanager
 async def open_setup(
-    options: "Options", env: Mapping[str, str] = os.environ
-) -> "AsyncIterator[RunSetup]":
+    options: Options, env: Mapping[str, str] = os.environ
+) -> AsyncIterator[RunSetup]:
     """Open the parts of a run in the working directory; the model is closed with the block.
 
     Raises:
@@ -91,10 +86,7 @@ async def open_setup(
         SessionError: the session to continue is unknown or can't be read.
     """
     workspace = working_folder()
-    modes = (options.mode, options.read_only, options.sandboxed)
-    rules = await trio.to_thread.run_sync(
-        load_rules, workspace, options.allow, options.deny, *modes
-    )
+    rules = await load_run_rules(options, workspace)
     store = open_store(options)
     session = await _open_session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(read_instructions, workspace, options.memory)
@@ -127,7 +119,7 @@ async def open_setup(
             await model.aclose()
 
 
-def _make_sandbox(options: "Options") -> Sandbox | None:
+def _make_sandbox(options: Options) -> Sandbox | None:
     if options.sandbox == "off":
         return None
     return Sandbox(options.sandbox, options.sandbox_network)
@@ -141,7 +133,7 @@ async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
     return [f"sandbox: {report}; greenroom doctor says why"] if report.lacking else []
 
 
-async def _open_session(options: "Options", store: SessionStore, workspace: Path) -> AgentSession:
+async def _open_session(options: Options, store: SessionStore, workspace: Path) -> AgentSession:
     if options.resume is not None:
         return await load_session(options.resume, store, keep_open=True)
     if options.continue_last:
@@ -202,7 +194,7 @@ def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
 
 
 def restore_grants(
-    session: AgentSession, permissions: PermissionManager, workspace: Path, options: "Options"
+    session: AgentSession, permissions: PermissionManager, workspace: Path, options: Options
 ) -> tuple[str, ...]:
     """Apply the answers that the session remembers; return notes on them and on what has changed.
 

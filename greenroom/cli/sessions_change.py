@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.arguments import SessionsOptions
 from greenroom.cli.formatting import age, one_line, quantity, recap, title_of
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stdio import OutputWriter, confirm, tell
@@ -25,7 +26,6 @@ from greenroom.session import (
 
 if TYPE_CHECKING:
     from greenroom.agents import RestorePlan, RestoreReport
-    from greenroom.cli.arguments import SessionsOptions
     from greenroom.session import FileStore, SQLiteStore
 
 
@@ -64,7 +64,7 @@ async def _print_restored(plan: "RestorePlan", report: "RestoreReport", page: Ou
         await page.text(f"note: {gap}")
 
 
-async def fork_session(options: "SessionsOptions") -> int:
+async def fork_session(options: SessionsOptions) -> int:
     """Make a new session that begins as another one does, and print its id.
 
     Raises:
@@ -78,7 +78,7 @@ async def fork_session(options: "SessionsOptions") -> int:
     return 0
 
 
-async def rewind_session(options: "SessionsOptions") -> int:
+async def rewind_session(options: SessionsOptions) -> int:
     """Go back to an earlier message, after showing what is removed and asking.
 
     With `--files`, the files that tools have changed since then are restored as well, as far as
@@ -148,7 +148,7 @@ async def _confirm_rewind(
     return await confirm(f"\n{question[0].upper()}{question[1:]}?")
 
 
-async def remove_sessions(options: "SessionsOptions") -> int:
+async def remove_sessions(options: SessionsOptions) -> int:
     """Remove sessions for good, with those of their subagents; the exit code is 1 if one is left.
 
     Raises:
@@ -174,7 +174,7 @@ async def remove_sessions(options: "SessionsOptions") -> int:
     return await _change_each(chosen, remove, "removed", options, below)
 
 
-async def archive_sessions(options: "SessionsOptions") -> int:
+async def archive_sessions(options: SessionsOptions) -> int:
     """Hide sessions from the lists, or show them again; the exit code is 1 if one could not be.
 
     Raises:
@@ -191,7 +191,7 @@ async def _change_each(
     chosen: Sequence[str],
     change: Callable[[str], Awaitable[None]],
     word: str,
-    options: "SessionsOptions",
+    options: SessionsOptions,
     below: Mapping[str, Sequence[str]],
 ) -> int:
     """Change each session; where that fails for one, say so and go on with the others."""
@@ -214,7 +214,7 @@ async def _change_each(
     return 1 if failed else 0
 
 
-async def _find_ids(options: "SessionsOptions", store: SessionStore) -> list[str]:
+async def _find_ids(options: SessionsOptions, store: SessionStore) -> list[str]:
     """Return the whole ids, each once; all of them are known before any session is changed."""
     return list(dict.fromkeys([await find_session_id(each, store) for each in options.ids]))
 
@@ -240,7 +240,7 @@ def _describe_subagents(count: int) -> str:
     return f" with {quantity(count, 'session')} of its subagents" if count else ""
 
 
-async def repair_session(options: "SessionsOptions") -> int:
+async def repair_session(options: SessionsOptions) -> int:
     """Keep what can be verified of a damaged session, set the rest aside, and report it.
 
     Raises:
@@ -283,7 +283,7 @@ async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
         return matches[0]
 
 
-async def import_from(options: "SessionsOptions") -> int:
+async def import_from(options: SessionsOptions) -> int:
     """Make a session of a JSON export, and print its id.
 
     Raises:

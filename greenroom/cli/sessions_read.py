@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.arguments import SessionsOptions
 from greenroom.cli.formatting import (
     RecapLine,
     age,
@@ -36,7 +37,6 @@ from greenroom.session import (
 )
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import SessionsOptions
     from greenroom.export import ExportFormat
 
 _MAX_NAMED = 5  # damaged sessions that are named
@@ -45,7 +45,7 @@ _MODEL_FROM, _FOLDER_FROM = 110, 70  # columns of the terminal below which these
 _MIN_TITLE = 8  # columns that a title has at the least
 
 
-async def list_sessions(options: "SessionsOptions") -> int:
+async def list_sessions(options: SessionsOptions) -> int:
     """Print the stored sessions, the last changed first; the exit code is 1 if one is left out.
 
     Raises:
@@ -78,9 +78,7 @@ def _report_damaged(damaged: Sequence[SessionError]) -> None:
         tell(f"left out: {quantity(len(damaged) - _MAX_NAMED, 'more session')} that can't be read")
 
 
-def _select(
-    sessions: Sequence[SessionMetadata], options: "SessionsOptions"
-) -> list[SessionMetadata]:
+def _select(sessions: Sequence[SessionMetadata], options: SessionsOptions) -> list[SessionMetadata]:
     """Return the sessions that the options select: by folder, archived ones, subagents'.
 
     A subagent's session is hidden with its parent's, unless that is missing or it was imported
@@ -139,7 +137,7 @@ def _short_place(session: SessionMetadata, most: int) -> str:
 _DEFAULT_HITS = 20  # sessions that are found, unless more are asked for
 
 
-async def search_sessions(options: "SessionsOptions") -> int:
+async def search_sessions(options: SessionsOptions) -> int:
     """Print the sessions that contain a text, each as it is found; the exit code is 1 after damage.
 
     Raises:
@@ -206,7 +204,7 @@ def _hits_as_json(hits: list[SearchHit], search: SessionSearch) -> bytes:
     return serde.encode({"hits": rows, "searched": search.searched, "damaged": damaged})
 
 
-async def show_session(options: "SessionsOptions") -> int:
+async def show_session(options: SessionsOptions) -> int:
     """Print a session's conversation, each message with the number that fork and rewind take.
 
     Raises:
@@ -303,7 +301,7 @@ async def show_lines(lines: Iterable[RecapLine], page: OutputWriter, count: int)
 _ENDINGS: dict[str, "ExportFormat"] = {".html": "html", ".htm": "html", ".json": "json"}
 
 
-async def export_to(options: "SessionsOptions") -> int:
+async def export_to(options: SessionsOptions) -> int:
     """Write a session to standard output or to a new file, all of it or nothing.
 
     Raises:
@@ -334,7 +332,7 @@ async def export_to(options: "SessionsOptions") -> int:
 
 
 async def _write(
-    session: AgentSession, write: Callable[[str], None], options: "SessionsOptions"
+    session: AgentSession, write: Callable[[str], None], options: SessionsOptions
 ) -> None:
     # Here and not above: no other verb needs a parser of Markdown.
     from greenroom.export import export_session
@@ -342,7 +340,7 @@ async def _write(
     await export_session(session, write, _format(options))
 
 
-def _format(options: "SessionsOptions") -> "ExportFormat":
+def _format(options: SessionsOptions) -> "ExportFormat":
     ending = PurePath(options.output or "").suffix.lower()
     return options.format or _ENDINGS.get(ending, "markdown")
 

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.arguments import INTERRUPTED
+from greenroom.cli.arguments import INTERRUPTED, Options
 from greenroom.cli.formatting import age, place_of, shorten, shorten_home, title_of
 from greenroom.cli.stdio import EndSignals, OutputWriter, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
 
 if TYPE_CHECKING:
-    from greenroom.cli.arguments import Options
     from greenroom.session import SQLiteStore
 
 _MAX_TITLE = 60
@@ -69,7 +68,7 @@ def user_folder(variable: str, default: str, env: Mapping[str, str], platform: s
     return home.expanduser() / "greenroom"
 
 
-def open_store(options: "Options") -> "FileStore | SQLiteStore":
+def open_store(options: Options) -> "FileStore | SQLiteStore":
     """Return the store that the options name, else the user's own; a file is a database."""
     place = options.sessions or sessions_folder()
     if not os.path.isfile(place):
@@ -90,7 +89,7 @@ def describe_session(session: AgentSession, workspace: Path) -> None:
         session.set_metadata("title", shorten(" ".join(words.split()), _MAX_TITLE))
 
 
-def resume_command(session_id: str, options: "Options") -> str:
+def resume_command(session_id: str, options: Options) -> str:
     """Return the command that continues a session, from any store."""
     words = ["greenroom", "--resume", session_id]
     if options.sessions is not None:
@@ -173,7 +172,7 @@ def _last_used_at(store: SessionStore, session_id: str) -> int:
         return 0
 
 
-async def choose_session(options: "Options") -> str | int:
+async def choose_session(options: Options) -> str | int:
     """Let the person choose a session; return its id, or the exit code if none was chosen.
 
     Leaving without one is exit code 130, as an interrupt.

@@ -10,18 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-)
+from greenroom import core
 from greenroom.export.content import (
     STATUS_WORDS,
     SessionContent,
@@ -160,15 +149,15 @@ _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
-def render_file(block: ImageBlock | DocumentBlock) -> str:
+def render_file(block: core.ImageBlock | core.DocumentBlock) -> str:
     """Show an image that the session holds; name any other file, and what only has an address.
 
     Example:
-        >>> render_file(ImageBlock("image/png", url="https://example.com/a.png"))
+        >>> render_file(core.ImageBlock("image/png", url="https://example.com/a.png"))
         '<p class="file">Image, image/png, https://example.com/a.png</p>'
     """
     name = escape(describe_file(block))
-    is_image = isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES
+    is_image = isinstance(block, core.ImageBlock) and block.media_type in _IMAGE_TYPES
     if is_image and _BASE64.fullmatch(block.data):
         source = f"data:{block.media_type};base64,{block.data}"
         return f'<figure><img src="{source}" alt="{name}"><figcaption>{name}</figcaption></figure>'
@@ -198,17 +187,19 @@ def render_call(call: ToolCall) -> str:
     )
 
 
-def render_result(result: ToolResultBlock) -> str:
+def render_result(result: core.ToolResultBlock) -> str:
     """Render what a tool gave: its text, a diff in colour, its images and files."""
     text, diff = split_diff(result.text)
     parts = [f"<pre>{escape(text)}</pre>"] if text else []
     if diff:
         parts.append(f'<pre class="diff">{"".join(_diff_lines(diff))}</pre>')
-    files = (each for each in result.content if isinstance(each, ImageBlock | DocumentBlock))
+    files = (
+        each for each in result.content if isinstance(each, core.ImageBlock | core.DocumentBlock)
+    )
     return "".join([*parts, *map(render_file, files)]) or '<p class="file">(nothing)</p>'
 
 
-def _input(use: ToolUseBlock) -> str:
+def _input(use: core.ToolUseBlock) -> str:
     fields = list_fields(use)
     rows = "".join(f"<dt>{escape(name)}</dt>{_field(text)}" for name, text in fields.items())
     if use.invalid:
@@ -244,7 +235,7 @@ def render_conversation(content: SessionContent, prefix: str = "", level: int = 
     waiting: defaultdict[str | None, list[SessionContent]] = defaultdict(list)
     for subagent in content.subagents:
         waiting[subagent.metadata.parent_tool_use_id].append(subagent)
-    spoken: list[Message] = []
+    spoken: list[core.Message] = []
     for each in list_utterances(content):
         if each.is_new_speaker:
             yield _close_section(spoken)
@@ -284,23 +275,23 @@ def _open_section(first: Utterance, prefix: str, level: int) -> str:
     )
 
 
-def _block(block: ContentBlock | ToolCall, role: str) -> str:
+def _block(block: core.ContentBlock | ToolCall, role: str) -> str:
     match block:
-        case TextBlock(text=text):
+        case core.TextBlock(text=text):
             return _words(text, role)
         case ToolCall():
             return render_call(block)
-        case ToolUseBlock():
+        case core.ToolUseBlock():
             return render_call(ToolCall(block, None))
-        case ToolResultBlock():
+        case core.ToolResultBlock():
             return f'<p class="label">A result without a call</p>{render_result(block)}'
-        case ThinkingBlock(thinking=text):
+        case core.ThinkingBlock(thinking=text):
             return _fold("Thinking", render_prose(text)) if text.strip() else ""
-        case RedactedThinkingBlock():
+        case core.RedactedThinkingBlock():
             return _ENCRYPTED
-        case ImageBlock() | DocumentBlock():
+        case core.ImageBlock() | core.DocumentBlock():
             return render_file(block)
-        case UnknownBlock(raw=raw):
+        case core.UnknownBlock(raw=raw):
             value = f"<pre>{escape(format_value(raw))}</pre>"
             return _fold("Something of a kind unknown here", value)
 
@@ -329,7 +320,7 @@ def _subagent(content: SessionContent, level: int) -> Iterator[str]:
     yield "</div></details>\n"
 
 
-def _close_section(spoken: list[Message]) -> str:
+def _close_section(spoken: list[core.Message]) -> str:
     """End the section of these messages, if there is one, with what they used."""
     if not spoken:
         return ""

@@ -5,17 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-)
+from greenroom import core
 from greenroom.export.content import (
     STATUS_WORDS,
     SessionContent,
@@ -178,23 +168,23 @@ def _utterance(each: Utterance) -> str:
     return "".join(f"\n{part}\n" for part in parts if part)
 
 
-def _block(block: ContentBlock | ToolCall) -> str:
+def _block(block: core.ContentBlock | ToolCall) -> str:
     match block:
-        case TextBlock(text=text):
+        case core.TextBlock(text=text):
             return quote(text) if text.strip() else ""
         case ToolCall():
             return _call(block)
-        case ToolUseBlock():
+        case core.ToolUseBlock():
             return _call(ToolCall(block, None))
-        case ToolResultBlock():
+        case core.ToolResultBlock():
             return f"**A result without a call**\n\n{_result(block)}"
-        case ThinkingBlock(thinking=text):
+        case core.ThinkingBlock(thinking=text):
             return f"> *Thinking:*\n>\n{quote(text, 2)}" if text.strip() else ""
-        case RedactedThinkingBlock():
+        case core.RedactedThinkingBlock():
             return "*Thinking, which its provider keeps to itself*"
-        case ImageBlock() | DocumentBlock():
+        case core.ImageBlock() | core.DocumentBlock():
             return f"*{escape_words(describe_file(block))}*"
-        case UnknownBlock(raw=raw):
+        case core.UnknownBlock(raw=raw):
             return f"*Something of a kind unknown here:*\n\n{fence_text(format_value(raw), 'json')}"
 
 
@@ -208,7 +198,7 @@ def _call(call: ToolCall) -> str:
     return "\n\n".join(parts)
 
 
-def _input(use: ToolUseBlock) -> Iterator[str]:
+def _input(use: core.ToolUseBlock) -> Iterator[str]:
     if use.invalid:
         yield f"Input that could not be used: {escape_words(use.invalid)}"
         yield fence_text(use.raw_input)
@@ -222,8 +212,8 @@ def _input(use: ToolUseBlock) -> Iterator[str]:
             yield fence_text(text, _LANGUAGES.get(name, ""))
 
 
-def _result(result: ToolResultBlock) -> str:
-    files = [_block(each) for each in result.content if not isinstance(each, TextBlock)]
+def _result(result: core.ToolResultBlock) -> str:
+    files = [_block(each) for each in result.content if not isinstance(each, core.TextBlock)]
     text, diff = split_diff(result.text)
     parts = [fence_text(text)] if text else []
     parts += [fence_text(diff, "diff")] if diff else []

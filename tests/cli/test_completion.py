@@ -11,7 +11,8 @@ import trio
 
 from greenroom import AgentSession, FileStore
 from greenroom.cli import completion as command
-from greenroom.cli.completion import SHELLS, split_line
+from greenroom.cli.arguments import SHELLS
+from greenroom.cli.completion import split_line
 from greenroom.llm import MODELS, VENDORS
 from tests.terminal_program import TerminalProgram
 

@@ -85,12 +85,9 @@ def an_interrupt_leaves_nothing(trial: Trial) -> None:
 
 def results_are_real(trial: Trial) -> None:
     """Where a tool had ended, its result is in the history, also if the turn was cut off."""
+    histories = {**trial.stored_histories, trial.session_id: trial.history}
     for session_id, chunks in trial.streams.items():
-        history = (
-            trial.history
-            if session_id == trial.session_id
-            else trial.stored_histories.get(session_id, ())
-        )
+        history = histories.get(session_id, ())
         results = {result.tool_use_id: result for m in history for result in m.tool_results}
         for chunk in chunks:
             if (
@@ -340,28 +337,22 @@ def files_are_whole(trial: Trial) -> None:
 
 def no_thread_is_left(trial: Trial) -> None:
     """No thread runs that was started in the run."""
-    _check_leftovers(
-        trial, lambda left: left.threads, "still running", "tell it to end, and join it"
-    )
+    _compare(trial, lambda left: left.threads, "still running", "tell it to end, and join it")
 
 
 def no_descriptor_is_left(trial: Trial) -> None:
     """No file, socket or pipe is open that was opened in the run; seen on Linux alone."""
-    _check_leftovers(trial, lambda left: left.descriptors, "still open", "open it with `with`")
+    _compare(trial, lambda left: left.descriptors, "still open", "open it with `with`")
 
 
 def nothing_is_left_to_the_collector(trial: Trial) -> None:
     """The garbage collector had nothing to close, and no async generator to end."""
-    _check_leftovers(
-        trial, lambda left: left.unclosed_resources, "not closed", "open it with `with`"
-    )
+    _compare(trial, lambda left: left.unclosed_resources, "not closed", "open it with `with`")
 
 
 def settings_are_restored(trial: Trial) -> None:
     """The environment and the working directory are as they were."""
-    _check_leftovers(
-        trial, lambda left: left.settings, "still changed", "restore it in a `finally`"
-    )
+    _compare(trial, lambda left: left.settings, "still changed", "restore it in a `finally`")
 
 
 def _open_turns(chunks: Sequence[core.OutputChunk]) -> set[str]:
@@ -421,7 +412,7 @@ def _settled_files(control: Trial) -> tuple[Files, ...]:
     return (control.files_before, *control.files_after_calls, control.leftovers_at_end.files)
 
 
-def _check_leftovers(
+def _compare(
     trial: Trial, kind: Callable[[Leftovers], Sequence[str]], what: str, hint: str
 ) -> None:
     """Compare with the undisturbed run, ignoring numbers and made-up names."""
