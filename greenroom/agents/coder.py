@@ -47,7 +47,7 @@ async def coder(
         below = permissions.child(context=agent.context)
         child = partial(coder, llm=llm, tools=tools, permissions=below)
         helper = partial(child, system=system, notes=notes, max_steps=max_steps, delegates=False)
-        tools = tools.extended(Task(agent, helper))
+        tools = tools.with_tools(Task(agent, helper))
     kept = FileCheckpoints(agent) if checkpoints else None
     compactor = compactor or Compactor(llm)
     run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=kept)

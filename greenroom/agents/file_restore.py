@@ -291,7 +291,7 @@ class _Restorer:
         """Keep the contents that are about to go, so that a mistaken yes loses nothing."""
         waiting = [step for step in self._steps if step.present.digest]
         while waiting:
-            with self._packs.writing() as pack:
+            with self._packs.new_pack() as pack:
                 while waiting and self._keep(waiting[-1], pack):
                     waiting.pop()
 

@@ -121,7 +121,7 @@ class TurnRecord:
             "stop_reason": done.stop_reason if done else None,
             "usage": {
                 **{name: getattr(usage, name) for name in usage.__struct_fields__},
-                "cached": usage.cached,
+                "cached": usage.cache_share,
             },
             "denials": self._denials,
             "pending": [_question(request) for request in self.pending],

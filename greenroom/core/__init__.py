@@ -1,13 +1,13 @@
-"""The vocabulary of the house: values, states, errors. No I/O, no trio.
+"""The vocabulary that all packages share: values, states, errors. No I/O, no trio.
 
 - Conversations: `message` (with blocks, senders, ids and times), `usage` (tokens and prices).
 - Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
-  what their tools are given, credentials included).
-- Tool calls: `tooling` (definitions, requests to models, results, and what became of files),
-  `permission` (effects, decisions, protected names).
-- `instrument`: who may watch, and change, what an agent does.
-- `errors` and `model_errors`, in one tree; `untrusted` makes texts and exceptions of others safe to
-  show.
+  the context of their tools, with resources and credentials).
+- Tool calls: `tooling` (definitions, requests to models, results, changes of files), `permission`
+  (effects, decisions, protected names).
+- `instrument`: hooks that watch what agents do.
+- `errors` and `model_errors`: one tree of exceptions. `untrusted` makes foreign texts and
+  exceptions safe to show.
 - `serde`: JSON in and out.
 """
 
@@ -158,8 +158,8 @@ from greenroom.core.output import (
 )
 from greenroom.core.permission import (
     AGENT_FOLDERS as AGENT_FOLDERS,
+    AUTOMATIC_DECIDERS as AUTOMATIC_DECIDERS,
     CONFIGURATION_FOLDERS as CONFIGURATION_FOLDERS,
-    DECIDED_BY_ITSELF as DECIDED_BY_ITSELF,
     PROTECTED_FILES as PROTECTED_FILES,
     PROTECTED_FOLDERS as PROTECTED_FOLDERS,
     Answer as Answer,
@@ -175,7 +175,7 @@ from greenroom.core.permission import (
     RuleDecision as RuleDecision,
     ShellCommand as ShellCommand,
     WritePath as WritePath,
-    own_rules as own_rules,
+    is_own_file as is_own_file,
     protected_names as protected_names,
     usual_effects as usual_effects,
 )
@@ -184,7 +184,6 @@ from greenroom.core.serde import (
     Wire as Wire,
     error_at as error_at,
     error_of_json as error_of_json,
-    place_in_json as place_in_json,
 )
 from greenroom.core.tooling import (
     Checkpoint as Checkpoint,

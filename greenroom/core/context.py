@@ -1,7 +1,7 @@
-"""An agent as values: the state that it is in, and the context that its tools are given.
+"""An agent as values: its state, and the context that its tools receive.
 
-The context says who calls, and in which folder; it has resources, which agents share, and
-credentials. The model never sees any of it: it is in no schema and in no result.
+The context says who calls, and in which folder; it carries resources, which agents share, and
+credentials. The model never sees any of it: it appears in no schema and in no result.
 
 An agent is *idle* while it waits for input. An input makes it *processing*; from there it may be
 *waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to
@@ -39,7 +39,7 @@ T = TypeVar("T")
 class ResourceMap:
     """Objects keyed by their class: never serialised, never shown to the model.
 
-    An agent's map stands on that of its runtime: what it does not hold itself is looked up there.
+    An agent's map falls back on its runtime's: what it does not hold is looked up there.
 
     Example:
         >>> resources = ResourceMap()
@@ -53,17 +53,17 @@ class ResourceMap:
     """
 
     def __init__(self, *, shared: "ResourceMap | None" = None) -> None:
-        """Start empty, on top of the map that others share, if any."""
+        """Start empty; look up in `shared` what is missing here."""
         self._values: dict[type, object] = {}
         self._shared = shared
 
     @property
     def shared(self) -> "ResourceMap":
-        """The map that all agents of the runtime share; this one where it stands alone."""
+        """The map that all agents of the runtime share; this one if it has no other below it."""
         return self if self._shared is None else self._shared
 
     def insert(self, value: object) -> None:
-        """Hold a value under its class, in place of one that was there."""
+        """Hold a value under its class; replaces the one before it."""
         self._values[type(value)] = value
 
     def get(self, kind: type[T]) -> T | None:
@@ -73,15 +73,15 @@ class ResourceMap:
         return cast("T | None", self._values.get(kind))
 
     def contains(self, kind: type) -> bool:
-        """Whether a value of this class is held, here or in the shared map."""
+        """Whether this map or the shared one holds a value of this class."""
         return kind in self._values or (self._shared is not None and self._shared.contains(kind))
 
     def remove(self, kind: type[T]) -> T | None:
-        """Take the value of this class out and return it, or None; the shared map keeps its own."""
+        """Remove and return the value of this class, or None; the shared map keeps its own."""
         return cast("T | None", self._values.pop(kind, None))
 
     def clear(self) -> None:
-        """Let go of every value; the shared map keeps its own."""
+        """Drop every value; the shared map keeps its own."""
         self._values.clear()
 
     def __len__(self) -> int:
@@ -103,12 +103,12 @@ class Workspace:
     """
 
     def __init__(self, root: str | Path, cwd: str | Path | None = None) -> None:
-        """Take the root, by its absolute path; work begins there unless `cwd` says otherwise."""
+        """Make the root absolute; work begins there unless `cwd` says otherwise."""
         self.root = Path(os.path.abspath(root))
         self.cwd = self.root if cwd is None else Path(os.path.abspath(cwd))
 
     def copy(self) -> "Workspace":
-        """Return one that begins at the same place and moves on its own; it costs next to nothing."""
+        """Return a workspace at the same place that moves on its own; cheap."""
         return copy(self)
 
     def absolute(self, path: str | Path) -> Path:
@@ -134,7 +134,7 @@ def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
 async def _no_client(_: str) -> ToolResult:
     raise ToolError(
         "no client runs this call",
-        hint="a tool of the client's is called by an agent, with run_tools",
+        hint="a tool of the client runs within run_tools, in an agent",
     )
 
 
@@ -156,18 +156,18 @@ class AgentContext:
         allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file
             tools may touch; a folder stands for all that lies in it. Each call's context has its
             own.
-        metadata: JSON values of the programmer's, saved with the session; `set_metadata` checks
-            them, and what got in unchecked and is not JSON is logged and not saved.
-        resources: run-time objects by class; never serialised, shared by all copies. What is not
-            here is looked up among those of the runtime (`resources.shared`).
-        spill_folder: where results too long for the model are kept, or empty for a temporary file
+        metadata: the program's JSON values, saved with the session. `set_metadata` checks them;
+            values set past it that are not JSON are logged and not saved.
+        resources: run-time objects by class; never serialised, shared by all copies. Those of the
+            runtime (`resources.shared`) are found here too.
+        spill_folder: where results too long for the model are kept, or empty for a temporary
             folder; the newest 200 files there live as long as the session.
-        on_progress: put in by the runtime; takes what `progress` is told: the call's id, the text.
-        on_cleanup: put in by the runtime; makes the scope that `cleanup` gives: the call's id, or
-            "" outside of any, and the seconds.
-        on_abandon: put in by the runtime; takes what `abandoned` is told.
-        on_client_result: put in by the runtime; waits for what `client_result` returns, by the
-            call's id.
+        on_progress: set by the runtime; called by `progress` with the call's id and the text.
+        on_cleanup: set by the runtime; makes the scope for `cleanup` from the call's id, "" outside
+            of any call, and the seconds.
+        on_abandon: set by the runtime; called by `report_abandoned`.
+        on_client_result: set by the runtime; waits for the result that `client_result` returns, by
+            the call's id.
 
     Example:
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
@@ -203,31 +203,31 @@ class AgentContext:
     def progress(self, text: str) -> None:
         """Show output of the running tool at once; subscribers get a `ToolProgress`.
 
-        In a context that was made for no call there is nothing to show it with, and it is dropped.
+        A context that belongs to no call drops it.
         """
         if self.current_tool_use_id is not None:
             self.on_progress(self.current_tool_use_id, text)
 
     def cleanup(self, grace: float) -> AbstractContextManager[object]:
-        """Open a scope for clean-up that a cancel can't abort, for `grace` seconds at the most.
+        """Open a scope for clean-up that a cancel can't abort, for at most `grace` seconds.
 
-        Use it as `with context.cleanup(2.0):` inside a `finally`. The report of an interrupt names
-        the call as cleaned when the block has run to its end.
+        Use it as `with context.cleanup(2.0):` inside a `finally`. If the block runs to its end, the
+        report of an interrupt lists the call as cleaned.
 
         Raises:
             ValueError: the grace is negative, or not a number.
         """
         return self.on_cleanup(self.current_tool_use_id or "", grace)
 
-    def abandoned(self, what: str) -> None:
+    def report_abandoned(self, what: str) -> None:
         """Report something that could not be stopped, such as a thread; the interrupt lists it."""
         self.on_abandon(what)
 
     async def client_result(self) -> ToolResult:
-        """Wait for the result of this call, which the client runs: `handle.send_tool_result` brings it.
+        """Wait for the result of this call, which the client sends by `handle.send_tool_result`.
 
         Raises:
-            ToolError: there is no client, or another task waits for this result already.
+            ToolError: there is no client, or another task already waits for this result.
         """
         return await self.on_client_result(self.current_tool_use_id or "")
 
@@ -246,8 +246,8 @@ class AgentContext:
     def to_json(self) -> dict[str, object]:
         """Return what can be serialised: identity, lineage, turn, call and metadata.
 
-        Left out is what means something in this process alone: workspace and allowed paths,
-        resources, spill folder and the runtime's hooks.
+        Workspace, allowed paths, resources, spill folder and the runtime's hooks are left out: they
+        mean nothing in another process.
         """
         return {
             "session_id": self.session_id,
@@ -263,23 +263,22 @@ class AgentContext:
 
 
 class Credentials:
-    """The values that were given, a resource; nothing that shows or stores it shows a value.
+    """The values that a person has given, as a resource; no output or record shows one of them.
 
-    Each tree of agents has its own, and those that a program puts among the runtime's resources
-    hold for all trees.
+    Each tree of agents has its own; those among the runtime's resources hold for all trees.
     """
 
     def __init__(self) -> None:
         """Start with none."""
         self._values: dict[str, str] = {}
-        # Concealed like the others: the call that has let go of one may still tell of it.
+        # Concealed like the others: a call that dropped one may still print it.
         self._forgotten = deque[tuple[str, str]](maxlen=_FORGOTTEN)
 
     def give(self, name: str, value: str) -> None:
-        """Keep a value, and forget one that was there.
+        """Keep a value, and forget the one before it.
 
         Raises:
-            ValueError: there is nothing in it.
+            ValueError: it is empty.
         """
         if not value.strip():
             raise ValueError(f"the value of the credential {name!r} is empty")
@@ -291,12 +290,12 @@ class Credentials:
         return self._values.get(name)
 
     def forget(self, name: str) -> None:
-        """Let go of a value, such as one that was refused."""
+        """Drop a value, such as one that a service has refused."""
         if name in self._values:
             self._forgotten.append((name, self._values.pop(name)))
 
     def conceal(self, text: str) -> str:
-        """Put the names of the values in their places, also where a value stands in quotes."""
+        """Replace each value by its name in brackets, also where it is quoted or escaped."""
         for name, value in (*self._values.items(), *self._forgotten):
             if len(value) >= _SHORTEST:
                 for written in (value, serde.encode(value)[1:-1].decode(), repr(value)[1:-1]):
@@ -315,16 +314,16 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Credential:
-    """A value that the person gives once, such as a token: named here, held among the resources.
+    """A value that a person gives once, such as a token: named here, held among the resources.
 
-    A tool that is made with `@tool(credentials=[…])` is run once the person has given them; where
-    one is missing, a `PermissionRequest` with its name in `credential` asks. The value is handed in
-    by `handle.give_credential`, never in an answer, so it is in no input, message, chunk, record or
-    file.
+    A tool with `@tool(credentials=[…])` runs once the person has given them all; for each missing
+    one, a `PermissionRequest` with its name in `credential` asks. The value comes in by
+    `handle.give_credential`, never in an answer, so no input, message, chunk, record or file holds
+    it.
 
     Attributes:
-        name: what it is called: 1 to 64 letters, digits, blanks, `_`, `.` and `-`.
-        hint: what the person is told about it, such as where to get it.
+        name: 1 to 64 letters, digits, blanks, `_`, `.` and `-`.
+        hint: shown to the person, such as where to get it.
 
     Example:
         ```python
@@ -346,7 +345,7 @@ class Credential:
             raise ValueError(f"{self.name!r} is not a name for a credential")
 
     def find(self, context: AgentContext) -> str | None:
-        """Return the value, or None where nobody has given it."""
+        """Return the value, or None if it was not given."""
         for credentials in _credentials_in(context.resources):
             value = credentials.find(self.name)
             if value is not None:
@@ -357,7 +356,7 @@ class Credential:
         """Return the value.
 
         Raises:
-            ToolError: nobody has given it.
+            ToolError: it was not given.
         """
         value = self.find(context)
         if value is None:
@@ -365,15 +364,15 @@ class Credential:
         return value
 
     def forget(self, context: AgentContext) -> None:
-        """Let go of the value, such as one that a service has refused; the next call asks for another."""
+        """Drop the value, such as one that a service has refused; the next call asks again."""
         for credentials in _credentials_in(context.resources):
             credentials.forget(self.name)
 
     def give(self, resources: ResourceMap, value: str) -> None:
-        """Give it among these resources, such as `runtime.resources`: there it holds for all agents.
+        """Put the value among these resources; in `runtime.resources` it holds for all agents.
 
         Raises:
-            ValueError: there is nothing in it.
+            ValueError: it is empty.
         """
         credentials = resources.get(Credentials) or Credentials()
         credentials.give(self.name, value)
@@ -381,13 +380,13 @@ class Credential:
 
 
 def conceal(value: T, context: AgentContext) -> T:
-    """Return a text, or a value of texts such as a result, in which names stand for the credentials."""
+    """Return a text, or a value made of texts, with each credential replaced by its name."""
     found = [each for each in _credentials_in(context.resources) if each]
     return cast("T", _conceal(value, found)) if found else value
 
 
 def _conceal(value: object, found: Sequence[Credentials]) -> object:
-    if type(value) is str:  # and no word of an enumeration
+    if type(value) is str:  # not a member of an enumeration
         for credentials in found:
             value = credentials.conceal(value)
         return value
@@ -426,7 +425,7 @@ _FINAL = frozenset({StateKind.DONE, StateKind.FAILED})
 
 
 class AgentState(Wire, frozen=True):
-    """What an agent is doing: a kind, and in `detail` the phase, tool, subagent or message it is about.
+    """What an agent is doing: a kind, and its `detail`: a phase, tool, subagent or message.
 
     Example:
         >>> str(AgentState.executing_tool("Bash"))
@@ -443,7 +442,7 @@ class AgentState(Wire, frozen=True):
 
     @classmethod
     def processing(cls, phase: str = "") -> "AgentState":
-        """Working on an input, most of the time inside a model call; the phase is any word for it."""
+        """Working on an input, usually in a model call; the phase is a word of your own."""
         return cls(StateKind.PROCESSING, phase)
 
     @classmethod
@@ -463,17 +462,17 @@ class AgentState(Wire, frozen=True):
 
     @classmethod
     def done(cls) -> "AgentState":
-        """Ended as it should."""
+        """Ended without an error."""
         return cls(StateKind.DONE)
 
     @classmethod
     def failed(cls, message: str) -> "AgentState":
-        """Ended by an error, which the message names."""
+        """Ended by an error; the message says which."""
         return cls(StateKind.FAILED, message)
 
     @property
     def phase(self) -> str:
-        """The phase of the work, such as "planning"; empty where none was named, or not processing."""
+        """The phase of the work, such as "planning"; empty without one."""
         return self.detail if self.kind is StateKind.PROCESSING else ""
 
     @property

@@ -11,7 +11,7 @@
     ├── SelfWaitError                  an agent would wait for itself, or agents in a circle
     ├── EventLoopError                 called outside of the runtime's event loop
     ├── MailboxFullError               no room for another input
-    ├── TurnError                      turns and states used in an order that has no meaning
+    ├── TurnError                      turns and states used in an impossible order
     ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── BudgetExceededError            a budget of this turn is spent
     ├── InvalidJSONError               a value or a text is not usable as JSON
@@ -26,22 +26,22 @@
     │   └── InvalidSessionIdError      an id that could leave the store
     ├── MemoryStorageError             a file of memories can't be read or written
     ├── ToolError                      a tool failed, or is not usable as a tool
-    │   └── SandboxUnavailableError    what a sandbox must hold can't be held here
+    │   └── SandboxUnavailableError    nothing here can enforce what a sandbox requires
     ├── NetworkError                   no answer from the other side
     │   ├── NetworkTimeoutError        it took too long
     │   └── AddressRefusedError        we refuse to contact that address
-    ├── GuardError                     a guard has rejected what was said
+    ├── GuardError                     a guard has rejected an input or a reply
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
-    ├── HandoffLimitError              agents pass the conversation on, and none of them answers
+    ├── HandoffLimitError              agents pass the conversation on, and none answers
     ├── TeamError                      a member of a team has failed, and the others can't go on
-    ├── PlanError                      a plan makes no sense, or can't be carried out
-    ├── WorkflowError                  a workflow makes no sense, or can't go on
+    ├── PlanError                      a plan is inconsistent, or can't be carried out
+    ├── WorkflowError                  a workflow is inconsistent, or can't go on
     │   └── WorkflowLimitError         its steps, or the seconds of a node, are used up
     ├── ConflictError                  agents contradict each other, or too few have answered
     ├── StaleWriteError                the value has changed since it was read
     ├── BlackboardFullError            no room on a blackboard for a key or a value
     ├── CircuitOpenError               too many failures lately, so nothing was tried
-    └── ModelError                     the model did not give a usable reply
+    └── ModelError                     the model gave no usable reply
         ├── ModelAuthenticationError   the key is missing or refused
         │   └── ModelPermissionError   the key may not use this model or feature
         ├── ModelRateLimitError        too many requests or tokens for now
@@ -60,9 +60,9 @@
         ├── ModelStreamError           the stream broke off before its end
         └── ModelOutputError           the reply does not fit the type that was asked for
 
-`model_errors` has those of models. An error that ends a turn ends that turn only: the agent takes
-the next input. Anything outside this tree is a bug in someone's code and crashes the agent that
-raised it, never its siblings.
+The errors of models are in `model_errors`. An error that ends a turn ends only that turn: the agent
+takes the next input. Any exception outside this tree is a bug and crashes the agent that raised it,
+never its siblings.
 """
 
 
@@ -72,8 +72,8 @@ class GreenroomError(Exception):
     Attributes:
         message: what happened, in one sentence.
         hint: what to do about it; may be empty.
-        retryable: whether the same call may succeed later, with nothing changed.
-        remedy: what to do about errors of this class, where no hint says it better.
+        retryable: whether the same call may succeed later, unchanged.
+        remedy: what to do about errors of this class, unless a hint says it better.
     """
 
     retryable = False
@@ -89,20 +89,20 @@ class GreenroomError(Exception):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
     def add_hint(self, text: str) -> None:
-        """Say more about what to do, behind the hint, or the remedy where there is none; once each."""
+        """Append to the hint, or to the remedy if there is no hint; a text only once."""
         said = self.hint or self.remedy
         if text not in said:
             self.hint = f"{said}; {text}" if said else text
 
 
 class ConfigurationError(GreenroomError):
-    """The set-up is wrong: a missing key, an unknown model name, an option that can't be used."""
+    """The set-up is wrong: a missing key, an unknown model name, an unusable option."""
 
     remedy = "correct the setting that the message names"
 
 
 class ConfigurationFileError(ConfigurationError):
-    """A file that configures something can't be used; it names the file, the line and the field."""
+    """A configuration file can't be used; the message names the file, the line and the field."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ConfigurationFileError(ConfigurationError):
         column: int | None = None,
         hint: str = "",
     ) -> None:
-        """Put `path:line:column` before the message, as far as they are known."""
+        """Put `path:line:column` before the message, as far as it is known."""
         place = ":".join(str(part) for part in (path, line, column) if part)
         super().__init__(f"{place}: {message}" if place else message, hint=hint)
         self.path = path
@@ -122,11 +122,11 @@ class ConfigurationFileError(ConfigurationError):
 
 
 class RuleFileError(ConfigurationFileError):
-    """A permission rule or a rule file can't be used; it names the file, the line and the field."""
+    """A permission rule or rule file can't be used; the message names file, line and field."""
 
 
 class ModelCallForbiddenError(ConfigurationError):
-    """A request would have gone to a real model, and `GREENROOM_FORBID_MODEL_CALLS` forbids that.
+    """A request would have gone to a real model, which `GREENROOM_FORBID_MODEL_CALLS` forbids.
 
     Nothing was sent.
 
@@ -145,18 +145,18 @@ class ModelCallForbiddenError(ConfigurationError):
 
 
 class CassetteError(ConfigurationError):
-    """A cassette can't be read or written, or holds no answer to a request; it shows the difference."""
+    """A cassette is unusable, or has no answer to a request; the message shows the difference."""
 
     remedy = "record the cassette anew"
 
 
 class AgentNotRunningError(GreenroomError):
-    """The agent has ended, so it can't be asked or told anything; `outcome` says how it ended."""
+    """The agent has ended, so it takes no more messages; `outcome` says how it ended."""
 
     remedy = "look at `outcome`, and spawn the agent again"
 
     def __init__(self, message: str, *, outcome: object = None, hint: str = "") -> None:
-        """Keep the outcome; it is None where the agent is just about to end."""
+        """Keep the outcome, which is None while the agent is still ending."""
         super().__init__(message, hint=hint)
         self.outcome = outcome
 
@@ -168,13 +168,13 @@ class RuntimeClosedError(GreenroomError):
 
 
 class SelfWaitError(GreenroomError):
-    """Code inside an agent would wait for the end of what it is itself part of."""
+    """Code inside an agent would wait for something that it is itself part of."""
 
-    remedy = "wait from outside, or let the other one answer by message"
+    remedy = "wait from outside, or have the other agent answer by message"
 
 
 class EventLoopError(GreenroomError):
-    """Called from another thread, or from another event loop than the runtime's; nothing changed."""
+    """Called from a thread or event loop other than the runtime's; nothing has changed."""
 
     remedy = "from a thread, go through `trio.from_thread`"
 
@@ -187,28 +187,28 @@ class MailboxFullError(GreenroomError):
 
 
 class TurnError(GreenroomError):
-    """Turns or states were used in an order that has no meaning, such as a turn inside a turn."""
+    """Turns or states were used in an impossible order, such as a turn inside a turn."""
 
-    remedy = "open one turn at a time, and states inside it in their order"
+    remedy = "open one turn at a time, and set states inside it in their order"
 
 
 class SupervisionError(GreenroomError):
-    """A supervisor has ended, gave up, or stopped an agent for the sake of others.
+    """A supervisor has ended, given up, or stopped an agent for the sake of others.
 
     `__cause__` is the crash that led to it.
     """
 
-    remedy = "look at `__cause__` for the crash, and mend that"
+    remedy = "look at `__cause__` for the crash, and fix that"
 
 
 class BudgetExceededError(GreenroomError):
-    """A budget is spent; the scope that declared it ends, with this reason."""
+    """A budget is spent; the scope that declared it ends for this reason."""
 
     remedy = "allow more, or ask for less"
 
 
 class InvalidJSONError(GreenroomError):
-    """A text that is not JSON, of another shape or ambiguous; or a value that JSON can't express."""
+    """A text that is not JSON, ambiguous or of the wrong shape; or a value that JSON can't hold."""
 
     remedy = "correct the text or the value at the place that the message names"
 
@@ -219,7 +219,7 @@ class SessionError(GreenroomError):
     remedy = "look at the session that `session_id` names with `greenroom sessions show`"
 
     def __init__(self, message: str, *, session_id: str = "", hint: str = "") -> None:
-        """Keep the id of the session that it is about."""
+        """Keep the id of the session."""
         super().__init__(message, hint=hint)
         self.session_id = session_id
 
@@ -237,13 +237,13 @@ class SessionNotFoundError(SessionError):
 
 
 class SessionExistsError(SessionError):
-    """A new session was given an id that the store already holds."""
+    """The store already holds a session of the id given to a new one."""
 
     remedy = "load the session, or take another id"
 
 
 class SessionLockedError(SessionError):
-    """Another process is writing this session; `pid` is its process id where that is known."""
+    """Another process is writing this session; `pid` is its process id, if known."""
 
     remedy = "close the other program, or fork the session"
 
@@ -256,13 +256,13 @@ class SessionLockedError(SessionError):
 
 
 class SessionFencedError(SessionLockedError):
-    """A writer lost its session, and what it would have written was refused."""
+    """A writer has lost its session to another one, and its write was refused."""
 
-    remedy = "load the session again: what was stored by the other writer counts"
+    remedy = "load the session again: what the other writer has stored counts"
 
 
 class SessionCorruptError(SessionError):
-    """A history is damaged before its end; it names the file and the line, and changes nothing."""
+    """A history is damaged before its end; the message names file and line; nothing changes."""
 
     remedy = "salvage what can be read with `greenroom sessions repair`"
 
@@ -282,9 +282,9 @@ class SessionCorruptError(SessionError):
 
 
 class SessionStorageError(SessionError):
-    """The disk refused to store or to read a session: full, read-only, broken or removed.
+    """The disk refused to read or store a session: it is full, read-only, broken or gone.
 
-    `nothing_written` is true where the store knows that it left everything as it was.
+    `nothing_written` is true if the store knows that it left everything as it was.
     """
 
     remedy = "make room, or check the disk and its permissions"
@@ -303,7 +303,7 @@ class SessionStorageError(SessionError):
 
 
 class InvalidSessionIdError(SessionError):
-    """A session id that is empty, too long, or holds something else than letters and digits."""
+    """A session id is empty, too long, or holds other characters than those allowed."""
 
     remedy = "use letters, digits, `-` and `_`"
 
@@ -317,11 +317,11 @@ class MemoryStorageError(GreenroomError):
 class ToolError(GreenroomError):
     """A tool failed, or something can't be used as a tool. Raise it to tell the model why."""
 
-    remedy = "what the tool says decides; the model is told as well"
+    remedy = "follow the tool's message, which the model gets as well"
 
 
 class SandboxUnavailableError(ToolError):
-    """A sandbox must hold something that nothing holds on this machine, so nothing was run."""
+    """A sandbox requires what nothing on this machine can enforce, so nothing was run."""
 
     remedy = "see what is missing with `greenroom doctor`"
 
@@ -338,7 +338,7 @@ class NetworkTimeoutError(NetworkError):
 
     Attributes:
         phase: what took too long: "connect", "response", "read" for the next piece of the body,
-            "total" for all of it; empty where that is not known.
+            "total" for all of it; empty if unknown.
     """
 
     remedy = "try again, or allow more time"
@@ -350,26 +350,26 @@ class NetworkTimeoutError(NetworkError):
 
 
 class AddressRefusedError(NetworkError):
-    """We refuse to contact this address: it is private, or of a kind that we don't speak."""
+    """We refuse to contact this address: it is private, or its scheme is not supported."""
 
     retryable = False
     remedy = "use a public address, with http or https"
 
 
 class GuardError(GreenroomError):
-    """A guard has rejected an input or a reply; the message has its reason, and nothing of the text."""
+    """A guard has rejected an input or a reply; the message has the reason, not the text."""
 
-    remedy = "say it in another way, or look at the guard"
+    remedy = "say it differently, or look at the guard"
 
 
 class NoProgressError(GreenroomError):
     """An agent has made the same call again and again, or calls that could not run."""
 
-    remedy = "look at the calls in `result.messages`, and say more in the instructions or the tools' results"
+    remedy = "look at the calls in `result.messages`; say more in instructions or tool results"
 
 
 class HandoffLimitError(GreenroomError):
-    """The conversation was to be passed on too often in one turn; the message names the agents in order."""
+    """Too many handoffs in one turn; the message names the agents in order."""
 
     remedy = "say in the agents' descriptions and instructions which of them answers what"
 
@@ -377,64 +377,58 @@ class HandoffLimitError(GreenroomError):
 class TeamError(GreenroomError):
     """A member of a team has failed, or can't be asked; the message names it and says why."""
 
-    remedy = (
-        "look at the member's own turn, or let the others go on without it, where the pattern can"
-    )
+    remedy = "look at the member's own turn, or go on without it, if the pattern can"
 
 
 class PlanError(GreenroomError, ValueError):
-    """A plan can't be made, does not fit together, or is used in an order that has no meaning."""
+    """A plan can't be made, is inconsistent, or is used in an impossible order."""
 
-    remedy = "correct the subtask that the message names, or let a planner make another plan"
+    remedy = "correct the subtask that the message names, or ask a planner for another plan"
 
 
 class WorkflowError(GreenroomError, ValueError):
-    """A workflow's graph makes no sense, or one of its nodes can't do what the graph says."""
+    """A workflow's graph is inconsistent, or one of its nodes can't do what the graph says."""
 
-    remedy = (
-        "correct the node, edge or field that the message names; what was done is kept: resume=True"
-    )
+    remedy = "correct the node, edge or field in the message; resume=True keeps what was done"
 
 
 class WorkflowLimitError(WorkflowError):
-    """A workflow has taken as many steps as it may, or one of its nodes as many seconds."""
+    """A workflow has used up its steps, or one of its nodes its seconds."""
 
-    remedy = "give it more steps or seconds and go on with resume=True, or let the cycle end sooner"
+    remedy = "allow more steps or seconds and go on with resume=True, or end the cycle sooner"
 
 
 class ConflictError(GreenroomError):
-    """Several agents come to no common answer: too few have answered, or they contradict each other."""
+    """Several agents find no common answer: too few answered, or they contradict each other."""
 
-    remedy = "pass strategies of which one can always tell, such as by_authority or ask_person"
+    remedy = "pass a strategy that always decides, such as by_authority or ask_person"
 
 
 class StaleWriteError(GreenroomError):
-    """A value was to be written over a version that is not the present one; nothing was written.
+    """A write was based on an old version of a value; nothing was written.
 
     Attributes:
-        key: which value.
-        version: its current version, 0 if there is no value.
+        key: the key of the value.
+        version: its current version, 0 if it has no value.
     """
 
     remedy = "read the value again, and write over its current `version`"
 
     def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
-        """Keep which value it is about."""
+        """Keep the key and its current version."""
         super().__init__(message, hint=hint)
         self.key = key
         self.version = version
 
 
 class BlackboardFullError(GreenroomError):
-    """A blackboard has as many keys as its limit allows, or a value is too long for one."""
+    """A blackboard is at its limit of keys, or a value is too long for it."""
 
-    remedy = (
-        "write over keys that are there, or keep long values in files and their names on the board"
-    )
+    remedy = "overwrite existing keys, or keep long values in files and their names on the board"
 
 
 class CircuitOpenError(GreenroomError):
-    """Too many calls of this target have failed lately, so nothing was tried.
+    """Too many calls of this target have failed lately, so this one was not tried.
 
     Attributes:
         target: what the circuit breaker protects, such as "anthropic".

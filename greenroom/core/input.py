@@ -28,9 +28,9 @@ class UserInput(Wire, frozen=True, tag="user_input"):
 
     Attributes:
         content: its blocks.
-        id: the input's id, and that of the message which it becomes.
+        id: the input's id, and the id of the message that it becomes.
         sender: the program or agent that sends it; empty for a person. The message keeps it, and
-            the model sees it. It is not `SUMMARY` or `RECALLED`.
+            the model sees it. It can't be `SUMMARY` or `RECALLED`.
         metadata: JSON facts for the agent's function; the model does not see them.
     """
 
@@ -52,7 +52,7 @@ class UserInput(Wire, frozen=True, tag="user_input"):
 
 
 class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
-    """A subagent that went on after its turn has ended; its result arrives as an input.
+    """A subagent that outlived the turn that spawned it has ended; its result is an input.
 
     Attributes:
         session_id: the subagent's session.
@@ -61,7 +61,7 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
         text: its last reply.
         error: what went wrong, or empty.
         id: the input's id.
-        value: what its last turn has set as its result, for programs; `msgspec.UNSET` where none.
+        value: the result that its last turn has set, for programs; else `msgspec.UNSET`.
     """
 
     session_id: str
@@ -74,18 +74,18 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
 
     @property
     def sender(self) -> str:
-        """The runtime, which tells of it."""
+        """The runtime, which sends it."""
         return RUNTIME
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:
-        """The result as content for the conversation, saying where it comes from."""
+        """The result as content for the conversation, with a line on where it comes from."""
         head = f"[The subagent {self.agent_type} ({self.session_id}) has ended: {self.status}]"
         return (TextBlock("\n".join(part for part in (head, self.text, self.error) if part)),)
 
 
 class AgentExit(Wire, frozen=True, tag="agent_exit"):
-    """An agent that this one monitors has ended for good; only `agent.monitor` brings it about.
+    """An agent that this one watches by `agent.monitor` has ended for good.
 
     Attributes:
         session_id: that agent's session.
@@ -103,12 +103,12 @@ class AgentExit(Wire, frozen=True, tag="agent_exit"):
 
     @property
     def sender(self) -> str:
-        """The runtime, which tells of it."""
+        """The runtime, which sends it."""
         return RUNTIME
 
     @property
     def text(self) -> str:
-        """What has happened, in a line."""
+        """One line that says which agent ended, and how."""
         reason = f": {self.error}" if self.error else ""
         return f"[The agent {self.agent_type} ({self.session_id}) has ended: {self.status}{reason}]"
 
@@ -119,9 +119,9 @@ class AgentExit(Wire, frozen=True, tag="agent_exit"):
 
 
 class Resume(Wire, frozen=True, tag="resume"):
-    """Calls were left open that never started; the turn that takes this goes on with them.
+    """Continues with calls that were left open and never started.
 
-    It is the first input of an agent whose session was loaded with `keep_open`, where nothing else
+    It is the first input of an agent whose session was loaded with `keep_open`, if nothing else
     waits. Its turn appends no message: `await run_tools(agent, resume.calls, …)` asks about the
     calls again, and `stream_reply` answers them as not run.
 
@@ -135,7 +135,7 @@ class Resume(Wire, frozen=True, tag="resume"):
 
     @property
     def sender(self) -> str:
-        """Empty, as for a person: nothing is said in anybody's name."""
+        """Empty, as for a person: a `Resume` speaks for no agent."""
         return ""
 
     @property
@@ -157,7 +157,7 @@ class ToolResultInput(Wire, frozen=True, tag="tool_result_input"):
 
 
 class Interrupt(Wire, frozen=True, tag="interrupt"):
-    """Someone interrupted while no turn was open; only `receive()` shows it."""
+    """An interrupt that came while no turn was open; only `receive()` shows it."""
 
 
 class Shutdown(Wire, frozen=True, tag="shutdown"):
@@ -165,7 +165,7 @@ class Shutdown(Wire, frozen=True, tag="shutdown"):
 
 
 ConversationInput: TypeAlias = UserInput | SubAgentResult | AgentExit | Resume
-"""What an agent takes from its mailbox, and a turn can answer: each has an id, a sender, a text and content."""
+"""An input that a turn can answer; each has an id, a sender, a text and content."""
 
 InputMessage: TypeAlias = ConversationInput | ToolResultInput | Interrupt | Shutdown
 """Anything that an agent receives."""

@@ -1,4 +1,4 @@
-"""Instruments: which moments of an agent they may watch, and how a raising hook is contained."""
+"""Instruments: hooks that watch agents, and how the failures of hooks are contained."""
 
 import inspect
 import logging
@@ -36,17 +36,17 @@ class ModelCall:
 
 
 class Instrument:
-    """The hooks of an instrument; write a class with those that you want, derived from this or not.
+    """The hooks of an instrument: write a class with those that you need, derived from this or not.
 
-    Pass it to `AgentRuntime(instruments=[…])`, or add it to `runtime.instruments`. It sees every
-    agent of the runtime: each hook is told whose moment it is, by the agent's context
-    (`session_id`, `lineage`, `current_turn` and so on). Each "before" that was called is followed
-    by its "after" once, also on an error, an interrupt or a crash.
+    Pass an instance to `AgentRuntime(instruments=[…])`, or add it to `runtime.instruments`. It sees
+    every agent of the runtime: each hook gets the context of the agent that it is about
+    (`session_id`, `lineage`, `current_turn` and so on). Each "before" is followed by its "after"
+    exactly once, also on an error, an interrupt or a crash.
 
     Hooks are plain functions. They run on the event loop, between two steps of the agent, so they
-    must be quick and can't wait; hand what takes time to a task of your own, such as over a memory
-    channel. A hook that raises is logged with the agent's path and counted, and changes nothing. A
-    hook can't decide anything either; the one thing that it may change is a tool's input.
+    must be quick and can't wait; hand slow work to a task of your own, such as over a memory
+    channel. A hook that raises is logged with the agent's path and counted, and changes nothing.
+    Hooks decide nothing either; the one thing that they may change is the input of a tool.
     """
 
     def before_agent(self, agent: AgentContext) -> None:
@@ -71,14 +71,14 @@ class Instrument:
         reply: Message | None,
         error: BaseException | None,
     ) -> None:
-        """The reply is complete; or it is not, for this reason (`trio.Cancelled` on an interrupt)."""
+        """The reply is complete, or this error ended it (`trio.Cancelled` on an interrupt)."""
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> dict[str, object] | None:
         """A model asks for a tool; nothing is judged yet.
 
-        Return another input and it takes the place of the one that was asked for: it is validated,
-        judged, shown to the person, and run, and the model is told of it. Return None to leave it.
-        The call is a copy; the next instrument gets what this one has made of it.
+        Return another input to replace the model's: it is validated, judged, shown to the person
+        and run, and the model is told. Return None to leave the input alone. The call is a copy;
+        the next instrument gets the input that this one returned.
         """
 
     def after_tool_call(
@@ -88,15 +88,15 @@ class Instrument:
         result: ToolResult | None,
         error: BaseException | None,
     ) -> None:
-        """The call has its result, be it a refusal; or it has none, for this reason."""
+        """The call has its result, which may be a refusal; or this error ended it."""
 
     def before_permission(self, agent: AgentContext, request: PermissionRequest) -> None:
-        """Someone is about to be asked."""
+        """A person is about to be asked."""
 
     def after_permission(
         self, agent: AgentContext, request: PermissionRequest, answer: Answer
     ) -> None:
-        """The request is decided; one that was withdrawn is denied by "withdrawn"."""
+        """The request is decided; a withdrawn one is denied by "withdrawn"."""
 
 
 Hook: TypeAlias = Literal[
@@ -111,7 +111,7 @@ Hook: TypeAlias = Literal[
     "before_permission",
     "after_permission",
 ]
-"""The name of a hook; `Instrument` says what each is told."""
+"""The name of a hook; `Instrument` says what each receives."""
 
 _HOOKS: tuple[Hook, ...] = get_args(Hook)
 
@@ -139,7 +139,7 @@ class InstrumentStatistics:
 
 
 class Instruments:
-    """Tells instruments what agents do.
+    """The instruments of a runtime, and the calls of their hooks.
 
     Example:
         >>> class Meter:
@@ -159,25 +159,25 @@ class Instruments:
         """
         self._attached: tuple[object, ...] = ()
         self.methods: dict[Hook, tuple[_Method, ...]] = dict.fromkeys(_HOOKS, ())
-        """Which methods to call, by their hook. Tuples, so that a hook may attach and remove others."""
+        """The methods to call for each hook: tuples, as a hook may attach and remove others."""
         self._failures: Counter[str] = Counter()
         for instrument in instruments:
             self.add(instrument)
 
     def add(self, instrument: object) -> None:
-        """Attach an instrument, behind the others; one that is attached already stays where it is.
+        """Attach an instrument behind the others; one that is attached already keeps its place.
 
-        It is told of what begins from now on, and of the end of what has begun.
+        It sees what begins from now on, and the end of what has begun.
 
         Raises:
-            ConfigurationError: it has no hook, one that waits, or one of a name that means nothing.
+            ConfigurationError: it has no hook, an async hook, or one of an unknown name.
         """
         _check(instrument)
         if not any(each is instrument for each in self._attached):
             self._attach((*self._attached, instrument))
 
     def remove(self, instrument: object) -> None:
-        """Tell this one nothing more.
+        """Detach an instrument.
 
         Raises:
             ConfigurationError: it is not attached.
@@ -192,7 +192,7 @@ class Instruments:
         return InstrumentStatistics(tuple(map(_name, self._attached)), dict(self._failures))
 
     def notify(self, hook: Hook, agent: AgentContext, *details: object) -> None:
-        """Call a hook of every instrument that has it; whatever they raise ends here."""
+        """Call a hook of every instrument that has it; nothing that they raise gets out."""
         for method in self.methods[hook]:
             try:
                 method(agent, *details)
@@ -200,11 +200,11 @@ class Instruments:
                 self._log_failure(method, hook, agent, error)
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> ToolUseBlock:
-        """Call that hook, and return the call with the input that it is left with."""
+        """Call that hook, and return the call with the input that results."""
         for method in self.methods["before_tool_call"]:
             try:
                 copy = msgspec.structs.replace(call, input=_copy(call.input))
-                call = _rewritten(call, method(agent, copy))
+                call = _replace_input(call, method(agent, copy))
             except Exception as error:  # noqa: BLE001 (as above; the input stays as it was)
                 self._log_failure(method, "before_tool_call", agent, error)
         return call
@@ -218,7 +218,7 @@ class Instruments:
     def _log_failure(
         self, method: _Method, hook: Hook, agent: AgentContext, error: Exception
     ) -> None:
-        """Log it, the first time with its traceback, so that one that always fails can't flood."""
+        """Log a failure; only the first one of a hook with its traceback, as there may be many."""
         name = f"{_name(getattr(method, '__self__', method))}.{hook}"
         self._failures[name] += 1
         path = "/".join(agent.lineage) or agent.session_id
@@ -243,7 +243,8 @@ def _check(instrument: object) -> None:
     name = _name(instrument)
     if isinstance(instrument, type):
         raise ConfigurationError(
-            f"{instrument.__name__} is a class, no instrument", hint=f"add {instrument.__name__}()"
+            f"{instrument.__name__} is a class, not an instrument",
+            hint=f"add {instrument.__name__}()",
         )
     unknown = [
         each
@@ -254,7 +255,7 @@ def _check(instrument: object) -> None:
     ]
     if unknown:
         raise ConfigurationError(
-            f"{name} has {', '.join(unknown)}, which no hook is called",
+            f"{name} has {', '.join(unknown)}, which is not the name of a hook",
             hint=f"the hooks are {', '.join(_HOOKS)}",
         )
     hooks = [hook for hook in _HOOKS if _has(instrument, hook)]
@@ -268,17 +269,17 @@ def _check(instrument: object) -> None:
             )
 
 
-def _rewritten(call: ToolUseBlock, found: object) -> ToolUseBlock:
-    if found is None:
+def _replace_input(call: ToolUseBlock, value: object) -> ToolUseBlock:
+    if value is None:
         return call
-    if not isinstance(found, dict):
-        raise ConfigurationError(f"it returned {type(found).__name__}, which is not an input")
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"it returned {type(value).__name__}, which is not an input")
     # By their text, since True == 1 in Python.
-    if serde.dumps(found) == serde.dumps(call.input) and not call.invalid:
+    if serde.dumps(value) == serde.dumps(call.input) and not call.invalid:
         return call
-    return msgspec.structs.replace(call, input=_copy(found), invalid="", raw_input="")
+    return msgspec.structs.replace(call, input=_copy(value), invalid="", raw_input="")
 
 
-def _copy(found: dict[str, object]) -> dict[str, object]:
-    """Copy an input as JSON, so that nobody changes it later who still has a hand on it."""
-    return cast("dict[str, object]", serde.plain(found, "the input"))
+def _copy(value: dict[str, object]) -> dict[str, object]:
+    """Copy an input as JSON, so later changes by a hook do not reach it."""
+    return cast("dict[str, object]", serde.plain(value, "the input"))

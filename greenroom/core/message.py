@@ -45,7 +45,7 @@ _clock: Callable[[], datetime] = _read_system_clock
 
 
 def new_id(prefix: str) -> str:
-    """Make an id such as `s-7k2m9q4x1zt0`: 60 random bits behind a prefix that says what it names."""
+    """Make an id such as `s-7k2m9q4x1zt0`: a prefix that says what it names, and 60 random bits."""
     bits = _random.getrandbits(60)
     return f"{prefix}-{''.join(_ALPHABET[bits >> at & 31] for at in range(0, 60, 5))}"
 
@@ -78,10 +78,10 @@ def timestamp(moment: datetime) -> str:
 
 
 def check_session_id(session_id: str) -> str:
-    """Return the id if it can safely name a folder: letters, digits, `_`, `-`; 128 at the most.
+    """Return the id if it can safely name a folder: at most 128 letters, digits, `_` and `-`.
 
     Raises:
-        InvalidSessionIdError: anything else, such as an empty id, a separator or a dot.
+        InvalidSessionIdError: it can't, such as an empty id or one with a slash or a dot.
     """
     if not _SESSION_ID.fullmatch(session_id):
         raise InvalidSessionIdError(
@@ -94,10 +94,10 @@ def check_session_id(session_id: str) -> str:
 
 @lru_cache(maxsize=256)  # a message is checked whenever it is copied
 def check_sender(name: str) -> str:
-    """Return the name if it can stand in the line that tells a model who speaks; empty is a person.
+    """Return the name if it fits the line that tells a model who speaks; empty is a person.
 
     Raises:
-        ValueError: it is longer than 64 characters, or holds brackets or what can't be seen.
+        ValueError: it is longer than 64 characters, or holds brackets or invisible characters.
 
     Example:
         >>> check_sender("reviewer 2")
@@ -111,9 +111,9 @@ def check_sender(name: str) -> str:
     return name
 
 
-# Every block of content may carry `extra`: fields that a provider sent with it, or wants back with
-# it, and that have no typed place here (citations, cache markers, signatures of other vendors).
-# They are sent back unchanged to the provider that the message came from, and to no other.
+# Every block of content may carry `extra`: fields of a provider that have no typed place here
+# (citations, cache markers, signatures of other vendors). They go back unchanged to the provider
+# that the message came from, and to no other.
 
 
 class TextBlock(Wire, frozen=True, tag="text"):
@@ -126,7 +126,7 @@ class TextBlock(Wire, frozen=True, tag="text"):
 class ThinkingBlock(Wire, frozen=True, tag="thinking"):
     """The model's reasoning, with the signature that its provider wants back.
 
-    The text may be empty where only the signature was sent; such a block still goes back.
+    If only the signature was sent, the text is empty; the block still goes back.
     """
 
     thinking: str
@@ -135,7 +135,7 @@ class ThinkingBlock(Wire, frozen=True, tag="thinking"):
 
 
 class RedactedThinkingBlock(Wire, frozen=True, tag="redacted_thinking"):
-    """Reasoning that the provider sends encrypted; it goes back as it came."""
+    """Reasoning that the provider encrypts; it goes back unchanged."""
 
     data: str
     extra: dict[str, object] = {}
@@ -147,10 +147,10 @@ class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
     Attributes:
         id: the provider's id of the call; unique within one reply, not within a session.
         name: the tool's name.
-        input: the arguments; empty where `invalid` is set.
-        invalid: why the arguments can't be used (no JSON, no object, a key twice); a call with it
-            is answered with an error and never run.
-        raw_input: the argument text as it came, kept only where it is invalid.
+        input: the arguments; empty if `invalid` is set.
+        invalid: why the arguments are unusable (not JSON, not an object, a repeated key); such a
+            call is answered with an error and never run.
+        raw_input: the argument text, kept only if it is invalid.
     """
 
     id: str
@@ -181,13 +181,13 @@ class DocumentBlock(Wire, frozen=True, tag="document"):
 
 
 class UnknownBlock(Wire, frozen=True, tag="unknown"):
-    """A block of a kind that this version does not know, kept verbatim in `raw`."""
+    """A block of a kind that this version does not know, verbatim in `raw`."""
 
     raw: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 ResultContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock | UnknownBlock
-"""What a tool's result may hold."""
+"""A block that the result of a tool may hold."""
 
 
 class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
@@ -217,7 +217,7 @@ ContentBlock: TypeAlias = (
 """Any block of a message."""
 
 UNKNOWN_FIELDS = "unknown_fields"
-"""Where `Message.extra` holds what a newer version of ours has written; it goes to no provider."""
+"""The key of `Message.extra` for fields of a newer Greenroom; they go to no provider."""
 
 Role: TypeAlias = Literal["user", "assistant"]
 
@@ -236,29 +236,28 @@ class StopReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
+class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     """One message of a conversation: a role and its blocks, in order.
 
-    Two messages are equal when they say the same: their ids and times don't count.
+    Messages compare without their ids and times.
 
     Attributes:
-        role: "user" (which also carries tool results) or "assistant".
-        content: the blocks, in the order in which they came.
-        model: the model that answered, empty for a user's message.
-        provider: the provider it came from; block `extra` goes back only there.
-        stop_reason: why the reply ended; None for a user's message.
-        native_stop_reason: the provider's own word for it.
+        role: "user" (also for tool results) or "assistant".
+        content: the blocks, in order.
+        model: the model that answered; empty in a user's message.
+        provider: the provider of the reply; the `extra` of blocks goes back only there.
+        stop_reason: why the reply ended; None in a user's message.
+        native_stop_reason: the provider's own word for that.
         response_id: the provider's id of the reply.
-        usage: tokens of the call, or None where none were reported.
-        extra: fields that have no typed place here. A reply's are what its provider sent with it,
-            of which goes back what that provider takes. Those of a message without a provider are
-            fields of the message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
-        id: names the message; the input's id where it came as one. Empty in sessions that were
-            written before messages had ids.
+        usage: tokens of the call, or None if not reported.
+        extra: fields that have no typed place here. In a reply, those that its provider sent; the
+            ones that it accepts go back to it. In a message without a provider, fields of the
+            message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
+        id: names the message; the input's id if it came as an input. Empty in sessions written
+            before messages had ids.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
-        sender: the program or agent that sent a user's message, `RUNTIME` for messages of the
-            runtime itself; empty for a person. The model sees it as a line `[from NAME]` before the
-            text.
+        sender: the program or agent that sent a user's message, `RUNTIME` for the runtime itself;
+            empty for a person. The model sees a line `[from NAME]` before the text.
 
     Example:
         >>> message = Message.user("hello")
@@ -295,11 +294,11 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         id: str = "",  # noqa: A002
         sender: str = "",
     ) -> "Message":
-        """Make a user's message of a text or of blocks, with this id or one of its own.
+        """Make a user's message of a text or of blocks, with this id or a new one.
 
         Raises:
             TypeError: the content is neither a text nor blocks.
-            ValueError: the sender can't be called so.
+            ValueError: the sender's name is invalid; see `check_sender`.
         """
         return cls("user", as_blocks(content), id=id, sender=sender).stamp()
 
@@ -309,19 +308,19 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
         return cls("assistant", as_blocks(content)).stamp()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a message that says the same."""
+        """Whether the other is a message with the same fields, ids and times excepted."""
         if not isinstance(other, Message):
             return NotImplemented
-        return all(getattr(self, field) == getattr(other, field) for field in _SAID)
+        return all(getattr(self, field) == getattr(other, field) for field in _COMPARED)
 
     def stamp(self) -> "Message":
-        """Return the same message with an id and a time, where it has none yet."""
+        """Return the same message with an id and a time, unless it has them already."""
         if self.id and self.created_at:
             return self
         return replace(self, id=self.id or new_id("m"), created_at=self.created_at or utc_now())
 
     def copy(self) -> "Message":
-        """Return the same message with dicts of its own, for someone who may change them."""
+        """Return the same message with dicts of its own, which the caller may change."""
         if not self.extra and all(map(_is_fixed, self.content)):
             return self
         return serde.decode(serde.encode(self), Message)
@@ -333,21 +332,21 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (what it says may hold dicts)
 
     @property
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:
-        """The tools that this message asks for, in order."""
+        """The tool uses in this message, in order."""
         return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
 
     @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
-        """The tool results that this message brings, in order."""
+        """The tool results in this message, in order."""
         return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
 
 
-_SAID = tuple(field for field in Message.__struct_fields__ if field not in {"id", "created_at"})
+_COMPARED = tuple(field for field in Message.__struct_fields__ if field not in {"id", "created_at"})
 
 
 def _in_utc(moment: datetime) -> datetime:
     if moment.utcoffset() is None:
-        raise ValueError(f"created_at is in no time zone: {moment} (write datetime.now(UTC))")
+        raise ValueError(f"created_at has no time zone: {moment} (write datetime.now(UTC))")
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
@@ -355,7 +354,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _is_fixed(block: ContentBlock) -> bool:
-    """Whether nothing in a block can be changed."""
+    """Whether a block holds nothing mutable."""
     match block:
         case UnknownBlock():
             return False
@@ -368,10 +367,10 @@ def _is_fixed(block: ContentBlock) -> bool:
 
 
 def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """Take a text or blocks as blocks; a text becomes one block, made valid Unicode.
+    """Return blocks as a tuple, and a text as one block of valid Unicode.
 
     Raises:
-        TypeError: it is neither; the message says what was probably meant.
+        TypeError: it is neither; the message suggests what to pass.
     """
     if isinstance(content, str):
         return (TextBlock(valid_unicode(content)),)

@@ -1,6 +1,6 @@
-"""The errors of models: why there is no usable reply, and what had come of it.
+"""The errors of models: why there is no usable reply, and the part of it that had arrived.
 
-The whole tree is drawn in `errors`.
+`errors` draws the whole tree.
 """
 
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ class ModelError(GreenroomError):
 
     Attributes:
         provider: the provider's name, such as "anthropic".
-        status: the HTTP status, or None where there was none.
-        code: the provider's own name of the error, as it came.
+        status: the HTTP status, or None without a response.
+        code: the provider's own name for the error.
         request_id: the provider's id of the request, for its support.
         retry_after: seconds that the provider asks to wait, only from an error response.
-        partial: what had come of the reply, or None where nothing had.
+        partial: the part of the reply that had arrived, or None.
     """
 
     remedy = "try again, or another model"
@@ -53,7 +53,7 @@ class ModelAuthenticationError(ModelError):
 
 
 class ModelPermissionError(ModelAuthenticationError):
-    """The key is known, and not allowed to use this model or feature."""
+    """The key is valid, but may not use this model or feature."""
 
     remedy = "check with the provider what the key may use"
 
@@ -66,7 +66,7 @@ class ModelRateLimitError(ModelError):
 
 
 class ModelQuotaError(ModelRateLimitError):
-    """The quota or the credit of this key is spent; waiting does not help."""
+    """The quota or credit of this key is spent; waiting does not help."""
 
     retryable = False
     remedy = "the quota is spent: check the plan and the billing with the provider"
@@ -92,15 +92,15 @@ class ModelBadRequestError(ModelError):
 
 
 class ModelNotFoundError(ModelBadRequestError):
-    """The provider knows no such model, or there is no such API at this address."""
+    """The provider has no such model, or there is no such API at this address."""
 
     remedy = "check the model's name and the base URL"
 
 
 class ModelContentFilterError(ModelBadRequestError):
-    """A content filter of the provider refused the request, or broke off the reply."""
+    """A content filter of the provider refused the request, or cut off the reply."""
 
-    remedy = "change what is sent; the provider says what its filter refuses"
+    remedy = "change the request; the provider says what its filter refuses"
 
 
 class ModelTimeoutError(ModelError):
@@ -142,14 +142,14 @@ class ModelConnectionError(ModelError):
 
 
 class ModelStreamError(ModelError):
-    """The stream broke off, or held something unreadable, before the reply was complete."""
+    """The stream broke off or became unreadable before the reply was complete."""
 
     retryable = True
     remedy = "try again"
 
 
 class ModelOutputError(ModelError):
-    """The model was asked for a value of a type, and after all attempts gave none that fits.
+    """The model was asked for a value of a type, and none of its attempts fits.
 
     Attributes:
         errors: what is wrong with the last reply, one line each.

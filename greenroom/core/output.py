@@ -1,4 +1,4 @@
-"""Output chunks: everything that an agent tells its subscribers, in one ordered stream."""
+"""Output chunks: everything that an agent sends to its subscribers, in one ordered stream."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -14,7 +14,7 @@ from greenroom.core.usage import Usage
 
 
 class TurnStatus(StrEnum):
-    """How a turn ended; one that waits was suspended, and goes on once a question is answered."""
+    """How a turn ended; a waiting turn was suspended, and resumes when a question is answered."""
 
     COMPLETED = "completed"
     WAITING = "waiting"
@@ -51,7 +51,7 @@ class TextDelta(Wire, frozen=True, tag="text_delta"):
 
 
 class TextComplete(Wire, frozen=True, tag="text_complete"):
-    """A text block is whole: its deltas joined."""
+    """A text block is complete: its deltas, joined."""
 
     text: str
 
@@ -63,7 +63,7 @@ class ThinkingDelta(Wire, frozen=True, tag="thinking_delta"):
 
 
 class ThinkingComplete(Wire, frozen=True, tag="thinking_complete"):
-    """A block of reasoning is whole: its deltas joined."""
+    """A block of reasoning is complete: its deltas, joined."""
 
     text: str
 
@@ -93,7 +93,7 @@ class ToolEnd(Wire, frozen=True, tag="tool_end"):
 
 
 class PermissionRequest(Wire, frozen=True, tag="permission_request"):
-    """A call waits for a person's decision; nothing of it has happened yet.
+    """A call waits for a person's decision; nothing has run yet.
 
     Attributes:
         request_id: the id to answer, unique in the runtime.
@@ -104,7 +104,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         input: the call's whole input.
         parts: the verdict on each part of the call.
         reason: why a person is asked.
-        remembers: the rules that a remembered allow would store, in words; empty where none is
+        remembers: the rules that a remembered allow would store, in words; empty if none is
             offered.
         forbids: the rule that a remembered denial would store, in words; empty likewise.
         digest: binds the answer to tool, input, working directory and resolved paths, and to the
@@ -113,16 +113,16 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         session_id: the session of the agent that asks.
         lineage: the agents' names from the root to the one that asks.
         cwd: the working directory in which it would run.
-        sandbox: what it would be held to, and what of that is not held here; None where it would
+        sandbox: the sandbox that it would run in, and what is not enforced here; None if it would
             run with all of our rights.
-        effects: what it would do beyond the workspace and beyond itself.
+        effects: what it would do outside the workspace.
         warnings: what may mislead a reader of the texts above, a sentence each.
-        claim: what the model itself says of the call; nothing vouches for it.
-        unremembered: why an allow can't be remembered, where a narrow rule might have been found.
-        options: the answers that are proposed for a question in words, which may be none; the
-            message of an allow is the answer. None where a call waits for permission.
-        credential: the name of a credential that is asked for, which `handle.give_credential` hands
-            in before an allow; empty in all other requests.
+        claim: the model's own description of the call, unverified.
+        unremembered: why an allow can't be remembered, if a narrow rule might have been found.
+        options: the answers proposed to a question in words, perhaps none; the message of an allow
+            is the answer. None if a call waits for permission.
+        credential: the name of a requested credential, to pass to `handle.give_credential` before
+            an allow; empty in all other requests.
     """
 
     request_id: str
@@ -150,7 +150,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):
-    """A request has been decided, or withdrawn; every subscriber can close its prompt."""
+    """A request was decided or withdrawn; every subscriber can close its prompt."""
 
     request_id: str
     tool_name: str
@@ -162,14 +162,14 @@ class PermissionResponse(Wire, frozen=True, tag="permission_response"):
 
 
 class SubAgentSpawned(Wire, frozen=True, tag="subagent_spawned"):
-    """A subagent was spawned; its end is told by `SubAgentComplete`, unless it is detached.
+    """A subagent was spawned; a `SubAgentComplete` follows at its end, unless it is detached.
 
     Attributes:
         session_id: its session.
         agent_type: its type.
         name: its name.
         tool_use_id: the call that spawned it, or empty.
-        detached: whether it belongs to the runtime alone: then nothing more is told of it here.
+        detached: whether it belongs to the runtime alone: then nothing more about it comes here.
     """
 
     session_id: str
@@ -187,7 +187,7 @@ class SubAgentOutput(Wire, frozen=True, tag="subagent_output"):
 
 
 class SubAgentComplete(Wire, frozen=True, tag="subagent_complete"):
-    """A subagent has ended; the result is its last reply, or what went wrong."""
+    """A subagent has ended; the result is its last reply, or its error."""
 
     session_id: str
     status: EndStatus
@@ -195,15 +195,15 @@ class SubAgentComplete(Wire, frozen=True, tag="subagent_complete"):
 
 
 class StateChange(Wire, frozen=True, tag="state_change"):
-    """The agent's state is another now."""
+    """The agent's state has changed."""
 
     state: AgentState
 
 
 class UsageReport(Wire, frozen=True, tag="usage_report"):
-    """A model call was billed: its own tokens, and (put in by the runtime) all of this agent so far.
+    """A model call was billed: its tokens, and the total of this agent, which the runtime adds.
 
-    What the provider's cache did is in `usage`: `cached`, `is_cache_miss` and `saved`.
+    The effect of the provider's cache is in `usage`: `cache_share`, `is_cache_miss` and `saved`.
     """
 
     usage: Usage
@@ -212,7 +212,7 @@ class UsageReport(Wire, frozen=True, tag="usage_report"):
 
 
 class Lagged(Wire, frozen=True, tag="lagged"):
-    """This reader was too slow, and this many chunks are gone for it; it goes on from here."""
+    """This reader was too slow and has missed this many chunks; it goes on from here."""
 
     missed: int
 
@@ -234,7 +234,7 @@ class Done(Wire, frozen=True, tag="done"):
         stop_reason: why its last reply ended.
         usage: tokens of its model calls.
         error: what went wrong, or empty.
-        value: what `turn.set_result` was told, where the turn completed; else `msgspec.UNSET`.
+        value: the value given to `turn.set_result`, if the turn completed; else `msgspec.UNSET`.
     """
 
     input_id: str
@@ -246,11 +246,11 @@ class Done(Wire, frozen=True, tag="done"):
 
 
 class Restarted(Wire, frozen=True, tag="restarted"):
-    """A supervisor starts the agent again; its stream, its mailbox and its session go on.
+    """A supervisor starts the agent again; its stream, mailbox and session go on.
 
     Attributes:
         epoch: the number of the life that begins; the first one was 1.
-        error: what crashed it, or why it was stopped; empty where it had ended by itself.
+        error: what crashed it, or why it was stopped; empty if its function returned.
         delay: seconds until that life begins.
     """
 
@@ -267,14 +267,14 @@ class Exited(Wire, frozen=True, tag="exited"):
 
 
 class Custom(Wire, frozen=True, tag="custom"):
-    """Something that an agent tells in words of its own, such as that a step of its plan is done.
+    """A chunk of the agent's own kind, such as that a step of its plan is done.
 
-    The vocabulary is open: any reader passes over the kinds that it does not know.
+    The set of kinds is open: readers skip those that they do not know.
 
     Attributes:
-        kind: what is told, in dotted words such as "plan.step".
+        kind: dotted words such as "plan.step".
         data: the facts, as JSON; they are copied when the chunk is sent.
-        text: what a reader that does not know the kind shows of it, in one line; empty for nothing.
+        text: one line for readers that do not know the kind; empty to show nothing.
 
     Example:
         >>> Custom("plan.step", {"id": "tests", "status": "done"}, "the tests are written").kind
@@ -309,4 +309,4 @@ OutputChunk: TypeAlias = (
     | Exited
     | Custom
 )
-"""Anything that an agent tells its subscribers."""
+"""Any chunk of an agent's output."""

@@ -1,6 +1,6 @@
-"""What a tool call would do, which files are protected, and what was decided about the call.
+"""Permissions of tool calls: their effects, the decision about them, and protected files.
 
-Effects are stated as facts before the call runs; rules and people decide on them.
+A tool states the effects of a call as facts before it runs; rules and people decide on them.
 """
 
 import posixpath
@@ -25,7 +25,7 @@ Remember: TypeAlias = Literal["session", "project", "always"]
 
 
 class RuleDecision(StrEnum):
-    """What the rules say to a call."""
+    """The decision of the rules about a call."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -37,9 +37,9 @@ class PermissionPart(Wire, frozen=True):
 
     Attributes:
         text: the part, for people, with nothing hidden.
-        decision: what the rules say to this part.
-        reason: why, in words; names the rule where one decided.
-        rule_id: the id of the rule that decided, or empty.
+        decision: the decision about this part.
+        reason: why, in words, with the rule that decided, if any.
+        rule_id: the id of that rule, or empty.
         source: where that rule comes from, such as a file, or empty.
     """
 
@@ -51,14 +51,14 @@ class PermissionPart(Wire, frozen=True):
 
 
 class PermissionEffects(Wire, frozen=True):
-    """What a call would do beyond the workspace and beyond itself, as far as it can be told.
+    """What a call would do outside the workspace, as far as is known.
 
     Attributes:
-        reads: files outside the workspace that are read.
-        writes: files outside the workspace that are written.
-        names: files outside the workspace that words of a command name; it may read or write them.
-        hosts: hosts that are contacted, or named by an address in a command.
-        changes: variables that are set, functions that are defined.
+        reads: files outside the workspace that it reads.
+        writes: files outside the workspace that it writes.
+        names: files outside the workspace that a command mentions; it may read or write them.
+        hosts: hosts that it contacts, or that an address in a command names.
+        changes: variables that it sets, functions that it defines.
         privileges: commands that run something with other rights, such as sudo.
     """
 
@@ -70,10 +70,10 @@ class PermissionEffects(Wire, frozen=True):
     privileges: tuple[str, ...] = ()
 
 
-DECIDED_BY_ITSELF = frozenset(
+AUTOMATIC_DECIDERS = frozenset(
     {"rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"}
 )
-"""What `Answer.by` says where no person answered; a person can't answer by such a name."""
+"""Values of `Answer.by` if no person answered; no person can answer under such a name."""
 
 
 class Answer(Wire, frozen=True):
@@ -82,7 +82,7 @@ class Answer(Wire, frozen=True):
     Attributes:
         decision: allow or deny.
         remember: whether, and for how long, the answer becomes a rule.
-        message: what the person said to the model, or why it was denied.
+        message: the person's words to the model, or the reason for a denial.
         by: who answered: "user", or the runtime's reason such as "time-out".
         input: the call's input as the person edited it, or None; it is judged again.
     """
@@ -100,29 +100,28 @@ class Answer(Wire, frozen=True):
 
 
 class PermissionRecord(Wire, frozen=True):
-    """What was decided about one tool call, as a session keeps it.
+    """The decision about one tool call, as a session keeps it.
 
     Attributes:
         tool_use_id: the call.
         tool_name: the tool.
         at: when it was decided.
-        decision: allow or deny: what came of it.
-        by: who decided: "rules" (a rule, the mode, or that there is no rule); "user", or the name
-            under which someone answered; "time-out", "unattended" or "shutdown" where nobody did;
-            "withdrawn" where the turn ended first; "recheck" where it had changed since.
+        decision: the outcome: allow or deny.
+        by: who decided: "rules" (a rule, the mode, or the lack of a rule); "user", or the name of
+            the person who answered; "time-out", "unattended" or "shutdown" without an answer;
+            "withdrawn" if the turn ended first; "recheck" if the call had changed since.
         asked: whether the rules left it to a person.
         reason: why the rules allowed it, denied it, or asked.
         rule_id: the rule that decided or asked, or empty.
         digest: binds it to tool, input, folder, words and resolved paths.
         parts: the verdict on each part of the call.
         left_out: how many more parts there were.
-        mode: the permission mode that held.
-        sandbox: what the call is held to, and what of that is not held here, in words; empty
-            without.
+        mode: the permission mode at that time.
+        sandbox: the sandbox of the call and what is not enforced here, in words; empty without one.
         remember: how long the answer was to be remembered, or None.
-        rules: the rules that were made of the answer, in words.
-        edited: whether a person changed the input; the digest is then of what they wrote.
-        message: what the person said to the model, or why nobody could.
+        rules: the rules made of the answer, in words.
+        edited: whether a person changed the input; the digest then covers the changed input.
+        message: the person's words to the model, or why nobody answered.
     """
 
     tool_use_id: str
@@ -144,18 +143,16 @@ class PermissionRecord(Wire, frozen=True):
     message: str = ""
 
 
-# ---- Effects: what a tool call would do to the world, stated as facts before it runs.
-
 _WILD = re.compile(r"[*?\[{]")
 
 
 class Execute(Wire, frozen=True, tag="execute"):
-    """Runs one program with exactly these words.
+    """Runs one program with exactly these arguments.
 
     Attributes:
-        argv: the program and its words; none of them is read by a shell.
+        argv: the program and its arguments; no shell reads them.
         cwd: the folder that it runs in; relative to the agent's working directory.
-        environment: variables that are set for it, beyond those it has anyway: names and values.
+        environment: variables that are set for it in addition: names and values.
     """
 
     argv: tuple[str, ...]
@@ -164,38 +161,38 @@ class Execute(Wire, frozen=True, tag="execute"):
 
 
 class ShellCommand(Wire, frozen=True, tag="shell"):
-    """Gives this text to a shell; it takes a parser to say what that executes."""
+    """Gives this text to a shell; only a parser can say what it executes."""
 
     command: str
     cwd: str = ""
 
 
 class ReadPath(Wire, frozen=True, tag="read"):
-    """Reads this file, or what lies in this folder; relative to the agent's working directory.
+    """Reads this file, or files in this folder; relative to the agent's working directory.
 
     Attributes:
         path: the file or the folder.
-        pattern: which files in the folder, as in `**/*.py`; all of them if it is empty.
+        pattern: which files in the folder, as in `**/*.py`; empty for all.
     """
 
     path: str
     pattern: str = ""
 
     @classmethod
-    def matching(cls, folder: str, pattern: str) -> Self:
-        """State that files in a folder are read whose paths match a pattern.
+    def from_pattern(cls, folder: str, pattern: str) -> Self:
+        """State that the files in a folder whose paths match a pattern are read.
 
         Example:
-            >>> found = ReadPath.matching("src", "tests/**/*.py")
-            >>> found.path, found.pattern
+            >>> effect = ReadPath.from_pattern("src", "tests/**/*.py")
+            >>> effect.path, effect.pattern
             ('src/tests', '**/*.py')
         """
         names = list(takewhile(lambda name: not _WILD.search(name), pattern.split("/")))
-        written = "/".join(names) or ("/" if pattern.startswith("/") else "")
+        literal = "/".join(names) or ("/" if pattern.startswith("/") else "")
         rest = "/".join(pattern.split("/")[len(names) :])
-        if not written:
+        if not literal:
             return cls(folder, rest)
-        return cls(posixpath.join("" if folder == "." else folder, written), rest)
+        return cls(posixpath.join("" if folder == "." else folder, literal), rest)
 
 
 class WritePath(Wire, frozen=True, tag="write"):
@@ -211,7 +208,7 @@ class Contact(Wire, frozen=True, tag="contact"):
 
 
 class Opaque(Wire, frozen=True, tag="opaque"):
-    """Does something that can't be told beforehand; the reason says why."""
+    """Does something that can't be known beforehand; the reason says why."""
 
     reason: str
 
@@ -223,10 +220,10 @@ Effect: TypeAlias = Execute | ShellCommand | ReadPath | WritePath | Contact | Op
 def usual_effects(
     tool: str, arguments: Mapping[str, object], context: "AgentContext"
 ) -> tuple[Effect, ...]:
-    """State what a call of a built-in tool would do; nothing for other names.
+    """State what a call of a built-in tool would do; empty for other names.
 
-    The tools state it, and so do permission rules where they are given only a tool's name. An input
-    that the tool would not take is `Opaque`; it is never an error.
+    The tools use it, and so do permission rules that know only a tool's name. An input that the
+    tool would refuse is `Opaque`, never an error.
 
     Example:
         >>> from greenroom.core import AgentContext
@@ -245,7 +242,7 @@ def usual_effects(
     def path(key: str, default: str | None = None) -> str:
         value = text(key, default)
         if value.startswith("~"):
-            context.workspace.absolute(value)  # which may be a home that can't be found
+            context.workspace.absolute(value)  # raises if there is no such home
         return value
 
     try:
@@ -256,7 +253,7 @@ def usual_effects(
                 return (WritePath(path("file_path")),)
             case "Glob" | "Grep":
                 pattern = text("pattern" if tool == "Glob" else "glob", "")
-                return (ReadPath.matching(path("path", "."), pattern),)
+                return (ReadPath.from_pattern(path("path", "."), pattern),)
             case "Bash":
                 return (ShellCommand(text("command")),)
             case "WebFetch":
@@ -267,18 +264,17 @@ def usual_effects(
         return (Opaque(str(error)),)
 
 
-# ---- Protected names: files that make programs run later, or change what an agent may do.
+# Protected names: files that make programs run later, or change what an agent may do.
 #
-# What a program does by itself when it starts, such as a shell, git or an editor, is decided by
-# files like these. Anyone who may write one runs a program without being asked. Sources, build
-# files and workflows of a forge are not among them: to change those is an agent's work, and they
-# run when someone builds, commits or publishes, which is asked about. Nothing here touches the
-# disk.
+# Files like these decide what a shell, git or an editor does when it starts, so whoever may write
+# one can run a program without permission. Sources, build files and workflows of a forge are not
+# among them: to change those is an agent's work, and they run at a build, a commit or a release,
+# which needs permission itself. Nothing here touches the disk.
 
 Names: TypeAlias = tuple[str, ...]
 
 CONFIGURATION_FOLDERS = frozenset({".git", ".greenroom", ".hg", ".svn", ".vscode", ".idea"})
-"""Folders of a workspace that no command has to write; a sandbox keeps them also from being made."""
+"""Folders of a workspace that no command has to write; a sandbox even prevents their creation."""
 
 AGENT_FOLDERS = frozenset(
     {".agents", ".amazonq", ".augment", ".claude", ".cline", ".clinerules", ".codex", ".continue"}
@@ -301,7 +297,7 @@ PROTECTED_FOLDERS = (
         | {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
     )
 )
-"""Folders whose whole content is protected, wherever they lie; also as a file, as `.git` may be."""
+"""Folders whose whole content is protected anywhere; a file of the name is too, as with `.git`."""
 
 PROTECTED_FILES = frozenset(
     # version control; HEAD makes a repository of any folder
@@ -331,7 +327,7 @@ PROTECTED_FILES = frozenset(
     | {".bazelrc", ".terraformrc", ".mise.toml", "mise.toml"}
     | {".curlrc", ".wgetrc", ".netrc", ".ripgreprc"}
 )
-"""Files that are protected wherever they lie."""
+"""Files that are protected in every folder."""
 
 _AT_HOME: tuple[Names, ...] = ((".config",), (".local", "bin"), ("bin",), ("library",))
 _ABSOLUTE: tuple[Names, ...] = (("etc",), ("private", "etc"))
@@ -342,10 +338,10 @@ _FOLDED_FILES = frozenset(name.casefold() for name in PROTECTED_FILES)
 
 @lru_cache(maxsize=4096)
 def protected_names(path: str, root: str, home: str) -> tuple[Names, ...]:
-    """Find the protected names in a path that may not exist; none means that it is not protected.
+    """Find the protected names in a path, which need not exist; none means it is not protected.
 
     Names are compared without case, composed, and without invisible characters, as some disks do.
-    What lies above the workspace is not counted in it: a project may lie in `~/.config`.
+    Names above the workspace do not count within it: a project may lie in `~/.config`.
 
     Args:
         path: an absolute path without `..`.
@@ -353,7 +349,7 @@ def protected_names(path: str, root: str, home: str) -> tuple[Names, ...]:
         home: the home folder.
 
     Returns:
-        For each protection the names that stand for it, as folded, in the path's order.
+        The folded names of each protection, in the path's order.
 
     Example:
         >>> protected_names("/w/sub/.git/hooks/pre-commit", "/w", "/home/me")
@@ -373,13 +369,13 @@ def protected_names(path: str, root: str, home: str) -> tuple[Names, ...]:
     return tuple(found)
 
 
-def own_rules(names: Names) -> bool:
-    """Tell whether protected names stand for Greenroom's own rules, settings and sessions."""
+def is_own_file(names: Names) -> bool:
+    """Whether protected names are those of Greenroom's own rules, settings and sessions."""
     return names[-1] in _OWN
 
 
 def _find_protections(names: Names, home: Names) -> Iterator[tuple[int, Names]]:
-    """Find every protection in a path, with the number of names up to its end."""
+    """Find every protection in a path, and the number of names up to its end."""
     for at, name in enumerate(names):
         is_last = at + 1 == len(names)
         if name in PROTECTED_FOLDERS or (is_last and name in _FOLDED_FILES):

@@ -17,10 +17,10 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 """A plain JSON value."""
 
 MAX_DEPTH = 600
-"""How many levels of lists and objects a value may have that is to be stored.
+"""The levels of lists and objects that a stored value may have.
 
-A decoder takes some 980, less the depth of the stack that it is called on: what one has written,
-another could not read. This leaves room for a stack of some 350.
+A decoder takes some 980, less the depth of the stack that calls it, so one program might fail to
+read what another has written. This leaves room for a stack of some 350.
 """
 
 _MAX_BITS = 13_000  # of an integer; Python turns no more than 4,300 digits into a text, or back
@@ -91,13 +91,13 @@ def loads(data: bytes | str) -> JSON:
 def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     """Decode one JSON object strictly, as what a model sends to a tool must be.
 
-    A key that stands twice is refused: two readers could take different values of it, so what was
-    judged would not be what runs. An empty text is an empty object, which is how providers send a
-    call without arguments.
+    A repeated key is refused: two readers could take different values of it, so a call could run
+    with another input than was judged. An empty text is an empty object, which is how providers
+    send a call without arguments.
 
     Raises:
-        InvalidJSONError: no JSON, no object, a key that stands twice, a lone surrogate, a number
-            beyond all bounds, or more levels than `depth`.
+        InvalidJSONError: it is not JSON or not an object, or has a repeated key, a lone surrogate,
+            an unreadable number, or more levels than `depth`.
 
     Example:
         >>> loads_object('{"command": "ls"}')
@@ -105,7 +105,7 @@ def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     """
     if not data.strip():
         return {}
-    # The standard library's decoder is the one that shows every pair before they are merged.
+    # Only the standard library's decoder shows every pair before they are merged.
     import json  # noqa: TID251
 
     try:
@@ -124,10 +124,10 @@ def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
 
 
 def check_json(value: object, depth: int = MAX_DEPTH) -> int:
-    """See that every reader can read a value again; return how many characters its texts have.
+    """Check that every reader can read a value again; return the number of characters in its texts.
 
     Raises:
-        InvalidJSONError: it has more levels than that, or a number that JSON does not have.
+        InvalidJSONError: it has more levels than `depth`, or a number that JSON does not have.
 
     Example:
         >>> check_json({"a": ["text", 1.5]})
@@ -157,9 +157,8 @@ def plain(value: object, name: str) -> JSON:
     """Return a copy of a JSON value, which later changes to the original don't reach.
 
     Args:
-        value: what has to be JSON already; nothing is turned into something else, such as a tuple
-            into a list.
-        name: what the message calls it.
+        value: plain JSON already: nothing is converted, such as a tuple into a list.
+        name: its name in the error message.
 
     Raises:
         InvalidJSONError: it holds something that JSON can't express, or would change.
@@ -168,14 +167,14 @@ def plain(value: object, name: str) -> JSON:
         >>> plain({"a": (1, 2)}, "metadata 'plan'")
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is not a JSON \
-type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
+        greenroom.core.errors.InvalidJSONError: metadata 'plan' can't be stored: tuple is not a \
+JSON type (use None, bool, finite numbers, strings, lists, and dicts with string keys)
     """
     return loads(dump_plain(value, name))
 
 
 def dump_plain(value: object, name: str) -> bytes:
-    """Encode a value that is JSON already; raises what `plain` raises."""
+    """Encode a value that is JSON already; raises as `plain` does."""
     try:
         check_json(value)
         return dumps(_check_value(value))
@@ -187,7 +186,7 @@ def dump_plain(value: object, name: str) -> bytes:
 
 
 def _check_value(value: object) -> object:
-    """Refuse what a JSON encoder would turn into something else, such as a tuple or a NaN."""
+    """Refuse values that a JSON encoder would convert, such as a tuple or a NaN."""
     if isinstance(value, dict):
         for key in value:
             if type(key) is not str:
@@ -235,18 +234,13 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     return cast("msgspec.json.Decoder[T]", _decoders[kind])
 
 
-# ---- The base of every value that crosses a border: frozen, tagged, JSON in both directions.
-
-
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A frozen value that travels as JSON; with a tag, its `type` field says which of a union it is.
+    """A frozen value that travels as JSON; a `type` field tells the members of a union apart.
 
-    JSON knows no cycles, so the garbage collector passes these values over: going through those of
-    a long conversation would hold up every agent of the process.
+    JSON has no cycles, so the garbage collector skips these values: to scan a long conversation
+    would hold up every agent of the process.
     """
 
-
-# ---- Where a value is in a text of JSON, for errors that lead people to the line.
 
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
@@ -259,8 +253,8 @@ E = TypeVar("E", bound=ConfigurationFileError)
 def place_in_json(text: str, path: Sequence[str | int]) -> tuple[int, int]:
     r"""Find the line and column of the value at a path of keys and indexes, counted from 1.
 
-    Where the path leads nowhere, the place is that of the last value found on it. The text is valid
-    JSON, or blank.
+    For a path that does not exist, it is the place of the last value on the way. The text must be
+    valid JSON, or blank.
 
     Example:
         >>> place_in_json('{"rules":\n  [{"id": 1}]}', ["rules", 0, "id"])
@@ -290,7 +284,7 @@ def _place(text: str, at: int) -> tuple[int, int]:
 def error_at(
     kind: type[E], text: str, path: str, steps: Sequence[str | int], message: str, hint: str = ""
 ) -> E:
-    """Make the error of a value in a file: it names the file, line, column and field."""
+    """Make the error about a value in a file: it names the file, line, column and field."""
     line, column = place_in_json(text, steps)
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     message = f"{field.removeprefix('.')}: {message}"
@@ -300,7 +294,7 @@ def error_at(
 def error_of_json(
     kind: type[E], text: str, error: InvalidJSONError, path: str, hint: str = ""
 ) -> E:
-    """Make the error of a file that is not JSON; it names the line where that is known."""
+    """Make the error about a file that is not JSON; it names the line, if known."""
     line, column = (getattr(error.__cause__, each, None) for each in ("lineno", "colno"))
     if line is None:
         line, column = _place_of_repeated_key(text, error.message)
@@ -308,7 +302,7 @@ def error_of_json(
 
 
 def _place_of_repeated_key(text: str, message: str) -> tuple[int, int] | tuple[None, None]:
-    """Find the second of two equal keys of one object that a message names; the text may be cut."""
+    """Find the second of two equal keys of an object that a message names; the text may be cut."""
     seen: list[set[str]] = []  # for each list and object that is open
     for found in _TOKEN.finditer(text):
         key = found["key"]

@@ -1,4 +1,4 @@
-"""What crosses between tools, models and prompts: definitions, requests, results, checkpoints of files."""
+"""Values of tool calls that cross packages: definitions, requests, results, changes of files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,13 @@ from greenroom.core.untrusted import MAX_ERROR_TEXT, clip, valid_unicode
 
 
 class ToolDefinition(Wire, frozen=True):
-    """What a model is told of a tool.
+    """The description of a tool for a model.
 
     Attributes:
-        name: what it is called here, in rules, chunks and histories; a model may know it by its
-            `portable_name`.
+        name: its name here, in rules, chunks and histories; models may get its `portable_name`.
         description: what it does.
         parameters: a JSON Schema of its input.
-        extra: fields of the provider's own that have no typed place here, such as
+        extra: a provider's fields that have no typed place here, such as
             `{"defer_loading": True}`; they are sent to any provider.
     """
 
@@ -33,8 +32,7 @@ class ToolDefinition(Wire, frozen=True):
 def portable_name(name: str) -> str:
     """Return a tool's name as models call it: few of their APIs take dots, so each becomes `__`.
 
-    Two names that become the same can't be told apart in a reply; registries and providers refuse
-    that.
+    Registries and providers refuse two tools whose names become the same.
 
     Example:
         >>> portable_name("fs.read")
@@ -44,13 +42,13 @@ def portable_name(name: str) -> str:
 
 
 class ToolInfo(Wire, frozen=True):
-    """What a person is told of one call before it runs.
+    """The description of one call for a person, before it runs.
 
     Attributes:
         action: one line, such as "Run a command".
         details: the exact text that will run, be written or be fetched.
-        diff: a unified diff where a file would change, else empty.
-        claim: what the model itself says of the call, or empty; nothing vouches for it.
+        diff: a unified diff if a file would change, else empty.
+        claim: the model's own description of the call, unverified, or empty.
     """
 
     action: str
@@ -70,16 +68,16 @@ class ToolStatus(StrEnum):
 
 
 class ToolResult(Wire, frozen=True):
-    r"""What a call gave: content for the model, how it ended, and facts for programs.
+    r"""The result of a call: content for the model, how it ended, and facts for programs.
 
     Attributes:
         content: text, images and documents, in order.
         status: how the call ended; everything but success is an error to the model.
         metadata: JSON facts for programs, such as an exit code; the model does not see them.
-        error_message: what went wrong, for programs and logs, apart from what the model is told;
-            empty on success. A registry fills it in, and cuts it to 2,000 characters.
-        could_run: False where the call came to nothing: no such tool, an input that does not fit, a
-            crash, a denial. A command that exits with 1 could run.
+        error_message: what went wrong, for programs and logs, besides the text for the model; empty
+            on success. A registry fills it in, and cuts it to 2,000 characters.
+        could_run: False if the call did nothing: an unknown tool, an invalid input, a crash, a
+            denial. A command that exits with 1 could run.
 
     Example:
         >>> result = ToolResult.error("no such file\nThe folder has: a.txt, b.txt")
@@ -108,13 +106,13 @@ class ToolResult(Wire, frozen=True):
         could_run: bool = True,
         **metadata: object,
     ) -> "ToolResult":
-        """Make a failed result that tells the model what went wrong and what to do.
+        """Make a failed result, whose text tells the model what went wrong and what to do.
 
-        Its `error_message` is by default the first line of that.
+        Its `error_message` is by default the first line of the text.
         """
         content = (TextBlock(valid_unicode(text)),)
-        made = cls(content, status, metadata, error_message, could_run)
-        return made.with_error_message()
+        result = cls(content, status, metadata, error_message, could_run)
+        return result.with_error_message()
 
     @property
     def is_error(self) -> bool:
@@ -127,7 +125,7 @@ class ToolResult(Wire, frozen=True):
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     def with_error_message(self) -> "ToolResult":
-        """Return the same result, which if it failed says so in an `error_message` of moderate length."""
+        """Return the same result; a failed one gets an `error_message` of bounded length."""
         message = self.error_message
         if self.is_error and not message:
             message = self.text.lstrip().partition("\n")[0].rstrip() or str(self.status)
@@ -138,12 +136,9 @@ class ToolResult(Wire, frozen=True):
         return ToolResultBlock(tool_use_id, self.content, self.is_error)
 
 
-# ---- What is asked of a model: one request in our words, which each provider puts into its own.
-
-
 @dataclass(frozen=True)
 class NamedTool:
-    """The choice of one tool that the model must call."""
+    """A `ToolChoice`: the model must call this tool."""
 
     name: str
 
@@ -158,8 +153,8 @@ class OutputSchema:
 
     Attributes:
         name: letters, digits, `_` and `-`, at most 64; the model sees it.
-        schema: a JSON Schema of type object. Each provider adapts it to the keywords that it knows,
-            so the reply has to be checked against the whole schema.
+        schema: a JSON Schema of type object. Providers adapt it to the keywords that they know, so
+            check the reply against the whole schema.
     """
 
     name: str
@@ -168,25 +163,25 @@ class OutputSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """A request to a model; nothing is added to it on its way to the wire.
+    """A request to a model, in our own words; each provider translates it and adds nothing.
 
     Attributes:
-        messages: the conversation so far, its last message usually the user's.
+        messages: the conversation so far; the last message is usually the user's.
         system: the system prompt, unchanged; blocks may carry `extra` such as a cache marker.
         tools: the tools that the model may ask for.
-        tool_choice: whether it may, must or must not, or which one it must.
-        max_tokens: the most that the reply may take; None leaves it to the provider's default.
-        temperature: the sampling temperature, where it should not be the model's default.
-        top_p: the nucleus to sample from, where it should not be the model's default.
+        tool_choice: whether it may, must or must not call a tool, or which one it must.
+        max_tokens: the limit of the reply; None for the provider's default.
+        temperature: the sampling temperature; None for the model's default.
+        top_p: the nucleus to sample from; None for the model's default.
         stop_sequences: texts at which the reply stops.
         thinking: how many tokens the model may think for; 0 turns thinking off, None says nothing.
-        options: fields of the provider's own request body; they have the last word.
-        cache: whether the provider may mark what its cache should keep; it does so by default,
-            except where the request brings marks of its own.
+        options: fields of the provider's own request body; they win over all others.
+        cache: whether the provider may mark what its cache should keep, unless the request has
+            marks of its own.
         output: the form that the reply must have, for providers that can enforce one;
             `generate_structured` knows which can.
-        conversation: names the conversation that the request belongs to, such as a session's id, so
-            that a provider can bring its requests to where its beginning is cached; may be empty.
+        conversation: an id of the conversation, such as a session's, by which a provider can route
+            requests to the server that has their beginning cached; may be empty.
 
     Example:
         >>> request = ModelRequest(messages=[Message.user("hello")], system="Be brief.")
@@ -209,19 +204,16 @@ class ModelRequest:
     conversation: str = ""
 
 
-# ---- Checkpoints: what became of files while tools ran, as values; their contents lie elsewhere.
-
-
 class FileState(Wire, frozen=True):
-    """How one path was at one moment.
+    """The state of one path at one moment.
 
     Attributes:
         kind: nothing there, a regular file, a symbolic link, or something else.
         mode: permission bits of a file.
         size: bytes of a file.
-        digest: SHA-256 of a file's content in hex, or empty where it was not read.
-        target: where a link points.
-        problem: why it can't be told apart from others, or put back; else empty.
+        digest: SHA-256 of a file's content in hex; empty if it was not read.
+        target: the target of a link.
+        problem: why it can't be compared or restored; else empty.
 
     Example:
         >>> FileState("absent").same(FileState("absent"))
@@ -236,7 +228,7 @@ class FileState(Wire, frozen=True):
     problem: str = ""
 
     def same(self, other: "FileState") -> bool:
-        """Whether both are known to be alike; times do not count, and what was not read is not."""
+        """Whether both are known to be alike, times aside; a file that was not read is not."""
         if self.kind != other.kind:
             return False
         if self.kind == "file":
@@ -250,8 +242,8 @@ class FileChange(Wire, frozen=True):
 
     Attributes:
         path: relative to the workspace's root, with `/`.
-        before: how it was before the first of the calls.
-        after: what the calls left; None while they run, and for ever if the process died then.
+        before: its state before the first of the calls.
+        after: its state after them; None while they run, and for ever if the process died then.
     """
 
     path: str
@@ -260,14 +252,16 @@ class FileChange(Wire, frozen=True):
 
 
 class Checkpoint(Wire, frozen=True):
-    """What the calls of one reply did to files; recorded when they start, and again when they ended.
+    """What the calls of one reply did to files; recorded when they start, and again at their end.
+
+    The contents of the files are kept elsewhere.
 
     Attributes:
         id: the same in both records; the later one counts.
         root: the workspace's real path.
         tool_use_ids: the calls.
         changes: the files that they change.
-        gaps: what is not known of their changes, a sentence each.
+        gaps: what is unknown about their changes, a sentence each.
     """
 
     id: str
@@ -276,8 +270,6 @@ class Checkpoint(Wire, frozen=True):
     changes: tuple[FileChange, ...] = ()
     gaps: tuple[str, ...] = ()
 
-
-# ---- What a sandbox holds on this machine, and what it does not, as a value that travels.
 
 SandboxPart: TypeAlias = Literal[
     "files",
@@ -294,41 +286,41 @@ SandboxPart: TypeAlias = Literal[
     "processes",
     "disk",
 ]
-"""One thing that a sandbox can hold.
+"""One thing that a sandbox can enforce.
 
-- files: nothing is created, written, renamed or removed outside of what may be written.
+- files: nothing is created, written, renamed or removed outside the writable folders.
 - attributes: nor are modes, owners and times changed there.
 - protected: names in the workspace that make programs run elsewhere, such as `.git`, stay as they
   are, also those that don't exist.
-- hidden: what must not be read is not.
+- hidden: hidden files and folders are not read.
 - network: no address is reached.
 - services: no program outside is asked over a Unix socket to do it instead.
 - signals: no process outside is signalled.
-- syscalls: the system calls that sandboxes are broken with are refused.
+- syscalls: system calls that are known to break sandboxes are refused.
 - memory, cpu, file_size, processes: the limits.
-- disk: all that is written together is bounded.
+- disk: the sum of all that is written is bounded.
 """
 
 SandboxTier: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "limits"]
-"""How commands are held: in namespaces, by Landlock, by macOS, or by limits alone."""
+"""The means of a sandbox: namespaces, Landlock, macOS, or limits alone."""
 
 
 class SandboxReport(Wire, frozen=True):
-    """What holds a command of one policy on this machine, found by trying it.
+    """What this machine enforces for a command under one policy, found by trying it.
 
     Attributes:
         mode: the policy's mode, "workspace-write" or "read-only".
         network: the policy's network, "none" or "all".
-        tier: how commands are held.
-        enforced: by what each part is held.
-        missing: the parts that nothing holds, whether the policy asks for them or not.
+        tier: the means.
+        enforced: what enforces each part.
+        missing: the parts that nothing enforces, whether the policy asks for them or not.
         lacking: those of them that the policy asks for.
-        why: why each missing part is.
-        user: the id of the user that runs the command, where that is not the one that asks for it.
-        as_root: why root runs it although it should be that user.
+        why: why each missing part is missing.
+        user: the id of the user that runs the command, if it is not the one that asks for it.
+        as_root: why root runs it although that user should.
 
     Example:
-        >>> print(SandboxReport("read-only", "none", "limits", missing=("files",), lacking=("files",)))
+        >>> print(SandboxReport("read-only", "none", "limits", lacking=("files",)))
         read-only, network none (limits); NOT HELD: files
     """
 
@@ -345,5 +337,5 @@ class SandboxReport(Wire, frozen=True):
     def __str__(self) -> str:
         user = "" if self.user is None else f", as user {self.user}"
         user = f", as root: {self.as_root}" if self.as_root else user
-        held = f"{self.mode}, network {self.network} ({self.tier}{user})"
-        return f"{held}; NOT HELD: {', '.join(self.lacking)}" if self.lacking else held
+        text = f"{self.mode}, network {self.network} ({self.tier}{user})"
+        return f"{text}; NOT HELD: {', '.join(self.lacking)}" if self.lacking else text

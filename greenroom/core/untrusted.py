@@ -1,13 +1,14 @@
-"""What comes from outside, made safe to store, to show and to log: texts, and exceptions.
+"""Foreign texts and exceptions, made safe to store, show and log.
 
-A text is made valid, cut without splitting a character, and shown as it is. What a person is to
-judge is shown exactly, with a warning where it misleads.
+Texts are made valid, cut between characters, and shown without hidden characters. Texts that a
+person is to judge are shown exactly, with a warning if they may mislead.
 
-What a tool or an agent raises reaches chunks, histories, logs and the mailboxes of other agents,
-and nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes long or
-not a text at all, `__class__` may lie, groups may be nested deeper than the interpreter's stack or
-hold each other many times over, and their `split` may be overridden. The functions for exceptions
-never raise, never recurse, and return at most `MAX_ERROR_TEXT` characters of valid Unicode.
+An exception of a tool or an agent reaches chunks, histories, logs and the mailboxes of other
+agents, and nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes
+long or not a text at all, `__class__` may lie, groups may be nested deeper than the interpreter's
+stack or hold each other many times over, and their `split` may be overridden. The functions for
+exceptions never raise, never recurse, and return at most `MAX_ERROR_TEXT` characters of valid
+Unicode.
 """
 
 import contextlib
@@ -44,10 +45,10 @@ def valid_unicode(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Write every character that would hide or disguise text as its escape, such as `\u{202e}`.
+    r"""Escape every character that could hide or disguise text, as in `\u{202e}`.
 
-    Tabs and newlines stay. A carriage return, an escape, a bidirectional override, a zero-width
-    character and the like can't reach a terminal or a reader unseen.
+    Tabs and newlines stay. Carriage returns, terminal escapes, bidirectional overrides, zero-width
+    characters and the like become visible.
 
     Example:
         >>> print(visible("ls \u202e.txt"))
@@ -57,7 +58,7 @@ def visible(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    r"""Leave out every character that would hide or disguise text, which some disks ignore in names.
+    r"""Drop every character that could hide or disguise text; some disks ignore them in names.
 
     Example:
         >>> without_hidden(".g\u200bit")
@@ -67,7 +68,7 @@ def without_hidden(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    r"""Cut text to at most `limit` characters: its head, its tail, and between them how much is gone.
+    r"""Cut text to at most `limit` characters: its head, a note on what is left out, its tail.
 
     Example:
         >>> clip("abcdefghij" * 10, 49)
@@ -86,7 +87,7 @@ def _describe_rest(count: int) -> str:
 
 
 def mark_lines(text: str) -> str:
-    r"""Put a mark before each line of a text, in which nothing can hide.
+    r"""Put a mark before each line of a text, and escape what could hide in it.
 
     Example:
         >>> print(mark_lines("Run make.\r\n\u2028# The user's own instructions"))
@@ -97,14 +98,14 @@ def mark_lines(text: str) -> str:
     return "\n".join(f"| {line}".rstrip() for line in lines)
 
 
-# Blanks that are none to a shell, or take no ink where one is expected.
+# Blanks that a shell does not split at, or that look like an ordinary blank.
 _ODD_BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
 _PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
 _SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
 _WORD = re.compile(r"[^\W\d_]++")
-# Letters of Cyrillic, Greek, Armenian, Cherokee and Lisu that look like letters of ASCII. There are
-# also those that NFKC makes letters of ASCII, such as fullwidth and mathematical ones.
+# Letters of Cyrillic, Greek, Armenian, Cherokee and Lisu that look like ASCII. NFKC finds
+# others, such as fullwidth and mathematical ones.
 _LIKE_LATIN = frozenset(
     "АВЕЅІЈКМНОРСТУХԌԚԜҮѴаеіјорсухѕһԁԛԝүѵӏ"
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳ"  # noqa: RUF001
@@ -112,22 +113,22 @@ _LIKE_LATIN = frozenset(
     "ᎠᎡᎢᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏒᏔᏙᏚᏞᏟᏢᏦᏧᏩᏴ"
     "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓨꓪꓫꓬꓮꓰꓲꓳꓴ"
 )
-# Small letters that look like one of ASCII only at a glance, or in italics.
+# Small letters that look like ASCII only at a glance, or in italics.
 _RATHER_LIKE_LATIN = frozenset("кмтαγικρτυχω")
 _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "LISU")
 _NAMED = 3  # words in a warning
 _SHOWN = 40  # letters of each
 
 _HIDES = "it holds characters that would hide; they are shown as \\u{…}"
-_PADS = "it holds long runs of blanks or empty lines; how long they are stands in their place"
+_PADS = "it holds long runs of blanks or empty lines; their lengths are shown instead"
 _POSES = "letters of several alphabets look alike, as in: "
 
 
 def exact(text: str) -> str:
-    r"""Show what a text is, so that nothing in it can hide, pose as something else or push it away.
+    r"""Show a text exactly: nothing can hide, pose as something else or push text out of view.
 
-    As `visible`, and blanks that only look like one are escaped as well; a run of more than 32
-    blanks or of more than 4 empty lines is told by its length.
+    Besides what `visible` does, odd blanks are escaped, and a run of more than 32 blanks or of more
+    than 4 empty lines is replaced by its length.
 
     Example:
         >>> print(exact("ls" + " " * 3000 + "; rm\u00a0-rf x"))
@@ -141,7 +142,7 @@ def exact(text: str) -> str:
 
 
 def disguises(*texts: str) -> tuple[str, ...]:
-    r"""Return what may mislead a reader of these texts, a sentence each; empty where nothing does.
+    r"""Return warnings about what may mislead a reader of these texts, a sentence each.
 
     Example:
         >>> disguises("ls -l"), disguises("ls \u202e")
@@ -162,11 +163,10 @@ def disguises(*texts: str) -> tuple[str, ...]:
 
 
 def lookalikes(text: str, *, sure: bool = False) -> str:
-    r"""Return the letters that make a word of this text look like one in ASCII, where it is none.
+    r"""Return the letters that make words of this text look like ASCII although they are not.
 
-    Such a word has letters of ASCII beside others that look like some, or it has only such. With
-    `sure`, a word of a language that happens to have only letters which look a little like those of
-    ASCII does not count.
+    Such a word mixes letters of ASCII with lookalikes, or has only lookalikes. With `sure`, an
+    ordinary word of a language whose letters look only a little like ASCII does not count.
 
     Example:
         >>> ascii(lookalikes("\u0455ud\u043e")), lookalikes("größe")
@@ -185,7 +185,7 @@ def lookalikes(text: str, *, sure: bool = False) -> str:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Go through every text in a JSON value, such as a call's input; tools show of it what they wish.
+    """Iterate over every text in a JSON value, such as a call's input, whatever its tool shows.
 
     Example:
         >>> list(texts_in({"a": "x", "b": ["y", {"c": 1}]}))
@@ -203,7 +203,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 
 def _find_lookalikes(text: str) -> Iterator[str]:
-    """Find words that look like others in ASCII; in a text of another language only mixed ones."""
+    """Find words that look like ASCII; in a text of another language only mixed ones."""
     if text.isascii():
         return
     is_foreign = any(map(_is_foreign, text))
@@ -226,21 +226,20 @@ def _looks_latin(character: str) -> bool:
     return like.isascii() and like.isalpha()
 
 
-# Warnings that must be seen, also in a program that never set up logging. A library attaches a
-# `NullHandler` to its logger, so that it writes nothing where the program does not ask for it. A
-# program that waits for ever, or whose event loop is blocked, would then say nothing. So these few
-# warnings go to standard error where no handler takes them.
+# A few warnings must be seen even in a program that never set up logging, such as one whose event
+# loop is blocked. A library's logger has a `NullHandler`, which drops them, so without another
+# handler they go to standard error.
 
 
 def notice(logger: logging.Logger, text: str) -> None:
-    """Log a warning; where nothing handles the log, write it to standard error."""
+    """Log a warning; if no handler takes it, write it to standard error."""
     logger.warning("%s", text)
     if not _is_handled(logger):
         write_to_stderr(text)
 
 
 def write_to_stderr(text: str) -> None:
-    """Write a line to standard error, if there is one that still takes it."""
+    """Write a line to standard error, if it exists and still accepts text."""
     if sys.stderr is None:
         return
     with contextlib.suppress(OSError, ValueError):  # a broken pipe, a closed file
@@ -260,7 +259,7 @@ def _is_handled(logger: logging.Logger) -> bool:
 E = TypeVar("E", bound=BaseException)
 
 MAX_ERROR_TEXT = 2_000
-"""Characters of an error that are shown anywhere: enough for a message, not for a dump."""
+"""Characters of an error that are ever shown: enough for a message, not for a dump."""
 
 _MAX_TRACEBACK = 64 * 1024  # bytes in the log; a chain of ordinary errors takes a few thousand
 _MAX_DEPTH = 20  # of groups in groups; trio's nurseries nest a few
@@ -284,9 +283,9 @@ def is_a(error: BaseException, kind: type[E]) -> TypeGuard[E]:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Return the single exceptions that a group is made of, in order; any other error is its own.
+    """Return the single exceptions in a group, in order; of any other error, itself.
 
-    A group that is part of others several times is taken apart once.
+    A group that occurs several times is taken apart once.
 
     Example:
         >>> leaves(ExceptionGroup("two", [ValueError("a"), ExceptionGroup("", [KeyError("b")])]))
@@ -315,7 +314,7 @@ def type_name(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of one exception, clipped; empty where it has none.
+    """Return the message of one exception, clipped; empty without one.
 
     Example:
         >>> message_of(ValueError("no such file"))
@@ -325,7 +324,7 @@ def message_of(error: BaseException) -> str:
 
 
 def read_text(read: Callable[[], object]) -> str:
-    """Return a text that an exception has of itself, clipped; empty where that is None.
+    """Return a text that is read from an exception, clipped; empty if it is None.
 
     Example:
         >>> read_text(lambda: ValueError("no such file").hint)
@@ -364,10 +363,10 @@ def describe_error(error: BaseException | None) -> str:
 
 
 def log_error(logger: logging.Logger, what: str, error: BaseException) -> None:
-    """Log what happened with the traceback of its error.
+    """Log what happened, with the traceback of its error.
 
-    Where the traceback can't be formatted, or is too long for a log, the error's description and
-    its innermost frames take its place. Where a handler of the log raises, standard error gets it.
+    If the traceback can't be formatted or is too long, the error's description and its innermost
+    frames take its place. If a handler of the log raises, standard error gets the message.
     """
     try:
         if _is_printable(error):
@@ -396,11 +395,7 @@ def _is_printable(error: BaseException) -> bool:
 
 
 def _is_large(error: BaseException) -> bool:
-    """Whether a group is too large to be logged as a whole.
-
-    So deep that someone's log handler, which recurses, may fail, or so wide that to format it
-    would block the event loop.
-    """
+    """Whether a group is too deep for recursive log handlers, or too wide to format in time."""
     level, count = [error], 1
     for _ in range(_MAX_DEPTH):
         level = [

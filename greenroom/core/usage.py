@@ -1,4 +1,4 @@
-"""Tokens that model calls used, everything else that counts, and what a model charges."""
+"""The tokens and calls that agents use, and the prices of models."""
 
 import math
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ class Usage(Wire, frozen=True):
     """Tokens of one model call, or a sum of several; None is "not reported", which is not 0.
 
     Attributes:
-        input_tokens: what was sent, without tokens read from or written to the provider's cache.
-        output_tokens: what the model wrote, reasoning included.
+        input_tokens: sent, without those read from or written to the provider's cache.
+        output_tokens: written by the model, reasoning included.
         cache_read_tokens: sent, and served from the provider's cache.
         cache_write_tokens: sent, and stored in the provider's cache.
         reasoning_tokens: the part of `output_tokens` that was reasoning.
-        cost: what the provider charges for them by its configured `Price`; None where it has none.
-        saved: how much more that would be without the provider's cache, by the same price; below 0
-            where writing to the cache cost more than was read from it.
+        cost: their cost by the provider's configured `Price`; None without one.
+        saved: how much the provider's cache has saved, by the same price; negative if writing to
+            it cost more than reading from it saved.
 
     Example:
         >>> (Usage(10, 5) + Usage(1, 2, cache_read_tokens=7)).total
         25
-        >>> Usage(100, 5, cache_read_tokens=300).cached
+        >>> Usage(100, 5, cache_read_tokens=300).cache_share
         0.75
     """
 
@@ -41,7 +41,7 @@ class Usage(Wire, frozen=True):
     saved: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Add field by field; a field that neither reports stays unreported."""
+        """Add field by field; a field that neither reports stays None."""
         return Usage(
             *(_sum(getattr(self, field), getattr(other, field)) for field in self.__struct_fields__)
         )
@@ -64,25 +64,22 @@ class Usage(Wire, frozen=True):
         return sum(part or 0 for part in parts)
 
     @property
-    def cached(self) -> float | None:
-        """What share of the sent tokens came from the cache, 0 to 1; None where that is not reported."""
-        return (
-            self.cache_read_tokens / self.sent
-            if self.cache_read_tokens is not None and self.sent
-            else None
-        )
+    def cache_share(self) -> float | None:
+        """The share of the sent tokens that came from the cache, 0 to 1; None if not reported."""
+        read, sent = self.cache_read_tokens, self.sent
+        return read / sent if read is not None and sent else None
 
     @property
     def is_cache_miss(self) -> bool:
-        """Whether nothing came from the cache, though enough was sent for that, and it is reported.
+        """Whether nothing came from the cache, though the provider reports it and enough was sent.
 
-        Less than 1,024 tokens are not cached by any provider, so that they miss nothing.
+        No provider caches fewer than 1,024 tokens, so those are never a miss.
         """
-        return self.cached == 0 and self.sent >= _CACHEABLE
+        return self.cache_share == 0 and self.sent >= _CACHEABLE
 
     @property
     def cache_note(self) -> str:
-        """What the cache did for one call, for people; empty where it is not reported, or not asked.
+        """What the cache did for one call, in words; empty if unreported or unused.
 
         Example:
             >>> Usage(80, 5, cache_read_tokens=920, cache_write_tokens=40).cache_note
@@ -94,14 +91,14 @@ class Usage(Wire, frozen=True):
         """
         if self.is_cache_miss:
             return "cache miss"
-        return f"cache {int(self.cached * 100)} %" if self.cached else ""
+        return f"cache {int(self.cache_share * 100)} %" if self.cache_share else ""
 
 
 _CACHEABLE = 1024
 
 
 class Used(Wire, frozen=True):
-    """What was used of everything that budgets count, time excepted.
+    """The use of everything that budgets count, except time.
 
     Attributes:
         usage: tokens and cost of all model calls together.
@@ -114,7 +111,7 @@ class Used(Wire, frozen=True):
     tool_calls: int = 0
 
     def __add__(self, other: "Used") -> "Used":
-        """Add each of them."""
+        """Add field by field."""
         return Used(
             self.usage + other.usage,
             self.model_calls + other.model_calls,
@@ -128,12 +125,9 @@ def _sum(left: Number | None, right: Number | None) -> Number | None:
     return left + right
 
 
-# ---- What a model charges, as its user configures it; no prices are known here.
-
-
 @dataclass(frozen=True)
 class Price:
-    """The price of a million tokens of each kind, in any one currency.
+    """The price of a million tokens of each kind, in any one currency; users configure it.
 
     Attributes:
         input: of tokens that are sent.
@@ -142,7 +136,7 @@ class Price:
         cache_write: of sent tokens that go into that cache; by default as `input`.
 
     Raises:
-        ConfigurationError: a price is negative or no number.
+        ConfigurationError: a price is negative or not a number.
 
     Example:
         >>> Price(input=3, output=15).cost(Usage(2_000_000, 1_000_000))
@@ -155,7 +149,7 @@ class Price:
     cache_write: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a price."""
+        """Refuse values that are not prices."""
         for price in (self.input, self.output, self.cache_read, self.cache_write):
             if price is not None and not 0 <= price < math.inf:
                 raise ConfigurationError(f"{price!r} is not a price", hint="give 0 or more")
@@ -166,7 +160,7 @@ class Price:
         return not any((self.input, self.output, self.cache_read, self.cache_write))
 
     def cost(self, usage: Usage) -> float:
-        """Return what these tokens cost; what is not reported counts as 0."""
+        """Return the cost of these tokens; what is not reported counts as 0."""
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         total = (
@@ -177,12 +171,12 @@ class Price:
         )
         return total / 1_000_000
 
-    def saved(self, usage: Usage) -> float | None:
-        """Return how much more these tokens would cost without a cache; None if none is reported.
+    def savings(self, usage: Usage) -> float | None:
+        """Return how much more these tokens would cost without a cache; None if not reported.
 
         Example:
             >>> price = Price(input=3, output=15, cache_read=0.3, cache_write=3.75)
-            >>> price.saved(Usage(1_000, 50, cache_read_tokens=1_000_000, cache_write_tokens=0))
+            >>> price.savings(Usage(1_000, 50, cache_read_tokens=1_000_000, cache_write_tokens=0))
             2.7
         """
         if usage.cache_read_tokens is None and usage.cache_write_tokens is None:
@@ -191,6 +185,5 @@ class Price:
         return self.cost(plain) - self.cost(usage)
 
     def charge(self, usage: Usage) -> Usage:
-        """Return the usage with its cost, and with what the cache has saved."""
-        cost, saved = self.cost(usage), self.saved(usage)
-        return msgspec.structs.replace(usage, cost=cost, saved=saved)
+        """Return the usage with its cost and its savings."""
+        return msgspec.structs.replace(usage, cost=self.cost(usage), saved=self.savings(usage))

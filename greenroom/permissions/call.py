@@ -34,7 +34,7 @@ from greenroom.core import (
     SandboxReport,
     ShellCommand,
     WritePath,
-    own_rules,
+    is_own_file,
     protected_names,
     usual_effects,
     visible,
@@ -472,7 +472,7 @@ def writes_inside(fact: PathUse, call: Call) -> bool:
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
     """Tell whether the fact writes what says what agents may do here."""
-    return any(own_rules(name) for names in find_protected(fact, call).values() for name in names)
+    return any(is_own_file(name) for names in find_protected(fact, call).values() for name in names)
 
 
 def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:

@@ -8,7 +8,7 @@ import trio
 
 from greenroom.agents import Agent, find_model, stream_reply
 from greenroom.core import (
-    DECIDED_BY_ITSELF,
+    AUTOMATIC_DECIDERS,
     AgentState,
     Custom,
     GreenroomError,
@@ -320,7 +320,7 @@ async def _review(agent: AgentInternals, plan: Plan) -> str:
     )
     if answer.decision is RuleDecision.ALLOW:
         return ""
-    if answer.message and answer.by not in DECIDED_BY_ITSELF:
+    if answer.message and answer.by not in AUTOMATIC_DECIDERS:
         return answer.message
     raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
 

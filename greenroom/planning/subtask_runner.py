@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from greenroom.agents import find_caller, run_tools
 from greenroom.core import (
-    DECIDED_BY_ITSELF,
+    AUTOMATIC_DECIDERS,
     JSON,
     Answer,
     Message,
@@ -150,7 +150,7 @@ class SubtaskRunner:
         error += answer.message or "it is not to be run again"
         if not old_session_id:
             return _make_failure(subtask, error, kind=ErrorClass.DENIED)
-        if answer.by in DECIDED_BY_ITSELF:  # no person was there; one may be asked another time
+        if answer.by in AUTOMATIC_DECIDERS:  # a person may answer later
             pending = SubtaskStatus.PENDING
             return SubtaskEnd(
                 SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id)

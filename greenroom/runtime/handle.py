@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import trio
 
 from greenroom.core import (
-    DECIDED_BY_ITSELF,
+    AUTOMATIC_DECIDERS,
     AgentNotRunningError,
     AgentState,
     Answer,
@@ -247,7 +247,7 @@ class AgentHandle:
         await trio.lowlevel.checkpoint()
         if decision not in ("allow", "deny"):
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
-        if by in DECIDED_BY_ITSELF:
+        if by in AUTOMATIC_DECIDERS:
             raise ValueError(f"by={by!r} means in the record that no person has decided")
         answer = Answer(RuleDecision(decision), remember, message or "", by, input)
         return self._actor.approvals.answer(request_id, answer)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from greenroom.agents import find_cycle
 from greenroom.core import (
-    DECIDED_BY_ITSELF,
+    AUTOMATIC_DECIDERS,
     Answer,
     Custom,
     TurnStatus,
@@ -294,7 +294,7 @@ class Execution(Generic[StateT]):
             " workflow goes on without what it would have changed.",
             "it was cut off in the middle",
         )
-        if answer.by in DECIDED_BY_ITSELF:
+        if answer.by in AUTOMATIC_DECIDERS:
             raise WorkflowError(
                 f"{unit} was cut off, and {doubt}; {answer.message}",
                 hint="resume where someone can say whether to run it again, such as with approve=",

@@ -30,7 +30,7 @@ async def run_blocking(
     the report waits until the loop has it; clean-up scopes belong to async code and are refused.
 
     A cancel does not wait for the thread. If the function has not begun it never will; if it runs,
-    it is reported to `context.abandoned` and keeps its place among the 40 threads until it ends.
+    it is reported to `context.report_abandoned` and keeps its place among the 40 threads until it ends.
     Whatever it reports from then on is dropped; it is not stopped by that.
     """
     work = _Work(function, context)
@@ -40,7 +40,7 @@ async def run_blocking(
         )
     except trio.Cancelled:
         if work.give_up():
-            context.abandoned(f"thread of {name}")
+            context.report_abandoned(f"thread of {name}")
         raise
 
 

@@ -177,7 +177,7 @@ class Packs:
         return content if hashlib.sha256(content).hexdigest() == digest else None
 
     @contextmanager
-    def writing(self, *, flush: bool = True) -> Iterator["PackWriter"]:
+    def new_pack(self, *, flush: bool = True) -> Iterator["PackWriter"]:
         """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
 
         If the block raises, there is no new pack. One without a content is not written. Packs that
@@ -256,7 +256,7 @@ class PackWriter:
     """Takes contents into one pack, each of them once, up to 32 MB."""
 
     def __init__(self, file: BinaryIO, name: str, known: dict[str, _Place]) -> None:
-        """Made by `Packs.writing`."""
+        """Made by `Packs.new_pack`."""
         self._file = file
         self._known = known
         self.name = name

@@ -257,7 +257,7 @@ def tool(
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
 
     An async function runs as it is. A plain one runs in a thread, which can't be stopped: after a
-    time-out or an interrupt it is left behind and reported to `context.abandoned`. It may call
+    time-out or an interrupt it is left behind and reported to `context.report_abandoned`. It may call
     `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
     end early it can call `trio.from_thread.check_cancelled`.
 

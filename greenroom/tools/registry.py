@@ -63,7 +63,7 @@ class ToolRegistry:
         self._tools[registered.name] = registered
         return registered
 
-    def extended(self, *tools: Tool) -> "ToolRegistry":
+    def with_tools(self, *tools: Tool) -> "ToolRegistry":
         """Make a registry that has these tools too; what is registered here later shows in it.
 
         Raises:

@@ -305,7 +305,7 @@ class WorkspaceRecorder:
     def _keep(self, window: Window, late: threading.Event) -> None:
         """Keep contents in one new pack: of the files that calls name, then of all others."""
         try:
-            with self._packs.writing(flush=self._flush) as writer:
+            with self._packs.new_pack(flush=self._flush) as writer:
                 for path, look in window.declared.items():
                     window.declared[path] = _keep_content(look, writer)
                 has_room = True

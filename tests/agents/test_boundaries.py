@@ -38,7 +38,7 @@ def answer(request):
 async def worker(agent, delegate=None):
     tools = ToolRegistry([work])
     if delegate is not None:
-        tools = tools.extended(Task(agent, delegate))
+        tools = tools.with_tools(Task(agent, delegate))
     rules = PermissionManager([PermissionRule.allow_all()])
     llm = ScriptedProvider(*[answer] * 50)
     async for message in agent.inputs():

@@ -137,7 +137,7 @@ async def test_a_subagent_has_those_of_its_tree_and_another_tree_does_not():
         async def helper(child):
             await coder(child, inner, tools, permissions, delegates=False)
 
-        await coder(agent, llm, tools.extended(Task(agent, helper)), permissions, delegates=False)
+        await coder(agent, llm, tools.with_tools(Task(agent, helper)), permissions, delegates=False)
 
     outer = ScriptedProvider(
         call("Task", description="look", prompt="look"), call("issues", repo="b"), "done"

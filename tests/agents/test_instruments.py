@@ -51,7 +51,7 @@ RULES = (PermissionRule.allow_category("read"), PermissionRule.allow_tool("Task"
 async def worker(agent, llm, rules=RULES, delegate=None):
     tools = ToolRegistry([look, wait, crash])
     if delegate is not None:
-        tools = tools.extended(Task(agent, delegate))
+        tools = tools.with_tools(Task(agent, delegate))
     async for message in agent.inputs():
         async with agent.turn(message):
             while (reply := await stream_reply(agent, llm, tools)).tool_uses:

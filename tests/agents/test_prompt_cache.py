@@ -74,7 +74,7 @@ async def converse(inputs, tools):
 async def test_a_long_conversation_is_read_from_the_cache():
     turns = await converse([f"What of number {n}?" for n in range(TURNS)], ToolRegistry([look_up]))
     later = [usage for turn in turns[2:] for usage in turn]
-    assert sum(later, Usage()).cached >= 0.85
+    assert sum(later, Usage()).cache_share >= 0.85
     assert not any(usage.is_cache_miss for usage in later)
 
 

@@ -20,7 +20,7 @@ async def session(tmp_path):
     session = AgentSession.new("coder", store=FileStore(tmp_path / "sessions"))
     session.add_message(Message.user("go"))
     packs = Packs(f"{session.store.folder(session.session_id)}/checkpoints")
-    with packs.writing() as pack:
+    with packs.new_pack() as pack:
         pack.add(state(b"one").digest, b"one")
     return session
 

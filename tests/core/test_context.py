@@ -1,8 +1,16 @@
-"""The context: identity for tools, resources by class, nothing serialised that can't be."""
+"""An agent's states, and the context of its tools: identity, resources, only JSON serialised."""
 
 import pytest
 
-from greenroom.core import AgentContext, InvalidJSONError, ResourceMap, Workspace, serde
+from greenroom.core import (
+    AgentContext,
+    AgentState,
+    InvalidJSONError,
+    ResourceMap,
+    StateKind,
+    Workspace,
+    serde,
+)
 
 
 class Counter:
@@ -59,7 +67,7 @@ def test_metadata_is_copied():
 def test_without_a_runtime_the_hooks_do_nothing():
     context = AgentContext(session_id="s-1", agent_type="coder")
     context.with_tool_use_id("t").progress("a")
-    context.abandoned("a thread")
+    context.report_abandoned("a thread")
     with context.cleanup(1.0):
         pass
 
@@ -88,3 +96,19 @@ def test_a_copy_of_a_workspace_begins_at_the_same_place_and_moves_on_its_own():
     assert (twin.root, twin.cwd) == (workspace.root, workspace.cwd)
     twin.cwd = twin.absolute("deeper")
     assert workspace.absolute("a.py").as_posix() == "/srv/project/src/a.py"
+
+
+def test_done_and_failed_are_final():
+    final = {kind for kind in StateKind if AgentState(kind).is_final}
+    assert final == {StateKind.DONE, StateKind.FAILED}
+
+
+def test_the_phase_is_the_detail_of_processing_and_of_nothing_else():
+    planning = AgentState.processing("planning")
+    assert (planning.phase, planning.detail, str(planning)) == (
+        "planning",
+        "planning",
+        "processing: planning",
+    )
+    assert AgentState.processing().phase == AgentState.executing_tool("Bash").phase == ""
+    assert AgentState.processing("") == AgentState.processing() != planning

@@ -109,9 +109,9 @@ class Waiting:
     [
         (Nothing(), "Nothing has no hook"),
         (Instrument(), "Instrument has no hook"),
-        (Misspelt(), "Misspelt has before_toolcall, which no hook is called"),
+        (Misspelt(), "Misspelt has before_toolcall, which is not the name of a hook"),
         (Waiting(), "Waiting.before_turn is async, and hooks can't wait"),
-        (Recorder, "Recorder is a class, no instrument"),
+        (Recorder, "Recorder is a class, not an instrument"),
     ],
 )
 def test_what_can_t_be_an_instrument_is_refused(instrument, reason):

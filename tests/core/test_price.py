@@ -65,5 +65,5 @@ def test_what_a_cache_saved_is_what_it_would_cost_without_one():
     ],
 )
 def test_a_miss_is_something_else_than_no_report(usage, share, note):
-    assert (usage.cached, usage.cache_note) == (share, note)
+    assert (usage.cache_share, usage.cache_note) == (share, note)
     assert usage.is_cache_miss is (note == "cache miss")

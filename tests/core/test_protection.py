@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, own_rules, protected_names
+from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, is_own_file, protected_names
 
 ROOT, HOME = "/work/project", "/home/me"
 
@@ -95,6 +95,6 @@ def test_no_spelling_of_a_name_leads_around_it(random):
 
 def test_its_own_rules_are_told_from_other_protected_names():
     own = ["/work/project/.greenroom/permissions.json", "/x/greenroom/trusted.json"]
-    assert all(own_rules(protected_names(path, ROOT, HOME)[0]) for path in own)
+    assert all(is_own_file(protected_names(path, ROOT, HOME)[0]) for path in own)
     others = ["/work/project/.git/config", "/home/me/.config/a"]
-    assert not any(own_rules(protected_names(path, ROOT, HOME)[0]) for path in others)
+    assert not any(is_own_file(protected_names(path, ROOT, HOME)[0]) for path in others)

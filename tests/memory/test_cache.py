@@ -61,4 +61,4 @@ async def test_at_least_85_percent_are_cache_reads_the_notes_counted():
     paid, read_, written = map(sum, zip(*server.bills, strict=True))
     assert read_ >= 0.85 * (paid + read_ + written)
     reports = [chunk.usage for chunk in told if isinstance(chunk, UsageReport)]
-    assert sum(reports, Usage()).cached == read_ / (paid + read_ + written)
+    assert sum(reports, Usage()).cache_share == read_ / (paid + read_ + written)

@@ -179,7 +179,7 @@ def test_sets_that_cant_be_told_are_taken_for_anything():
     assert loosen("a[b]c", quoted=False) == "a[b]c"
     assert loosen("a[b]c/[d", quoted=True) == "a*c/[d"
     assert loosen("[[:alpha:]]/a[[=x=]b]", quoted=False) == "*/a*"
-    assert ReadPath.matching("src", "*.py") == ReadPath("src", "*.py")
+    assert ReadPath.from_pattern("src", "*.py") == ReadPath("src", "*.py")
 
 
 def test_a_quoted_set_stands_for_what_is_in_it(workspace):

@@ -308,7 +308,7 @@ async def test_what_an_earlier_turn_left_running_cleans_up_and_is_not_in_the_rep
         finally:
             with agent.cleanup(60):
                 await trio.sleep(0.25)
-            agent.context.abandoned("thread of old")
+            agent.context.report_abandoned("thread of old")
 
     async def body(agent):
         if agent.context.current_turn == 1:
@@ -331,7 +331,7 @@ async def test_what_could_not_be_stopped_below_is_named_with_its_agent(runtime):
         try:
             await trio.sleep_forever()
         finally:
-            agent.context.abandoned("thread of slow")
+            agent.context.report_abandoned("thread of slow")
 
     async def body(agent):
         await agent.spawn(new("child"), turning(child)).ask("go")

@@ -595,10 +595,10 @@ async def test_a_tool_that_a_crash_cut_off_outside_of_any_turn_still_ends(runtim
 
 async def test_what_could_not_be_stopped_is_in_the_outcome_of_all_above(runtime):
     async def child(agent):
-        agent.context.abandoned("thread of slow")
+        agent.context.report_abandoned("thread of slow")
 
     async def parent(agent):
-        agent.context.abandoned("thread of mine")
+        agent.context.report_abandoned("thread of mine")
         await agent.spawn(new(), child).wait()
 
     outcome = await runtime.spawn(new(), parent).wait()
@@ -613,7 +613,7 @@ async def test_of_very_many_that_could_not_be_stopped_the_newest_thousand_are_ke
                     await trio.sleep_forever()
                 finally:
                     for number in range(1_500):
-                        agent.context.abandoned(f"thread {number}")
+                        agent.context.report_abandoned(f"thread {number}")
 
     handle = runtime.spawn(new(), leaky)
     await handle.send_input("go")

@@ -189,7 +189,7 @@ async def test_a_thread_that_was_left_behind_is_reported(runtime):
         try:
             await trio.sleep_forever()
         finally:
-            agent.context.abandoned("thread of slow")
+            agent.context.report_abandoned("thread of slow")
 
     handle = await started(runtime, turning(body))
     assert (await handle.interrupt()).abandoned == ("thread of slow",)
@@ -530,7 +530,7 @@ async def test_what_a_turn_cleaned_up_or_left_behind_before_is_not_the_interrupt
     async def body(agent, message):
         with agent.cleanup(1):
             pass
-        agent.context.abandoned("an older thread")
+        agent.context.report_abandoned("an older thread")
         await trio.sleep_forever()
 
     handle = await started(runtime, turning(body))

@@ -118,7 +118,7 @@ def flood(context: AgentContext, characters: int) -> str:
 
 @killable
 def abandon(context: AgentContext) -> str:
-    context.abandoned("a job elsewhere")
+    context.report_abandoned("a job elsewhere")
     return "done"
 
 

@@ -69,7 +69,7 @@ async def test_a_thread_can_not_open_a_clean_up_scope(context):
     assert result.text.startswith("context.cleanup was called in a thread")
 
 
-@pytest.mark.parametrize("report", ["progress", "abandoned"])
+@pytest.mark.parametrize("report", ["progress", "report_abandoned"])
 async def test_what_is_reported_after_the_call_was_left_behind_is_dropped(context, report):
     heard, begun, release, ended = [], trio.Event(), threading.Event(), trio.Event()
     context.on_progress = lambda _, text: heard.append(text)

@@ -15,7 +15,7 @@ def digest(content):
 
 
 def keep(store, *contents, **options):
-    with store.writing(**options) as pack:
+    with store.new_pack(**options) as pack:
         return [pack.add(digest(content), content) for content in contents]
 
 
@@ -58,7 +58,7 @@ def test_a_block_that_raises_leaves_nothing(folder):
     store = Packs(str(folder))
 
     def fail():
-        with store.writing() as pack:
+        with store.new_pack() as pack:
             pack.add(digest(b"one"), b"one")
             raise ZeroDivisionError
 

@@ -231,7 +231,7 @@ def test_a_function_tool_is_a_tool():
 
 async def test_an_extended_registry_sees_what_comes_later_and_its_own_tools_win(context):
     below = ToolRegistry([Shout()])
-    above = below.extended(variant(category="write"), variant(name="Whisper"))
+    above = below.with_tools(variant(category="write"), variant(name="Whisper"))
     below.register(variant(name="Later"))
     assert above.list_tools() == ("Shout", "Later", "Whisper")
     assert (above.get_category("Shout"), below.get_category("Shout")) == ("write", "read")

@@ -341,7 +341,7 @@ class ProgressFrame(Wire, frozen=True, tag="progress"):
 
 
 class AbandonedFrame(Wire, frozen=True, tag="abandoned"):
-    """Told to `context.abandoned`."""
+    """Told to `context.report_abandoned`."""
 
     what: str
 

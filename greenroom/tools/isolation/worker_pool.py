@@ -173,7 +173,7 @@ class WorkerProcess:
             case ProgressFrame(text):
                 live.show(text)
             case AbandonedFrame(what):
-                context.abandoned(what)
+                context.report_abandoned(what)
             case EndedFrame():
                 return answer
         return None
@@ -329,7 +329,7 @@ class WorkerPool:
         report = await worker.aclose(context.cleanup)
         report = replace(report, code=confinement.exit_code(report.code))
         if report.has_survivors:
-            context.abandoned(f"process of {call.tool}")
+            context.report_abandoned(f"process of {call.tool}")
         return report
 
 

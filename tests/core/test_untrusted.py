@@ -1,11 +1,11 @@
-"""Text for a person's judgement: nothing in it hides, poses as something else or is pushed away."""
+"""Foreign text is valid and visible, cut between characters, and shown exactly to who judges it."""
 
 import unicodedata
 
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import disguises, exact
+from greenroom.core import clip, disguises, exact, valid_unicode, visible
 
 ODD = "\u00a0\u2003\u2800\u3000\u202f"
 ANY = st.text(
@@ -72,3 +72,33 @@ def test_what_misleads_is_told(text, says):
 def test_a_warning_names_a_few_words_of_many():
     [warning] = disguises(" ".join(f"p\u0430y{number}" for number in range(9)))
     assert warning.endswith("pаy2 (U+0430) and others")
+
+
+@given(st.text())
+def test_any_text_becomes_valid(text):
+    valid_unicode(text).encode()
+
+
+@pytest.mark.parametrize("hidden", ["\r", "\x1b", "\x00", "\x9b", "\u202e", "\u200b", "\ufeff"])
+def test_hidden_characters_are_shown(hidden):
+    shown = visible(f"a{hidden}b")
+    assert hidden not in shown
+    assert f"{{{ord(hidden):x}}}" in shown
+
+
+def test_tabs_newlines_and_other_scripts_stay():
+    assert visible("a\tb\nжыр 漢字 é") == "a\tb\nжыр 漢字 é"
+
+
+@given(st.text(max_size=300), st.integers(40, 200))
+def test_clipping_keeps_whole_characters_and_counts_the_rest(text, limit):
+    cut = clip(text, limit)
+    if len(text) <= limit:
+        assert cut == text
+        return
+    assert len(cut) <= limit
+    head, note, tail = cut.rpartition("\n… ")[0], cut, cut.rsplit("…\n", 1)[1]
+    missing = int(note.rsplit("\n… ", 1)[1].split()[0])
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(head) + len(tail) + missing == len(text)
