@@ -293,20 +293,15 @@ def _complaint(value: object) -> _Complaint:
     details = [as_dict(item) for item in as_list(inner.get("details"))]
     code = _name(inner.get("code")) or _name(outer.get("code")) or as_text(outer.get("error_code"))
     inmost = as_dict(inner.get("innererror") or inner.get("inner_error"))
-    names = (
-        as_text(inner.get("type")),
-        code,
-        as_text(inner.get("status")),
-        as_text(inmost.get("code")),
-    )
+    kind = as_text(inner.get("type"))
+    others = (inner.get("status"), inmost.get("code"), *(each.get("reason") for each in details))
+    names = (kind, code, *map(as_text, others))
     waits = (read_duration(as_text(detail.get("retryDelay"))) for detail in details)
     return _Complaint(
         _line(message),
-        names[0],
+        kind,
         code,
-        tuple(
-            name.lower() for name in (*names, *(as_text(d.get("reason")) for d in details)) if name
-        ),
+        tuple(name.lower() for name in names if name),
         as_text(outer.get("request_id")),
         next(filter(None, waits), None),
     )
@@ -315,7 +310,7 @@ def _complaint(value: object) -> _Complaint:
 def _message(value: object) -> str:
     """Return a message that is a text or, from FastAPI, a list of objects with `msg`."""
     if isinstance(value, list):
-        return "; ".join(as_text(as_dict(item).get("msg")) for item in as_list(value))
+        return "; ".join(as_text(as_dict(item).get("msg")) for item in value)
     return as_text(value)
 
 

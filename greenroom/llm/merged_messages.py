@@ -316,9 +316,10 @@ class MediaLimits:
             ModelBadRequestError: an image or a document is too large; the message says which.
         """
         for path, block in _media(message.content):
-            most = self.image if isinstance(block, ImageBlock) else self.document
+            kind, most = "document", self.document
+            if isinstance(block, ImageBlock):
+                kind, most = "image", self.image
             if most is not None and len(block.data) > most:
-                kind = "image" if isinstance(block, ImageBlock) else "document"
                 raise ModelBadRequestError(
                     f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path}"
                     f" of message {place} ({_name(block)}) has {_size(len(block.data))}",

@@ -30,7 +30,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.provider import LLMProvider, SupportsSchemas
+from greenroom.llm.provider import LLMProvider, accepts_output
 from greenroom.llm.strict_schema import drop_nulls, references
 
 if TYPE_CHECKING:
@@ -442,7 +442,7 @@ def output_modes(
     modes: list[OutputMode] = ["offered tool"]
     if not request.thinking:
         modes.insert(0, "forced tool")
-    if isinstance(llm, SupportsSchemas) and llm.accepts_output(output.schema):
+    if accepts_output(llm, output.schema):
         modes.insert(0, "schema")
     return modes
 

@@ -95,7 +95,7 @@ class ProviderWrapper(ABC):
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the model's provider can enforce this schema."""
-        return isinstance(self.llm, SupportsSchemas) and self.llm.accepts_output(output)
+        return accepts_output(self.llm, output)
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
@@ -108,6 +108,11 @@ class ProviderWrapper(ABC):
     async def aclose(self) -> None:
         """Close the model inside."""
         await self.llm.aclose()
+
+
+def accepts_output(llm: LLMProvider, output: OutputSchema) -> bool:
+    """Whether a provider can enforce this schema."""
+    return isinstance(llm, SupportsSchemas) and llm.accepts_output(output)
 
 
 def check_provider(llm: object) -> None:

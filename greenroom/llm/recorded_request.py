@@ -5,7 +5,7 @@ and any difference from the original becomes `extra` or `options`.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import UNSET
@@ -156,10 +156,8 @@ def _restore_tools(
 ) -> tuple[list[ToolDefinition], list[object]]:
     """Return the typed tools, and the others with the names of the typed ones among them."""
     first = next((place for place, tool in enumerate(tools) if tool is None), len(tools))
-    behind: Iterable[tuple[dict[str, object], ToolDefinition | None]] = zip(
-        raws[first:], tools[first:], strict=True
-    )
-    others: list[object] = [raw if tool is None else _name(raw) for raw, tool in behind]
+    rest = list(zip(raws, tools, strict=True))[first:]
+    others: list[object] = [raw if tool is None else _name(raw) for raw, tool in rest]
     return [tool for tool in tools if tool is not None], others
 
 

@@ -29,7 +29,7 @@ from greenroom.core import (
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
-    SupportsSchemas,
+    accepts_output,
     check_provider,
     price_of,
 )
@@ -270,9 +270,7 @@ class _ResilientProvider(ProviderWrapper):
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the providers of all models can enforce this schema."""
-        return all(
-            isinstance(llm, SupportsSchemas) and llm.accepts_output(output) for llm in self._llms
-        )
+        return all(accepts_output(llm, output) for llm in self._llms)
 
     def stream(self, request: ModelRequest) -> ModelStream:
         return _ResilientStream(self._targets, self._retry, self._after_output, request)

@@ -265,9 +265,8 @@ def _resolve(part: object, definitions: Mapping[str, object]) -> dict[str, objec
 def _branches(part: object, definitions: Mapping[str, object]) -> Iterator[dict[str, object]]:
     """Yield each of the schemas that a value at this place may fit."""
     schema = _resolve(part, definitions)
-    union = (
-        as_list(schema.get("anyOf")) or as_list(schema.get("oneOf")) or as_list(schema.get("allOf"))
-    )
+    unions = (as_list(schema.get(key)) for key in ("anyOf", "oneOf", "allOf"))
+    union = next(filter(None, unions), [])
     if not union:
         yield schema
     for branch in union:

@@ -134,10 +134,8 @@ def _count_schema(part: object) -> float:
     total = 0.0
     for key, value in as_dict(part).items():
         if key in {"properties", "$defs"}:
-            named = as_dict(value).items()
-            total += sum(
-                _PROPERTY + estimate_text(name) + _count_schema(inner) for name, inner in named
-            )
+            for name, inner in as_dict(value).items():
+                total += _PROPERTY + estimate_text(name) + _count_schema(inner)
         elif key in {"description", "enum", "const", "default", "pattern", "format"}:
             total += _count_json(value)
         else:

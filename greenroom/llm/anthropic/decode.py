@@ -4,19 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
-from greenroom.core import (
-    ContentBlock,
-    Message,
-    ModelStreamError,
-    RedactedThinkingBlock,
-    StopReason,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    Usage,
-    serde,
-)
+from greenroom import core
+from greenroom.core import serde
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     as_dict,
@@ -89,9 +78,8 @@ class _OpenBlock:
 
     def arguments(self) -> str:
         """Return the argument text of a call: its pieces, else the arguments it began with."""
-        return (
-            self._text_of("partial_json") or serde.dumps(as_dict(self._raw.get("input"))).decode()
-        )
+        first = as_dict(self._raw.get("input"))
+        return self._text_of("partial_json") or serde.dumps(first).decode()
 
     def whole(self) -> dict[str, object]:
         """Return the block as it would be in a reply that is not streamed."""
@@ -114,13 +102,13 @@ class _OpenBlock:
 
 
 _STOP_REASONS = {
-    "end_turn": StopReason.END_TURN,
-    "tool_use": StopReason.TOOL_USE,
-    "max_tokens": StopReason.MAX_TOKENS,
-    "model_context_window_exceeded": StopReason.MAX_TOKENS,
-    "stop_sequence": StopReason.STOP_SEQUENCE,
-    "refusal": StopReason.REFUSAL,
-    "pause_turn": StopReason.PAUSE,
+    "end_turn": core.StopReason.END_TURN,
+    "tool_use": core.StopReason.TOOL_USE,
+    "max_tokens": core.StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": core.StopReason.MAX_TOKENS,
+    "stop_sequence": core.StopReason.STOP_SEQUENCE,
+    "refusal": core.StopReason.REFUSAL,
+    "pause_turn": core.StopReason.PAUSE,
 }
 _TYPED = ("id", "type", "role", "content", "model", "stop_reason", "usage")
 
@@ -138,7 +126,7 @@ class AnthropicDecoder:
         self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`
         self._usage: dict[str, object] = {}
         self._open: dict[int, _OpenBlock] = {}  # by the server's index
-        self._blocks: dict[int, ContentBlock] = {}
+        self._blocks: dict[int, core.ContentBlock] = {}
         self._used_indexes: set[int] = set()
         self._next_index = 0  # greater than all of them
         self._without_arguments: set[int] = set()  # the indexes of calls without argument text
@@ -220,7 +208,7 @@ class AnthropicDecoder:
         try:
             return self._open[index]
         except KeyError:
-            raise ModelStreamError(
+            raise core.ModelStreamError(
                 f"{self._provider} sent a piece of block {index}, which is not open",
                 provider=self._provider,
                 hint="try again",
@@ -236,19 +224,21 @@ class AnthropicDecoder:
             self._without_arguments.add(opened.index)
         return BlockEnd(opened.index, block)
 
-    def _finish(self, block: _OpenBlock) -> ContentBlock:
+    def _finish(self, block: _OpenBlock) -> core.ContentBlock:
         raw = block.whole()
         match block.kind:
             case "text":
-                return TextBlock(as_text(raw.get("text")), without(raw, "type", "text"))
+                return core.TextBlock(as_text(raw.get("text")), without(raw, "type", "text"))
             case "thinking":
-                return ThinkingBlock(
+                return core.ThinkingBlock(
                     as_text(raw.get("thinking")),
                     as_text(raw.get("signature")),
                     without(raw, "type", "thinking", "signature"),
                 )
             case "redacted_thinking":
-                return RedactedThinkingBlock(as_text(raw.get("data")), without(raw, "type", "data"))
+                return core.RedactedThinkingBlock(
+                    as_text(raw.get("data")), without(raw, "type", "data")
+                )
             case "tool_use":
                 return tool_use(
                     self._ids.claim(as_text(raw.get("id"))),
@@ -257,7 +247,7 @@ class AnthropicDecoder:
                     without(raw, "type", "id", "name", "input"),
                 )
             case _:
-                return UnknownBlock(raw)
+                return core.UnknownBlock(raw)
 
     def _delta(self, data: dict[str, object]) -> list[StreamEvent]:
         self._reply = merge_reports(self._reply, without(data, "type", "delta", "usage"))
@@ -274,13 +264,13 @@ class AnthropicDecoder:
         ends = [self._block_end(index) for index in sorted(self._open)]
         return [*ends, StreamEnd(self._message())]
 
-    def _message(self) -> Message:
+    def _message(self) -> core.Message:
         native = as_text(self._reply.get("stop_reason"))
-        reason = _STOP_REASONS.get(native, StopReason.UNKNOWN)
+        reason = _STOP_REASONS.get(native, core.StopReason.UNKNOWN)
         extra = without(self._reply, *_TYPED)
-        return Message(
+        return core.Message(
             "assistant",
-            self._content(is_cut=reason is StopReason.MAX_TOKENS),
+            self._content(is_cut=reason is core.StopReason.MAX_TOKENS),
             model=self._model(),
             provider=self._provider,
             stop_reason=reason,
@@ -294,24 +284,26 @@ class AnthropicDecoder:
         """Return the model that answered: the last fallback, if there were any."""
         blocks = (block for _, block in sorted(self._blocks.items(), reverse=True))
         raws = (
-            b.raw for b in blocks if isinstance(b, UnknownBlock) and b.raw.get("type") == "fallback"
+            b.raw
+            for b in blocks
+            if isinstance(b, core.UnknownBlock) and b.raw.get("type") == "fallback"
         )
         names = (as_text(as_dict(raw.get("to")).get("model")) for raw in raws)
         return next(filter(None, names), as_text(self._reply.get("model")))
 
-    def _content(self, *, is_cut: bool) -> tuple[ContentBlock, ...]:
+    def _content(self, *, is_cut: bool) -> tuple[core.ContentBlock, ...]:
         """Return the blocks; in a reply that was cut off, an incomplete last call is invalid."""
         blocks = [block for _, block in sorted(self._blocks.items())]
         last = blocks[-1] if blocks else None
-        if is_cut and isinstance(last, ToolUseBlock):
+        if is_cut and isinstance(last, core.ToolUseBlock):
             is_partial = bool(last.invalid) or max(self._blocks) in self._without_arguments
             blocks[-1] = cut_off(last) if is_partial else last
         return tuple(blocks)
 
 
-def _usage(report: dict[str, object]) -> Usage:
+def _usage(report: dict[str, object]) -> core.Usage:
     """Read a report; Anthropic's input tokens exclude those that its cache served or stored."""
-    return Usage(
+    return core.Usage(
         as_int(report.get("input_tokens")),
         as_int(report.get("output_tokens")),
         as_int(report.get("cache_read_input_tokens")),

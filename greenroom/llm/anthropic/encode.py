@@ -7,24 +7,8 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    ModelBadRequestError,
-    ModelRequest,
-    NamedTool,
-    RedactedThinkingBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolChoice,
-    ToolDefinition,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    portable_name,
-    serde,
-)
+from greenroom import core
+from greenroom.core import serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
@@ -70,10 +54,8 @@ def has_mark(part: object) -> bool:
         True
     """
     fields = as_dict(part)
-    inner = (
-        *as_list(fields.get("content")),
-        *as_list(as_dict(fields.get("source")).get("content")),
-    )
+    source = as_dict(fields.get("source"))
+    inner = (*as_list(fields.get("content")), *as_list(source.get("content")))
     return _FIELD in fields or any(map(has_mark, inner))
 
 
@@ -134,13 +116,13 @@ def _mark(blocks: Sequence[object], places: Sequence[int]) -> list[object]:
 
 
 _Known: TypeAlias = (
-    TextBlock
-    | ThinkingBlock
-    | RedactedThinkingBlock
-    | ToolUseBlock
-    | ToolResultBlock
-    | ImageBlock
-    | DocumentBlock
+    core.TextBlock
+    | core.ThinkingBlock
+    | core.RedactedThinkingBlock
+    | core.ToolUseBlock
+    | core.ToolResultBlock
+    | core.ImageBlock
+    | core.DocumentBlock
 )
 
 _LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024)
@@ -173,10 +155,12 @@ class MessagesDialect:
     calls = CallRules(forbidden=PLAIN, longest_name=128)
     echoed_fields = frozenset[str]()
 
-    def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
+    def accept(
+        self, blocks: Sequence[core.ContentBlock], provider: str
+    ) -> Sequence[core.ContentBlock]:
         """Leave out thinking that would be refused."""
-        kept = [b for b in blocks if not isinstance(b, ThinkingBlock) or b.signature]
-        while kept and isinstance(kept[-1], ThinkingBlock | RedactedThinkingBlock):
+        kept = [b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature]
+        while kept and isinstance(kept[-1], core.ThinkingBlock | core.RedactedThinkingBlock):
             kept.pop()
         return kept
 
@@ -197,7 +181,7 @@ class MessagesDialect:
         return any(map(has_mark, messages))
 
     def body(
-        self, request: ModelRequest, conversation: EncodedConversation
+        self, request: core.ModelRequest, conversation: EncodedConversation
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of a streaming request, and its messages, marked for the cache.
 
@@ -226,7 +210,7 @@ class MessagesDialect:
     def _check_sampling(self, fields: Mapping[str, object]) -> None:
         for name in _SAMPLING:
             if fields.get(name, UNSET) is not UNSET:
-                raise ModelBadRequestError(
+                raise core.ModelBadRequestError(
                     f"version {self.version} of Anthropic's API has no {name}",
                     provider=self.provider,
                     hint=f'leave it out, or use version="2023-06-01", which still has {name}',
@@ -240,7 +224,7 @@ def _without_citations(block: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in block.items() if name != "citations"}
 
 
-def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, object]:
+def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Return the fields that the request sets."""
     fields = {
         "system": _system(request),
@@ -253,13 +237,13 @@ def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, obje
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
-def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
+def _output_config(request: core.ModelRequest, provider: str) -> dict[str, object]:
     """Ask for the format of the output, next to what the options put into the same field."""
     if request.output is None:
         return {}
     schema = strict_schema(request.output.schema, ANTHROPIC)
     if schema is None:
-        raise ModelBadRequestError(
+        raise core.ModelBadRequestError(
             f"{provider} can't enforce the schema {request.output.name}",
             provider=provider,
             hint="use generate_structured, which turns such a schema into a tool",
@@ -268,25 +252,25 @@ def _output_config(request: ModelRequest, provider: str) -> dict[str, object]:
     return {"output_config": config | as_dict(request.options.get("output_config"))}
 
 
-def _system(request: ModelRequest) -> str | list[object]:
+def _system(request: core.ModelRequest) -> str | list[object]:
     if isinstance(request.system, str):
         return request.system
     return [write_block(block) for block in request.system]
 
 
-def write_tool(tool: ToolDefinition) -> dict[str, object]:
+def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     made = {
-        "name": portable_name(tool.name),
+        "name": core.portable_name(tool.name),
         "description": tool.description,
         "input_schema": tool.parameters,
     }
     return extend(made, tool.extra)
 
 
-def _tool_choice(choice: ToolChoice) -> dict[str, object] | None:
-    if isinstance(choice, NamedTool):
-        return {"type": "tool", "name": portable_name(choice.name)}
+def _tool_choice(choice: core.ToolChoice) -> dict[str, object] | None:
+    if isinstance(choice, core.NamedTool):
+        return {"type": "tool", "name": core.portable_name(choice.name)}
     return None if choice == "auto" else {"type": choice}
 
 
@@ -296,9 +280,9 @@ def _write_thinking(budget: int | None) -> dict[str, object] | None:
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
 
 
-def write_block(block: ContentBlock) -> dict[str, object]:
+def write_block(block: core.ContentBlock) -> dict[str, object]:
     """Write a block with its `extra`."""
-    if isinstance(block, UnknownBlock):
+    if isinstance(block, core.UnknownBlock):
         return block.raw
     made = _fields(block)
     return extend(made, block.extra) if block.extra else made
@@ -306,29 +290,29 @@ def write_block(block: ContentBlock) -> dict[str, object]:
 
 def _fields(block: _Known) -> dict[str, object]:
     match block:
-        case TextBlock(text):
+        case core.TextBlock(text):
             return {"type": "text", "text": text}
-        case ThinkingBlock(thinking, signature):
+        case core.ThinkingBlock(thinking, signature):
             return {"type": "thinking", "thinking": thinking, "signature": signature}
-        case RedactedThinkingBlock(data):
+        case core.RedactedThinkingBlock(data):
             return {"type": "redacted_thinking", "data": data}
-        case ToolUseBlock(call_id, name, arguments):
+        case core.ToolUseBlock(call_id, name, arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-        case ToolResultBlock():
+        case core.ToolResultBlock():
             return _tool_result(block)
-        case ImageBlock():
+        case core.ImageBlock():
             return {"type": "image", "source": _source(block)}
-        case DocumentBlock():
+        case core.DocumentBlock():
             title = {"title": block.title} if block.title else {}
             return {"type": "document", "source": _source(block), **title}
 
 
-def _tool_result(block: ToolResultBlock) -> dict[str, object]:
+def _tool_result(block: core.ToolResultBlock) -> dict[str, object]:
     made: dict[str, object] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
     content = [
         write_block(part)
         for part in block.content
-        if not isinstance(part, TextBlock) or part.text.strip()
+        if not isinstance(part, core.TextBlock) or part.text.strip()
     ]
     if content:
         made["content"] = content
@@ -337,7 +321,7 @@ def _tool_result(block: ToolResultBlock) -> dict[str, object]:
     return made
 
 
-def _source(block: ImageBlock | DocumentBlock) -> dict[str, object]:
+def _source(block: core.ImageBlock | core.DocumentBlock) -> dict[str, object]:
     if block.url:
         return {"type": "url", "url": block.url}
     if block.media_type.startswith("text/"):
@@ -349,6 +333,6 @@ def _plain(data: str) -> str:
     try:
         return escape_speaker(base64.b64decode(data, validate=True).decode(errors="replace"))
     except ValueError as error:
-        raise ModelBadRequestError(
+        raise core.ModelBadRequestError(
             f"a document's data is not base64: {error}", provider="anthropic"
         ) from error

@@ -149,9 +149,8 @@ class AnthropicProvider(HttpProvider):
 def _endpoint(
     api_key: str | None, base_url: str | None, headers: Mapping[str, str], env: Mapping[str, str]
 ) -> Endpoint:
-    base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com").rstrip(
-        "/"
-    )
+    base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+    base = base.rstrip("/")
     key = read_setting(api_key, env, "ANTHROPIC_API_KEY")
     token = "" if api_key is not None else read_setting(None, env, "ANTHROPIC_AUTH_TOKEN")
     if not (key or token or is_local(base)):

@@ -8,18 +8,8 @@ not cut off, and either the empty reason or token counts at the very end must do
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from greenroom.core import (
-    ContentBlock,
-    InvalidJSONError,
-    Message,
-    StopReason,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    Usage,
-    serde,
-)
+from greenroom import core
+from greenroom.core import serde
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     as_dict,
@@ -92,15 +82,15 @@ class _Call:
             return False
         try:
             serde.loads_object(self.arguments)
-        except InvalidJSONError:
+        except core.InvalidJSONError:
             return False
         return True
 
-    def block(self, call_id: str) -> ToolUseBlock:
+    def block(self, call_id: str) -> core.ToolUseBlock:
         """Make the block of the call, under this id."""
         if self._is_custom:
             arguments: dict[str, object] = {"input": self.arguments}
-            return ToolUseBlock(call_id, self.name, arguments, extra=self.extra | CUSTOM)
+            return core.ToolUseBlock(call_id, self.name, arguments, extra=self.extra | CUSTOM)
         return tool_use(call_id, self.name, self.arguments, self.extra)
 
     @property
@@ -137,7 +127,7 @@ class _Calls:
         self._calls.append(call)
         return call
 
-    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, ToolUseBlock]]:
+    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, core.ToolUseBlock]]:
         """Yield each call with the index of its block, in the order in which they began.
 
         If the reply was cut off by its limit, the last call is invalid unless it is complete.
@@ -165,13 +155,13 @@ class _Passage:
         self.details: list[object] = []
         self.text = GrowingText()  # holds a million pieces in little more than their text
 
-    def block(self) -> ContentBlock:
+    def block(self) -> core.ContentBlock:
         whole = self.text.getvalue()
         if self.kind == "text":
-            return TextBlock(whole, self.extra)
+            return core.TextBlock(whole, self.extra)
         details = merge_details(self.details)
         extra = self.extra | ({"reasoning_details": details} if details else {})
-        return ThinkingBlock(whole, extra=extra)
+        return core.ThinkingBlock(whole, extra=extra)
 
 
 class _Reply:
@@ -185,7 +175,7 @@ class _Reply:
         self.extra: dict[str, object] = {}  # fields of the message that have no typed place
         self._passage: _Passage | None = None
         self._calls = _Calls()
-        self._blocks: dict[int, ContentBlock] = {}
+        self._blocks: dict[int, core.ContentBlock] = {}
         self._next = 0
 
     def add(self, delta: dict[str, object]) -> list[StreamEvent]:
@@ -212,7 +202,7 @@ class _Reply:
             events.append(BlockEnd(index, call))
         return events
 
-    def blocks(self) -> tuple[ContentBlock, ...]:
+    def blocks(self) -> tuple[core.ContentBlock, ...]:
         """Return the finished blocks, in the order in which they began."""
         return tuple(block for _, block in sorted(self._blocks.items()))
 
@@ -232,12 +222,11 @@ class _Reply:
             case "text":
                 return self._say(as_text(part.get("text")), {})
             case "thinking":
-                thoughts = (
-                    as_text(as_dict(item).get("text")) for item in as_list(part.get("thinking"))
-                )
+                pieces = map(as_dict, as_list(part.get("thinking")))
+                thoughts = (as_text(piece.get("text")) for piece in pieces)
                 return self._think("".join(thoughts), {"field": CONTENT_FIELD}, [])
             case _:
-                return self._whole(UnknownBlock(part))
+                return self._whole(core.UnknownBlock(part))
 
     def _say(self, piece: str, extra: dict[str, object]) -> list[StreamEvent]:
         passage, events = self._open("text", extra)
@@ -269,7 +258,7 @@ class _Reply:
         self._blocks[passage.index] = passage.block()
         return [BlockEnd(passage.index, self._blocks[passage.index])]
 
-    def _whole(self, block: ContentBlock) -> list[StreamEvent]:
+    def _whole(self, block: core.ContentBlock) -> list[StreamEvent]:
         ends, index = self._close(), self._new_index()
         self._blocks[index] = block
         return [*ends, BlockStart(index, "unknown"), BlockEnd(index, block)]
@@ -305,12 +294,12 @@ def _extend(older: dict[str, object], newer: Mapping[str, object]) -> None:
 
 _DONE = "[DONE]"
 _STOP_REASONS = {
-    "stop": StopReason.END_TURN,
-    "tool_calls": StopReason.END_TURN,  # without any call; see _stop_reason
-    "function_call": StopReason.END_TURN,
-    "length": StopReason.MAX_TOKENS,
-    "model_length": StopReason.MAX_TOKENS,
-    "content_filter": StopReason.CONTENT_FILTER,
+    "stop": core.StopReason.END_TURN,
+    "tool_calls": core.StopReason.END_TURN,  # without any call; see _stop_reason
+    "function_call": core.StopReason.END_TURN,
+    "length": core.StopReason.MAX_TOKENS,
+    "model_length": core.StopReason.MAX_TOKENS,
+    "content_filter": core.StopReason.CONTENT_FILTER,
 }
 
 
@@ -416,18 +405,18 @@ class OpenAIDecoder:
         self._usage = merge_reports(self._usage, report)
         return [UsageUpdate(self._read_usage())]
 
-    def _read_usage(self) -> Usage:
+    def _read_usage(self) -> core.Usage:
         return _usage(self._usage, cache_apart=self._counts_cache_apart)
 
     def _end(self) -> list[StreamEvent]:
-        is_cut = _STOP_REASONS.get(self._finish or "") is StopReason.MAX_TOKENS
+        is_cut = _STOP_REASONS.get(self._finish or "") is core.StopReason.MAX_TOKENS
         ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]
 
-    def _message(self) -> Message:
+    def _message(self) -> core.Message:
         start = self._start or StreamStart()
         extra: dict[str, object] = {"logprobs": self._logprobs, "usage": self._usage}
-        return Message(
+        return core.Message(
             "assistant",
             self._reply.blocks(),
             model=start.model,
@@ -439,26 +428,25 @@ class OpenAIDecoder:
             extra=self._extra | self._reply.extra | {k: v for k, v in extra.items() if v},
         )
 
-    def _stop_reason(self) -> StopReason:
+    def _stop_reason(self) -> core.StopReason:
         """Check the reason against the reply: servers say `stop` with calls, and the reverse."""
-        reason = _STOP_REASONS.get(self._finish or "", StopReason.UNKNOWN)
-        if self._reply.has_calls and reason in {StopReason.END_TURN, StopReason.UNKNOWN}:
-            return StopReason.TOOL_USE
-        if self._reply.is_refused and reason is StopReason.END_TURN:
-            return StopReason.REFUSAL
+        reason = _STOP_REASONS.get(self._finish or "", core.StopReason.UNKNOWN)
+        if self._reply.has_calls and reason in {core.StopReason.END_TURN, core.StopReason.UNKNOWN}:
+            return core.StopReason.TOOL_USE
+        if self._reply.is_refused and reason is core.StopReason.END_TURN:
+            return core.StopReason.REFUSAL
         return reason
 
 
 def _as_one_delta(choice: dict[str, object]) -> dict[str, object]:
     """Return a whole choice as a delta in which each call has its own index."""
     message = as_dict(choice.get("message"))
-    calls = [
-        as_dict(call) | {"index": i} for i, call in enumerate(as_list(message.get("tool_calls")))
-    ]
+    sent = map(as_dict, as_list(message.get("tool_calls")))
+    calls = [call | {"index": index} for index, call in enumerate(sent)]
     return choice | {"delta": message | {"tool_calls": calls}}
 
 
-def _usage(report: dict[str, object], *, cache_apart: bool) -> Usage:
+def _usage(report: dict[str, object], *, cache_apart: bool) -> core.Usage:
     """Read a report; the prompt's tokens include the cached ones, except on a few servers.
 
     An unknown server is one of those if the prompt has fewer tokens than were cached.
@@ -472,7 +460,7 @@ def _usage(report: dict[str, object], *, cache_apart: bool) -> Usage:
     written = _first(details.get("cache_write_tokens"), report.get("cache_creation_input_tokens"))
     prompt = as_int(report.get("prompt_tokens"))
     cached = (read or 0) + (written or 0)
-    return Usage(
+    return core.Usage(
         prompt if prompt is None or cache_apart or cached > prompt else prompt - cached,
         as_int(report.get("completion_tokens")),
         read,

@@ -4,23 +4,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from greenroom.core import (
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    ModelRequest,
-    NamedTool,
-    OutputSchema,
-    TextBlock,
-    ThinkingBlock,
-    ToolChoice,
-    ToolDefinition,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    portable_name,
-    serde,
-)
+from greenroom import core
+from greenroom.core import serde
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.openai.decode import CUSTOM
@@ -31,13 +16,13 @@ from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 
 
-def write_user_message(blocks: Sequence[ContentBlock]) -> list[dict[str, object]]:
+def write_user_message(blocks: Sequence[core.ContentBlock]) -> list[dict[str, object]]:
     """Write a user's message: one message for each tool result, then one for the rest.
 
     The role "tool" allows only text, so a result's images and documents follow in the user's
     message, under a line that names the call.
     """
-    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    results = [block for block in blocks if isinstance(block, core.ToolResultBlock)]
     parts = [part for result in results for part in _attachments(result)]
     parts += [part for block in blocks for part in _part(block)]
     made = [_tool_message(result) for result in results]
@@ -47,10 +32,10 @@ def write_user_message(blocks: Sequence[ContentBlock]) -> list[dict[str, object]
     return [*made, {"role": "user", "content": parts[0]["text"] if alone else parts}]
 
 
-def write_reply(blocks: Sequence[ContentBlock]) -> dict[str, object]:
+def write_reply(blocks: Sequence[core.ContentBlock]) -> dict[str, object]:
     """Write an assistant's message, its reasoning under the fields in which it came."""
-    calls = [_call(block) for block in blocks if isinstance(block, ToolUseBlock)]
-    refusals = [b.text for b in blocks if isinstance(b, TextBlock) and _is_refusal(b)]
+    calls = [_call(block) for block in blocks if isinstance(block, core.ToolUseBlock)]
+    refusals = [b.text for b in blocks if isinstance(b, core.TextBlock) and _is_refusal(b)]
     parts = [part for block in blocks for part in _reply_part(block)]
     made: dict[str, object] = {"role": "assistant", "content": _content(parts)}
     if refusals:
@@ -59,15 +44,16 @@ def write_reply(blocks: Sequence[ContentBlock]) -> dict[str, object]:
         made["tool_calls"] = calls
     if (calls or refusals) and not parts:
         made["content"] = None
-    return made | _encode_reasoning([block for block in blocks if isinstance(block, ThinkingBlock)])
+    thoughts = [block for block in blocks if isinstance(block, core.ThinkingBlock)]
+    return made | _encode_reasoning(thoughts)
 
 
-def write_block(block: ContentBlock) -> dict[str, object]:
+def write_block(block: core.ContentBlock) -> dict[str, object]:
     """Write one block: a part of a content, a call, or the message of a tool's result."""
     match block:
-        case ToolUseBlock():
+        case core.ToolUseBlock():
             return _call(block)
-        case ToolResultBlock():
+        case core.ToolResultBlock():
             return _tool_message(block)
         case _:
             return next(iter(_reply_part(block)), {})
@@ -84,36 +70,36 @@ def _is_plain(part: dict[str, object]) -> bool:
     return part.keys() == {"type", "text"}
 
 
-def _part(block: ContentBlock) -> Iterable[dict[str, object]]:
+def _part(block: core.ContentBlock) -> Iterable[dict[str, object]]:
     match block:
-        case TextBlock(content, extra):
+        case core.TextBlock(content, extra):
             yield extend({"type": "text", "text": content}, extra)
-        case ImageBlock():
+        case core.ImageBlock():
             url = {"url": _url(block)} if block.data or block.url else {}
             yield extend({"type": "image_url", "image_url": url}, block.extra)
-        case DocumentBlock():
+        case core.DocumentBlock():
             yield extend(_file(block), block.extra)
-        case UnknownBlock(raw):
+        case core.UnknownBlock(raw):
             yield raw
         case _:
             pass
 
 
-def _reply_part(block: ContentBlock) -> Iterable[dict[str, object]]:
+def _reply_part(block: core.ContentBlock) -> Iterable[dict[str, object]]:
     match block:
-        case TextBlock() if _is_refusal(block):
+        case core.TextBlock() if _is_refusal(block):
             pass
-        case ThinkingBlock(thinking, _, extra) if extra.get("field") == CONTENT_FIELD:
+        case core.ThinkingBlock(thinking, _, extra) if extra.get("field") == CONTENT_FIELD:
             yield {"type": "thinking", "thinking": [{"type": "text", "text": thinking}]}
         case _:
             yield from _part(block)
 
 
-def _is_refusal(block: TextBlock) -> bool:
+def _is_refusal(block: core.TextBlock) -> bool:
     return block.extra.get("refusal") is True
 
 
-def _call(block: ToolUseBlock) -> dict[str, object]:
+def _call(block: core.ToolUseBlock) -> dict[str, object]:
     if block.extra.get("type") == CUSTOM["type"]:
         made: dict[str, object] = {"name": block.name, "input": block.input.get("input", "")}
         return extend({"id": block.id, "custom": made}, block.extra)
@@ -121,7 +107,7 @@ def _call(block: ToolUseBlock) -> dict[str, object]:
     return extend({"id": block.id, "type": "function", "function": function}, block.extra)
 
 
-def _encode_reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
+def _encode_reasoning(blocks: Sequence[core.ThinkingBlock]) -> dict[str, object]:
     made: dict[str, object] = {}
     details: list[object] = []
     for block in blocks:
@@ -133,7 +119,7 @@ def _encode_reasoning(blocks: Sequence[ThinkingBlock]) -> dict[str, object]:
     return made | ({"reasoning_details": details} if details else {})
 
 
-def _tool_message(result: ToolResultBlock) -> dict[str, object]:
+def _tool_message(result: core.ToolResultBlock) -> dict[str, object]:
     text = result.text or ("" if not any(_attachments(result)) else "The result follows below.")
     content = f"Error: {text}" if result.is_error else text
     made: dict[str, object] = {
@@ -144,19 +130,19 @@ def _tool_message(result: ToolResultBlock) -> dict[str, object]:
     return extend(made, result.extra)
 
 
-def _attachments(result: ToolResultBlock) -> list[dict[str, object]]:
-    attached = [block for block in result.content if not isinstance(block, TextBlock)]
+def _attachments(result: core.ToolResultBlock) -> list[dict[str, object]]:
+    attached = [block for block in result.content if not isinstance(block, core.TextBlock)]
     if not attached or "content" in result.extra:
         return []
     head: dict[str, object] = {"type": "text", "text": f"From call {result.tool_use_id}:"}
     return [head, *(part for block in attached for part in _part(block))]
 
 
-def _url(block: ImageBlock | DocumentBlock) -> str:
+def _url(block: core.ImageBlock | core.DocumentBlock) -> str:
     return block.url or f"data:{block.media_type};base64,{block.data}"
 
 
-def _file(block: DocumentBlock) -> dict[str, object]:
+def _file(block: core.DocumentBlock) -> dict[str, object]:
     if block.url:
         # No field takes a document's address, so the model gets it as text.
         return {"type": "text", "text": f"{block.title or 'Document'}: {block.url}"}
@@ -211,7 +197,9 @@ class ChatDialect:
         models = self.host.prompt_cache_key
         return models is not None and models.search(self.model) is not None
 
-    def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
+    def accept(
+        self, blocks: Sequence[core.ContentBlock], provider: str
+    ) -> Sequence[core.ContentBlock]:
         """Leave out the reasoning of the server's own replies that it does not accept back."""
         if provider != self.provider:
             return blocks
@@ -230,7 +218,7 @@ class ChatDialect:
         return False
 
     def body(
-        self, request: ModelRequest, conversation: EncodedConversation
+        self, request: core.ModelRequest, conversation: EncodedConversation
     ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
         """Return the fields of a streaming request, and its messages with the system prompt."""
         limit = request.max_tokens or self.max_tokens
@@ -249,7 +237,7 @@ class ChatDialect:
         return fields, [*map(serde.dumps, _system(request)), *conversation.pieces()]
 
 
-def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, object]:
+def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Return the fields that the request sets."""
     fields: dict[str, object] = {
         "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
@@ -262,7 +250,7 @@ def _write_settings(request: ModelRequest, *, has_tools: bool) -> dict[str, obje
     return {name: value for name, value in fields.items() if value not in (None, [])}
 
 
-def _cache_key(request: ModelRequest) -> dict[str, object]:
+def _cache_key(request: core.ModelRequest) -> dict[str, object]:
     """Name the conversation by a digest, which does not reveal the session's id."""
     if not (request.cache and request.conversation):
         return {}
@@ -270,7 +258,7 @@ def _cache_key(request: ModelRequest) -> dict[str, object]:
     return {"prompt_cache_key": f"greenroom-{digest.hexdigest()}"}
 
 
-def _system(request: ModelRequest) -> list[object]:
+def _system(request: core.ModelRequest) -> list[object]:
     if not request.system:
         return []
     if isinstance(request.system, str):
@@ -279,23 +267,23 @@ def _system(request: ModelRequest) -> list[object]:
     return [{"role": "system", "content": parts}]
 
 
-def write_tool(tool: ToolDefinition) -> dict[str, object]:
+def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     function = {
-        "name": portable_name(tool.name),
+        "name": core.portable_name(tool.name),
         "description": tool.description,
         "parameters": tool.parameters,
     }
     return extend({"type": "function", "function": function}, tool.extra)
 
 
-def _tool_choice(choice: ToolChoice) -> object:
-    if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": portable_name(choice.name)}}
+def _tool_choice(choice: core.ToolChoice) -> object:
+    if isinstance(choice, core.NamedTool):
+        return {"type": "function", "function": {"name": core.portable_name(choice.name)}}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 
-def _response_format(output: OutputSchema | None) -> dict[str, object] | None:
+def _response_format(output: core.OutputSchema | None) -> dict[str, object] | None:
     """Ask for the format of the output, strictly if the strict mode can express its schema."""
     if output is None:
         return None

@@ -5,7 +5,7 @@ are stored, and fields that only one server understands are sent back only to th
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -71,9 +71,7 @@ class HostProfile:
             >>> HOSTS["ollama"].base({"OLLAMA_HOST": "gpu:11434"})
             'http://gpu:11434/v1'
         """
-        found = next(
-            filter(None, (read_setting(None, env, name) for name in self.base_variables)), ""
-        )
+        found = _read_first(self.base_variables, env)
         if not found:
             return self.base_url
         whole = found if "://" in found else f"{self._scheme(found)}://{found}"
@@ -91,9 +89,12 @@ class HostProfile:
 
     def key(self, env: Mapping[str, str]) -> str:
         """Return the key for this server in the environment, or an empty text."""
-        return next(
-            filter(None, (read_setting(None, env, name) for name in self.key_variables)), ""
-        )
+        return _read_first(self.key_variables, env)
+
+
+def _read_first(variables: Iterable[str], env: Mapping[str, str]) -> str:
+    """Return the value of the first of these variables that is set, or an empty text."""
+    return next(filter(None, (read_setting(None, env, name) for name in variables)), "")
 
 
 _OPENAI = HostProfile(

@@ -26,9 +26,8 @@ def find_reasoning(delta: dict[str, object]) -> tuple[str, str]:
 
     Some gateways send the same piece in both fields, so only the first counts.
     """
-    return next(
-        ((name, as_text(delta[name])) for name in _FIELDS if as_text(delta.get(name))), ("", "")
-    )
+    pieces = ((name, as_text(delta.get(name))) for name in _FIELDS)
+    return next((pair for pair in pieces if pair[1]), ("", ""))
 
 
 def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
