@@ -2,17 +2,15 @@
 
 `members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several
 agents in one agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team`
-lets agents pass on one conversation, also to other patterns (`team_model`). `composite` makes one
-tool out of several.
+lets agents hand one conversation over to each other. `composite` makes one tool out of several.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
 steps) and `workflow_run` (records, and loading them).
 
-`orchestrator` plans, gives subtasks to workers and answers with their results: `orchestrator_crew`
-assigns subtasks to workers, `orchestrator_report` has the results, and `worker` describes an agent.
-`committee` puts one question to several agents, and `conflict` has strategies to resolve their
-answers.
+`orchestrator` plans, gives subtasks to workers and answers with their results; `orchestrator_crew`
+assigns subtasks to workers. `committee` puts one question to several agents, and has the strategies
+that resolve their answers.
 
 `topic` publishes messages to the mailboxes of all members; `agent_message` is such a message.
 `blackboard` keeps values that several agents read and write.
@@ -38,22 +36,26 @@ from greenroom.teams.combinators import (
     parallel as parallel,
     pipeline as pipeline,
 )
-from greenroom.teams.committee import committee as committee
-from greenroom.teams.composite import Composite as Composite, composite as composite
-from greenroom.teams.conflict import (
+from greenroom.teams.committee import (
     AgentAnswer as AgentAnswer,
     Opinion as Opinion,
     Resolution as Resolution,
     Strategy as Strategy,
     ask_person as ask_person,
     by_authority as by_authority,
+    committee as committee,
     majority as majority,
     most_confident as most_confident,
     resolve as resolve,
     verify as verify,
     within as within,
 )
-from greenroom.teams.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
+from greenroom.teams.composite import Composite as Composite, composite as composite
+from greenroom.teams.handoff_team import (
+    HandoffTeam as HandoffTeam,
+    TeamModel as TeamModel,
+    handoff_team as handoff_team,
+)
 from greenroom.teams.members import (
     Member as Member,
     ask_member as ask_member,
@@ -61,12 +63,14 @@ from greenroom.teams.members import (
     name_of as name_of,
     start_member as start_member,
 )
-from greenroom.teams.orchestrator import Orchestrator as Orchestrator, orchestrator as orchestrator
-from greenroom.teams.orchestrator_report import (
+from greenroom.teams.orchestrator import (
     AgentReport as AgentReport,
+    Orchestrator as Orchestrator,
     Source as Source,
     TeamResult as TeamResult,
+    orchestrator as orchestrator,
 )
+from greenroom.teams.orchestrator_crew import CrewMember as CrewMember
 from greenroom.teams.pattern import (
     Pattern as Pattern,
     TeamTurn as TeamTurn,
@@ -74,7 +78,6 @@ from greenroom.teams.pattern import (
     as_text as as_text,
     output_of as output_of,
 )
-from greenroom.teams.team_model import TeamModel as TeamModel
 from greenroom.teams.topic import (
     Delivery as Delivery,
     DeliveryStatus as DeliveryStatus,
@@ -82,7 +85,6 @@ from greenroom.teams.topic import (
     TopicStatistics as TopicStatistics,
     WhenFull as WhenFull,
 )
-from greenroom.teams.worker import Worker as Worker
 from greenroom.teams.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
 from greenroom.teams.workflow_execution import request_approval as request_approval
 from greenroom.teams.workflow_run import (

@@ -16,7 +16,7 @@ class TaskRequest(Wire, frozen=True):
         task_id: the id of the task; its response repeats it.
         description: what to do, in words.
         expected_output: what the result should look like.
-        deadline: by when; it is not enforced, see `handle.ask(timeout=…)`.
+        deadline: when it is due; this is not enforced, see `handle.ask(timeout=…)`.
         context: JSON facts that the task needs.
     """
 
@@ -84,7 +84,7 @@ class AgentMessage(Wire, frozen=True):
         to: the name or session id of the recipient; empty for all.
         kind: the kind of message, any word. For a `Payload` it is set automatically.
         content: any JSON value, or a msgspec struct, which is converted to JSON.
-        correlation_id: the same in a request and in its replies.
+        correlation_id: the same in a request and its replies.
         at: when it was created (UTC, to the second).
 
     Raises:
@@ -92,7 +92,8 @@ class AgentMessage(Wire, frozen=True):
         ValueError: the sender's name is invalid.
 
     Example:
-        >>> request = AgentMessage("lead", "writer", content=TaskRequest("t1", "Write."), correlation_id="c1")
+        >>> task = TaskRequest("t1", "Write.")
+        >>> request = AgentMessage("lead", "writer", content=task, correlation_id="c1")
         >>> reply = request.reply(TaskResponse("t1", "Once upon a time"))
         >>> reply.sender, reply.to, reply.kind, reply.correlation_id
         ('writer', 'lead', 'task_response', 'c1')
@@ -127,7 +128,7 @@ class AgentMessage(Wire, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text for a model: the kind, if any, and the content, as JSON unless it is a string."""
+        """The text for a model: the kind, if any, and the content as text or JSON."""
         is_text = isinstance(self.content, str)
         text = str(self.content) if is_text else serde.dumps(self.content).decode()
         return f"{self.kind}: {text}" if self.kind else text

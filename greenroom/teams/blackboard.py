@@ -84,7 +84,7 @@ class Blackboard:
         self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
         self._stale_writes = 0
         for record in session.records(_KIND) if session else ():
-            stored = msgspec.convert(record, _Record)
+            stored = msgspec.convert(record, _StoredEntry)
             if stored.board == name:
                 self._entries[stored.entry.key] = stored.entry
 
@@ -125,7 +125,7 @@ class Blackboard:
         self._check(key, version, plain)
         entry = BlackboardEntry(key, plain, version + 1, author)
         if self._session is not None:
-            record = _Record(self._name, entry)
+            record = _StoredEntry(self._name, entry)
             self._session.add_record(_KIND, serde.loads(serde.encode(record)))
         self._entries[key] = entry
         if lot := self._lots.pop(key, None):
@@ -179,7 +179,7 @@ def _copy(entry: BlackboardEntry) -> BlackboardEntry:
     return serde.decode(serde.encode(entry), BlackboardEntry)
 
 
-class _Record(Wire, frozen=True):
+class _StoredEntry(Wire, frozen=True):
     """An entry as a record of the session."""
 
     board: str

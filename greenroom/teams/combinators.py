@@ -1,4 +1,4 @@
-"""`pipeline`, `parallel` and `loop`: run agents in sequence, in parallel, or until the output is good.
+"""`pipeline`, `parallel` and `loop`: agents in sequence, in parallel, or until the output is good.
 
 Each returns a `Pattern`, which can itself be a member of another one.
 """
@@ -46,9 +46,9 @@ def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> 
         >>> from greenroom.teams import pipeline
         >>> from greenroom.testing import ScriptedProvider
         >>> researcher = Agent(ScriptedProvider("Cats sleep 13 hours."), name="researcher")
-        >>> writer = Agent(ScriptedProvider("More than half the day, a cat is away."), name="writer")
+        >>> writer = Agent(ScriptedProvider("Half the day, a cat is away."), name="writer")
         >>> pipeline(researcher, writer).run_sync("Write about cats.").output
-        'More than half the day, a cat is away.'
+        'Half the day, a cat is away.'
     """
     members = name_members(agents)
 
@@ -146,11 +146,11 @@ def loop(
         >>> from greenroom import Agent
         >>> from greenroom.teams import loop
         >>> from greenroom.testing import ScriptedProvider
-        >>> poet = Agent(ScriptedProvider("The sea is wide.", "The sea is wide, the boat is small."))
+        >>> poet = Agent(ScriptedProvider("The sea is wide.", "The sea is wide and deep."))
         >>> def is_long(line: object) -> bool | str:
         ...     return len(str(line)) > 20 or "Longer."
         >>> loop(poet, is_long).run_sync("A line about the sea.").output
-        'The sea is wide, the boat is small.'
+        'The sea is wide and deep.'
     """
     [(each, member)] = name_members([agent]).items()
     if limit < 1:
@@ -180,7 +180,7 @@ def _report_round(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> 
     text = {
         "done": f"round {number}: it is good",
         "limit": f"round {number}: the limit, whether it is good or not",
-        "again": f"round {number} of {limit} at the most",
+        "again": f"round {number} of at most {limit}",
     }[reason]
     team.agent.send_nowait(Custom(LOOP_ROUND, {"round": number, "reason": reason}, text))
     if reason == "limit":

@@ -1,11 +1,21 @@
 """`handoff_team`: agents that hand one conversation over to each other."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from greenroom.agents import MAX_SWITCHES, Agent, Runnable, RunReport, Team
-from greenroom.core import ConfigurationError
-from greenroom.runtime import AgentInternals
-from greenroom.teams.team_model import TeamModel
+from greenroom.core import (
+    ConfigurationError,
+    Message,
+    ModelRequest,
+    Price,
+    StopReason,
+    ToolError,
+    as_blocks,
+)
+from greenroom.llm import ModelStream, collect, replay
+from greenroom.runtime import AgentInternals, calling_agent
 
 DepsT = TypeVar("DepsT")
 
@@ -48,10 +58,10 @@ def handoff_team(
     name: str = "",
     description: str = "",
 ) -> HandoffTeam[DepsT]:
-    """Combine agents that hand one conversation over to each other, each to those in its `handoffs`.
+    """Combine agents that hand one conversation over to each other, each to its `handoffs`.
 
-    Names in `handoffs` refer to agents of the team, so two agents can name each other. There is one
-    session with one history, which records the agent that has the conversation; it continues in
+    Names in `handoffs` refer to agents of the team, so two agents can name each other. The team has
+    one session with one history, which records the agent that has the conversation; it keeps it in
     later turns. The steps and the budget of a turn are those of the first agent.
 
     Args:
@@ -72,8 +82,10 @@ def handoff_team(
         >>> from greenroom import Agent
         >>> from greenroom.teams import handoff_team
         >>> from greenroom.testing import ScriptedProvider, call
-        >>> desk = Agent(ScriptedProvider(call("transfer_to_refunds")), name="desk", handoffs=["refunds"])
-        >>> refunds = Agent(ScriptedProvider("It is on its way."), name="refunds", handoffs=["desk"])
+        >>> transfer = ScriptedProvider(call("transfer_to_refunds"))
+        >>> desk = Agent(transfer, name="desk", handoffs=["refunds"])
+        >>> reply = ScriptedProvider("It is on its way.")
+        >>> refunds = Agent(reply, name="refunds", handoffs=["desk"])
         >>> handoff_team(desk, refunds).run_sync("Where is my money?").output
         'It is on its way.'
     """
@@ -99,3 +111,56 @@ def _as_agent(
     if isinstance(each, Agent):
         return each
     return Agent(TeamModel(each), name=each.name, description=each.description)
+
+
+class TeamModel:
+    """A model whose replies are the outputs of a pattern.
+
+    The pattern gets only the last user message, and runs as a subagent of the agent that uses the
+    model. It reports no tokens, and each reply counts as a model call.
+    """
+
+    name = "team"
+    price = Price(0, 0)
+
+    def __init__(self, team: Runnable[object, object]) -> None:
+        """Take a pattern or another `Runnable`."""
+        self._tool = team.as_tool(description=team.description or team.name)
+        self.model = team.name
+
+    def __repr__(self) -> str:
+        return f"TeamModel(<{self.model}>)"
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
+        """Ask the team, and stream its answer in one piece.
+
+        Raises:
+            ToolError: the team did not answer, or this is called outside an agent.
+        """
+        context = calling_agent()
+        if context is None:
+            raise ToolError(f"{self.model} can only be asked by an agent")
+        texts = (each.text for each in reversed(request.messages) if each.role == "user")
+        prompt = next(filter(None, texts), "")
+        result = await self._tool.execute({"prompt": prompt}, context)
+        reply = Message(
+            "assistant",
+            as_blocks(result.text),
+            model=self.model,
+            provider=self.name,
+            stop_reason=StopReason.END_TURN,
+        )
+        async with replay(reply) as stream:
+            yield stream
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Ask the team, and return its answer.
+
+        Raises:
+            ToolError: as `stream`.
+        """
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""

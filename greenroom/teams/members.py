@@ -120,7 +120,7 @@ class _Queue:
         return found
 
     async def enter(self) -> None:
-        """Wait for room; the caller must use it before its next checkpoint, and `leave` at the end."""
+        """Wait for room; the caller must use it before its next checkpoint, and `leave` later."""
         if not self.has_room:
             async with self._next_in_line:
                 while self._is_full:
@@ -149,7 +149,7 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
         ConfigurationError: there are no members, or one has an invalid name.
         TypeError: a member is not an agent function.
     """
-    found: dict[str, Member] = {}
+    members_by_name: dict[str, Member] = {}
     for member in members:
         check_agent_function(member)
         name = name_of(member)
@@ -157,18 +157,22 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
             check_sender(name)
         except ValueError as error:
             raise ConfigurationError(f"{name!r} can't be the name of a member: {error}") from None
-        free = (f"{name} {number}" for number in itertools.count(2))
-        found[name if name not in found else next(each for each in free if each not in found)] = (
-            member
-        )
-    if not found:
+        names = itertools.chain([name], (f"{name} {number}" for number in itertools.count(2)))
+        members_by_name[next(each for each in names if each not in members_by_name)] = member
+    if not members_by_name:
         raise ConfigurationError("a team needs at least one member")
-    return found
+    return members_by_name
 
 
 def name_of(member: object) -> str:
     """Return the name of an agent or function, also inside a `partial`."""
-    while isinstance(member, functools.partial):
-        member = member.func
+    member = unwrap(member)
     name: object = getattr(member, "name", None) or getattr(member, "__name__", None)
     return name if isinstance(name, str) else type(member).__name__
+
+
+def unwrap(member: object) -> object:
+    """Return the agent or function inside of any `partial`."""
+    while isinstance(member, functools.partial):
+        member = member.func
+    return member

@@ -64,8 +64,8 @@ class TeamTurn:
         Raises:
             TeamError: the member waits for the result of this turn itself.
         """
-        if way := find_cycle(member):
-            raise TeamError(f"{name} can't be asked: it waits for this very answer ({way})")
+        if chain := find_cycle(member):
+            raise TeamError(f"{name} can't be asked: it waits for this very answer ({chain})")
         function = partial(member, deps=self.deps) if isinstance(member, Runnable) else member
         async with start_member(self.agent, function, name=name) as handle:
             yield handle
@@ -82,7 +82,7 @@ class TeamTurn:
     async def ask_all(
         self, members: Mapping[str, Member], on_failure: Callable[[TeamError], None] | None = None
     ) -> dict[str, object]:
-        """Pass the input to several members at once; return their outputs by name, in the members' order.
+        """Pass the input to several members at once; return their outputs by name, in their order.
 
         Args:
             members: the members by name.

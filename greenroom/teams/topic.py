@@ -41,8 +41,13 @@ WhenFull: TypeAlias = Literal["wait", "drop_oldest", "refuse"]
 class DeliveryStatus(StrEnum):
     """What became of a publication for one member.
 
-    It is in the mailbox; it was, until a newer one took its place; there was no room; the agent has
-    ended; the member left before there was room; the publisher was cancelled before that.
+    Attributes:
+        DELIVERED: it is in the member's mailbox.
+        DROPPED: it was there, until a newer one took its place.
+        FULL: there was no room.
+        ENDED: the agent has ended.
+        LEFT: the member left before there was room.
+        CANCELLED: the publisher was cancelled before there was room.
     """
 
     DELIVERED = "delivered"
@@ -109,7 +114,7 @@ class Topic(Generic[T]):
         news = Topic[str]("news", when_full="drop_oldest")
         news.join(handle)
         delivery = await news.publish("It rains.", sender="weather")
-        print(delivery.got, delivery.missed)
+        print(delivery.delivered, delivery.missed)
         ```
     """
 
@@ -123,17 +128,17 @@ class Topic(Generic[T]):
         self.name = name
         self._when_full = when_full
         self._log: deque[AgentMessage] = deque(maxlen=keep)
-        self._members: dict[str, _Member] = {}
+        self._members: dict[str, _TopicMember] = {}
         self._former = Counter[DeliveryStatus]()
         self._last_number = 0
 
     def join(self, handle: AgentHandle) -> None:
-        """Make an agent a member, which gets what is published from now on, unless it is one already."""
+        """Make an agent a member, if it is not one; it gets all later publications."""
         member = self._members.get(handle.session_id)
         if member is not None and member.handle.state.is_final:
-            self._remove(member)  # another agent goes on with its session
+            self._remove(member)  # this handle is of another agent with the same session
         if handle.session_id not in self._members:
-            self._members[handle.session_id] = _Member(handle)
+            self._members[handle.session_id] = _TopicMember(handle)
 
     def leave(self, handle: AgentHandle) -> bool:
         """Remove a member; return whether it was one. It misses publications that wait for room."""
@@ -199,10 +204,12 @@ class Topic(Generic[T]):
         ]
         return await self._deliver(publication, found)
 
-    async def _deliver(self, publication: "_Publication", members: "list[_Member]") -> Delivery:
+    async def _deliver(
+        self, publication: "_Publication", members: "list[_TopicMember]"
+    ) -> Delivery:
         """Deliver to all members with room, then wait for the others."""
         found: dict[str, DeliveryStatus] = {}
-        lines: list[tuple[_Member, _Place]] = []
+        lines: list[tuple[_TopicMember, _QueuedPublisher]] = []
         for member in members:
             status = member.offer(publication, self._when_full)
             if status is None:
@@ -222,8 +229,8 @@ class Topic(Generic[T]):
 
     async def _wait(
         self,
-        member: "_Member",
-        place: "_Place",
+        member: "_TopicMember",
+        place: "_QueuedPublisher",
         publication: "_Publication",
         found: dict[str, DeliveryStatus],
     ) -> None:
@@ -239,13 +246,13 @@ class Topic(Generic[T]):
             member.leave_line(place)
             found[member.handle.session_id] = self._count(member, status)
 
-    def _count(self, member: "_Member", status: DeliveryStatus) -> DeliveryStatus:
+    def _count(self, member: "_TopicMember", status: DeliveryStatus) -> DeliveryStatus:
         member.counts[status] += 1
         if status is DeliveryStatus.ENDED:
             self._remove(member)
         return status
 
-    def _remove(self, member: "_Member") -> None:
+    def _remove(self, member: "_TopicMember") -> None:
         """Remove a member, and count its further deliveries among those of former members."""
         if self._members.get(member.handle.session_id) is member:
             del self._members[member.handle.session_id]
@@ -268,7 +275,7 @@ class _Publication:
         }
 
 
-class _Place:
+class _QueuedPublisher:
     """A publisher's place in the line before one member."""
 
     def __init__(self) -> None:
@@ -276,16 +283,15 @@ class _Place:
         self.scope = trio.CancelScope()
 
 
-class _Member:
+class _TopicMember:
     """An agent that joined."""
 
     def __init__(self, handle: AgentHandle) -> None:
         self.handle = handle
         self.counts = Counter[DeliveryStatus]()
-        # Who waits for room, the first one in the mailbox's own line. Without this one, a
-        # publication could overtake another that has found the mailbox full and does not wait there
-        # yet.
-        self.line: deque[_Place] = deque()
+        # The publishers that wait for room; the first one waits at the mailbox. Without this line,
+        # a publication could overtake one that found the mailbox full and does not wait there yet.
+        self.line: deque[_QueuedPublisher] = deque()
 
     def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:
         """Deliver without waiting; return None if that is impossible."""
@@ -319,14 +325,14 @@ class _Member:
             return DeliveryStatus.ENDED
         return DeliveryStatus.DELIVERED
 
-    def join_line(self) -> _Place:
+    def join_line(self) -> _QueuedPublisher:
         """Take a place at the end of the line."""
-        place = _Place()
+        place = _QueuedPublisher()
         self.line.append(place)
         self.line[0].is_first.set()
         return place
 
-    def leave_line(self, place: _Place) -> None:
+    def leave_line(self, place: _QueuedPublisher) -> None:
         """Give a place up, wherever in the line it is."""
         self.line.remove(place)
         if self.line:

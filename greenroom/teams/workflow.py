@@ -1,10 +1,9 @@
-"""`Workflow`: functions, agents and other workflows as the nodes of a graph, over one typed state."""
+"""`Workflow`: a graph of functions, agents and other workflows, over one typed state."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import trio
@@ -37,11 +36,12 @@ from greenroom.core import (
 from greenroom.planning import Trace, trace_worker
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession, SessionStore
-from greenroom.teams.workflow_execution import Execution
+from greenroom.teams.members import Member, unwrap
+from greenroom.teams.workflow_execution import WorkflowExecution
 from greenroom.teams.workflow_graph import Edge, Function, Graph, Node, is_async
 from greenroom.teams.workflow_run import (
-    Progress,
     WorkflowBegin,
+    WorkflowProgress,
     WorkflowRun,
     WorkflowStep,
     last_entry,
@@ -52,8 +52,6 @@ StateT = TypeVar("StateT")
 
 ItemT = TypeVar("ItemT")
 
-Worker: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
-
 StreamMode: TypeAlias = Literal["values", "updates", "debug"]
 
 MAX_STEPS = 100
@@ -62,7 +60,7 @@ _NO_ANSWERS: Mapping[str, Answer] = {}
 
 
 class Workflow(Generic[StateT]):
-    """A graph of nodes that read one typed state, and return what of it they change.
+    """A graph of nodes that read one typed state, and return changes to it.
 
     A workflow runs in steps. In each step, all ready nodes run in parallel, each with its own copy
     of the state. Then their changes are merged in the order of the nodes, and the edges decide
@@ -71,12 +69,12 @@ class Workflow(Generic[StateT]):
     It is also an agent function: `runtime.spawn(session, workflow)` answers each input with a run.
 
     Args:
-        state: a msgspec struct or a TypedDict. A field whose type is `Annotated[T, reducer]` takes
-            several updates in one step: `reducer(old, update)` returns the new value. Any other is
-            set.
-        input: as an agent, the field that gets the text of an input; by default the text is a state
-            as JSON.
-        output: as an agent, the field that is the result; by default the whole state is.
+        state: a msgspec struct or a TypedDict. A field of the type `Annotated[T, reducer]` may be
+            updated several times in one step: `reducer(old, update)` returns the new value. Any
+            other field is set.
+        input: when the workflow runs as an agent, the field that gets the text of an input; by
+            default the text is a state as JSON.
+        output: when it runs as an agent, the field that is the result; by default the whole state.
         name: the name for people, logs and sessions.
 
     Raises:
@@ -121,7 +119,9 @@ class Workflow(Generic[StateT]):
     def node(
         self,
         name: str,
-        fn: "Callable[[StateT], Awaitable[object]] | Callable[[StateT, ItemT], Awaitable[object]] | Worker",
+        fn: "Callable[[StateT], Awaitable[object]]"
+        " | Callable[[StateT, ItemT], Awaitable[object]]"
+        " | Member",
         *,
         input: str = "",  # noqa: A002 (the field's word for it)
         output: str = "",
@@ -132,7 +132,7 @@ class Workflow(Generic[StateT]):
 
         A function returns a dict of the fields that it changes, or None. An agent, a workflow or
         any other agent function gets a field as its input, as text or JSON, and the result of its
-        turn goes to a field.
+        turn is written to a field.
 
         Args:
             name: its name in edges and records.
@@ -141,32 +141,31 @@ class Workflow(Generic[StateT]):
             output: the field that gets the agent's result.
             timeout: seconds that the node, or each of its items, may take; after that the run
                 fails.
-            repeatable: whether it can safely be run again after it was cut off. By default a person
-                has to approve that if the function had begun, or if a call of the agent had
-                started.
+            repeatable: whether it may be run again after it was cut off. By default a person has to
+                approve that if the function had begun, or if a call of the agent had started.
 
         Raises:
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
         """
-        inner = fn.func if isinstance(fn, partial) else fn
+        inner = unwrap(fn)
         is_agent = bool(input or output) or isinstance(inner, Runnable | Workflow)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
         if timeout is not None and not timeout > 0:
-            raise WorkflowError(f"{name} has {timeout} seconds", hint="give it more than none")
+            raise WorkflowError(f"{name} has a timeout of {timeout}", hint="give it more than 0")
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
-        look = trace_worker
+        inspect_session = trace_worker
         if isinstance(inner, Workflow):
-            look = inner._trace_run
+            inspect_session = inner._trace_run
         elif isinstance(inner, Agent):
-            look = _trace_agent
+            inspect_session = _trace_agent
         self._editable_graph().add(
             Node(
                 name=name,
                 run=cast("Function", fn),
-                look=look if is_agent else None,
-                goes_on=not isinstance(inner, Workflow),
+                inspect=inspect_session if is_agent else None,
+                continues=not isinstance(inner, Workflow),
                 input=input,
                 output=output,
                 timeout=timeout,
@@ -178,7 +177,7 @@ class Workflow(Generic[StateT]):
     def edge(
         self, source: str, target: str, when: Callable[[StateT], object] | None = None
     ) -> Self:
-        """Add an edge from a node or START to a node or END, optionally with a condition on the state."""
+        """Add an edge from a node or START to a node or END, always or on a condition."""
         self._editable_graph().connect(source, Edge(target, when))
         return self
 
@@ -192,17 +191,17 @@ class Workflow(Generic[StateT]):
         return self
 
     def each(self, name: str, over: str, limit: int = 5) -> Self:
-        """Let a node run once for each item of a list, at most `limit` at once.
+        """Run a node once for each item of a list, at most `limit` at once.
 
         Its function gets `(state, item)`, its agent the item as input. A field that they set needs
-        a reducer; the updates come in the order of the items.
+        a reducer; the updates are in the order of the items.
         """
         self._schema.field(over, name)
         if limit < 1:
             raise WorkflowError(
                 f"the limit of {name} is {limit}", hint="1 runs one after the other"
             )
-        self._editable_graph().spread(name, over, limit)
+        self._editable_graph().repeat_for_each(name, over, limit)
         return self
 
     def build(self) -> Self:
@@ -219,7 +218,7 @@ class Workflow(Generic[StateT]):
 
     def _editable_graph(self) -> Graph[StateT]:
         if self._is_built:
-            raise WorkflowError(f"{self.name} has been built already", hint="make another one")
+            raise WorkflowError(f"{self.name} was already built", hint="make another one")
         return self._graph
 
     async def run(
@@ -235,28 +234,28 @@ class Workflow(Generic[StateT]):
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state.
 
-        In a tool call or task of an agent it is a subagent of that, as `Agent.run` is.
+        In a tool call or task of an agent, it is a subagent of that agent, as with `Agent.run`.
 
         Args:
-            state: the first state. With `resume` it counts only where the session has no run yet.
-            session: where the steps are on record, or its id; by default a new one, in memory.
-            store: where the session lives.
-            resume: go on with the last run of the session, at the step where it was.
-            max_steps: how many steps it may take, those before a resume included.
-            approve: who is asked, as for `Agent.run`. With "later" the run ends at the first
-                question that has no answer.
-            answers: answers given ahead, by the names of the nodes that ask or are asked about.
+            state: the first state. With `resume` it is used only if the session has no run yet.
+            session: the session that records the steps, or its id; by default a new one in memory.
+            store: the store of the session.
+            resume: continue the last run of the session, at its current step.
+            max_steps: the most steps, including those before a resume.
+            approve: answers questions, as for `Agent.run`. With "later" the run ends at the first
+                question without an answer.
+            answers: answers given in advance, by the name of the node that they are for.
 
         Raises:
-            WorkflowLimitError: a cycle does not end, or a node has taken too long.
-            WorkflowError: a node has failed, or can't be run again unasked; or there is nothing to
-                resume.
+            WorkflowLimitError: a cycle does not end, or a node took too long.
+            WorkflowError: a node failed, or may not be run again without asking a person; or there
+                is nothing to resume.
             SessionError: the session can't be loaded or saved, or is in use.
-            Exception: what a function of yours has raised.
+            Exception: one of your functions raised it.
         """
         async with self.stream(
             state,
-            mode="debug",  # makes no states or steps that nobody reads
+            mode="debug",  # the cheapest: no states and steps are prepared for reading
             session=session,
             store=store,
             resume=resume,
@@ -284,9 +283,9 @@ class Workflow(Generic[StateT]):
 
         Args:
             state: as for `run`, as are the others.
-            mode: what is read: "values", the state at the beginning and behind each step;
-                "updates", each `WorkflowStep`; or "debug", all chunks of its agent and of those
-                below.
+            mode: what the stream yields: with "values", the state at the beginning and after each
+                step; with "updates", each `WorkflowStep`; with "debug", all chunks of its agent and
+                subagents.
             session: as above.
             store: as above.
             resume: as above.
@@ -301,8 +300,8 @@ class Workflow(Generic[StateT]):
         self.build()
         given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
         if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
-            raise WorkflowError(f"answers for {unknown[0]!r}, and there is no such node")
-        task = _Task(self, state, resume, max_steps, given, keeps_values=mode == "values")
+            raise WorkflowError(f"there is an answer for {unknown[0]!r}, which is not a node")
+        task = _RunTask(self, state, resume, max_steps, given, keeps_values=mode == "values")
         options = RunOptions(
             function=task.run,
             report=task.report,
@@ -321,7 +320,7 @@ class Workflow(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit this workflow.
         """
-        progress = Progress.load(self._schema, session)
+        progress = WorkflowProgress.load(self._schema, session)
         return None if progress is None else _as_run(progress, session)
 
     async def __call__(self, agent: AgentInternals, max_steps: int = MAX_STEPS) -> None:
@@ -345,7 +344,7 @@ class Workflow(Generic[StateT]):
     def _read_input(self, text: str) -> object:
         return {self._input: text} if self._input else serde.loads(text)
 
-    def _result(self, progress: Progress[StateT]) -> JSON:
+    def _result(self, progress: WorkflowProgress[StateT]) -> JSON:
         return self._schema.plain(progress.values_now, self._output)
 
     def _has_open_run(self, agent: AgentInternals, state: Changes) -> bool:
@@ -353,7 +352,7 @@ class Workflow(Generic[StateT]):
         last = last_entry(agent.session)
         if last is None or not last.next:
             return False
-        progress = Progress.load(self._schema, agent.session)
+        progress = WorkflowProgress.load(self._schema, agent.session)
         return progress is not None and progress.begin.state == state
 
     def _open_run(
@@ -363,24 +362,24 @@ class Workflow(Generic[StateT]):
         *,
         resume: bool,
         answers: Mapping[str, Answer] = _NO_ANSWERS,
-    ) -> tuple[Progress[StateT], Execution[StateT]]:
+    ) -> tuple[WorkflowProgress[StateT], WorkflowExecution[StateT]]:
         """Continue the last run of the session, or begin a new one.
 
         Raises:
-            WorkflowLimitError: it runs inside of too many others.
-            WorkflowError: there is nothing to go on with, or the last run does not fit this
-                workflow.
+            WorkflowLimitError: agents are nested too deep.
+            WorkflowError: there is no run to continue, or the last run does not fit this workflow.
         """
         if len(agent.lineage) > _MAX_DEPTH:
-            way = " → ".join(agent.lineage)
-            raise WorkflowLimitError(f"{_MAX_DEPTH} agents run inside of each other: {way}")
-        progress = Progress.load(self._schema, agent.session) if resume else None
+            chain = " → ".join(agent.lineage)
+            raise WorkflowLimitError(f"agents are nested more than {_MAX_DEPTH} deep: {chain}")
+        progress = WorkflowProgress.load(self._schema, agent.session) if resume else None
         if progress is not None:
             for name in progress.ready:
                 if name not in self._graph.nodes:
-                    message = f"the stored run goes on with {name!r}, and there is no such node"
-                    raise WorkflowError(message)
-            return progress, Execution(agent, self._graph, progress, answers)
+                    raise WorkflowError(
+                        f"the stored run continues with {name!r}, which is not a node"
+                    )
+            return progress, WorkflowExecution(agent, self._graph, progress, answers)
         if state is None:
             message = f"{agent.session.session_id} has no run to resume"
             raise WorkflowError(message, hint="pass a state")
@@ -389,22 +388,22 @@ class Workflow(Generic[StateT]):
         ready = self._graph.follow([START], lambda: self._schema.make(values))
         last = last_entry(agent.session)
         begin = WorkflowBegin(first, ready, last.run + 1 if last else 1)
-        progress = Progress(self._schema, begin)
-        execution = Execution(agent, self._graph, progress, answers)
+        progress = WorkflowProgress(self._schema, begin)
+        execution = WorkflowExecution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
 
     def _trace_run(self, session: AgentSession) -> Trace:
-        """Inspect the session of a nested run that was cut off: it can continue, or has its result."""
-        progress = Progress.load(self._schema, session)
+        """Inspect the session of a nested run that was cut off: it continues, or has its result."""
+        progress = WorkflowProgress.load(self._schema, session)
         if progress is None or progress.ready:
             return Trace("nothing", session)
         return Trace("result", result=self._result(progress))
 
 
 @dataclass
-class _Task(Generic[StateT]):
-    """The agent of one run."""
+class _RunTask(Generic[StateT]):
+    """The task of the agent of one run: carry the workflow out, and keep its progress."""
 
     workflow: Workflow[StateT]
     state: object
@@ -413,8 +412,8 @@ class _Task(Generic[StateT]):
     answers: Mapping[str, Answer]
     keeps_values: bool
     report: RunReport = field(default_factory=RunReport)
-    progress: Progress[StateT] | None = None
-    first: int = 0  # steps that earlier runs have taken
+    progress: WorkflowProgress[StateT] | None = None
+    earlier_steps: int = 0  # steps from before a resume
 
     async def run(self, agent: AgentInternals) -> None:
         async for message in agent.inputs():
@@ -423,7 +422,7 @@ class _Task(Generic[StateT]):
                     self.progress, execution = self.workflow._open_run(
                         agent, self.state, resume=self.resume, answers=self.answers
                     )
-                    self.first = len(self.progress.steps)
+                    self.earlier_steps = len(self.progress.steps)
                     self.progress.keeps_values = self.keeps_values
                     await execution.run(self.max_steps)
                 except BaseException as error:
@@ -437,14 +436,14 @@ class _Task(Generic[StateT]):
 
 
 class WorkflowStream(Generic[StateT]):
-    """A run while it goes on: an async iterator over states, steps or chunks; made by `Workflow.stream`.
+    """A running workflow: an async iterator over states, steps or chunks.
 
-    States and steps are all read, however late; of chunks a slow reader misses some, and gets
-    `Lagged`.
+    `Workflow.stream` makes it. A slow reader gets all states and steps, but may miss chunks, and
+    then gets `Lagged`.
     """
 
-    def __init__(self, task: _Task[StateT], run: AgentRun[None], mode: StreamMode) -> None:
-        """Made by `Workflow.stream`."""
+    def __init__(self, task: _RunTask[StateT], run: AgentRun[None], mode: StreamMode) -> None:
+        """Take the task and its agent; `Workflow.stream` does so."""
         self._task = task
         self._run = run
         self._mode = mode
@@ -456,7 +455,7 @@ class WorkflowStream(Generic[StateT]):
         return self
 
     async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
-        """Return the next state, step or chunk; raises what has made the run fail by a bug."""
+        """Return the next state, step or chunk, or raise the exception of a failed function."""
         while not self._buffer:
             if self._is_over:
                 raise StopAsyncIteration
@@ -475,10 +474,11 @@ class WorkflowStream(Generic[StateT]):
         if progress is None or self._mode == "debug":
             return ()
         if self._mode == "updates":
-            seen, self._read_count = max(self._read_count, self._task.first), len(progress.steps)
-            return progress.steps[seen:]
-        seen, self._read_count = self._read_count, len(progress.values)
-        return map(progress.schema.make, progress.values[seen:])
+            begin = max(self._read_count, self._task.earlier_steps)
+            self._read_count = len(progress.steps)
+            return progress.steps[begin:]
+        begin, self._read_count = self._read_count, len(progress.values)
+        return map(progress.schema.make, progress.values[begin:])
 
     @property
     def result(self) -> WorkflowRun[StateT]:
@@ -492,12 +492,12 @@ class WorkflowStream(Generic[StateT]):
         if result.error is not None:
             raise result.error
         if progress is None:
-            raise TurnError(f"the workflow has not begun: it was {result.status}")
+            raise TurnError(f"the workflow did not begin: it was {result.status}")
         run = _as_run(progress, result.session)
         return replace(run, status=result.status, pending=result.pending)
 
 
-def _as_run(progress: Progress[StateT], session: AgentSession) -> WorkflowRun[StateT]:
+def _as_run(progress: WorkflowProgress[StateT], session: AgentSession) -> WorkflowRun[StateT]:
     return WorkflowRun(
         state=progress.state(),
         steps=tuple(progress.steps),
@@ -508,5 +508,5 @@ def _as_run(progress: Progress[StateT], session: AgentSession) -> WorkflowRun[St
 
 
 def _trace_agent(session: AgentSession) -> Trace:
-    """Inspect the session of an `Agent`, which does nothing before it uses its model."""
+    """Inspect the session of an `Agent`, which has no effects before it uses its model."""
     return trace_worker(session) if session.model else Trace("nothing", session)

@@ -35,9 +35,9 @@ from greenroom.teams.workflow_run import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,
     NodeRecord,
-    Progress,
     Unit,
     WorkflowBegin,
+    WorkflowProgress,
     WorkflowStep,
 )
 from greenroom.teams.workflow_state import START, Changes
@@ -52,17 +52,17 @@ _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroo
 async def request_approval(action: str, details: str = "") -> Answer:
     """Ask a person, from a function of a workflow, and wait for the answer.
 
-    The request reaches the one who answers for the workflow's agent; its `input` names the node.
-    Let a node that asks do nothing else, and add it with `repeatable=True`: then a workflow that
-    has ended while the question was open asks it again when it is resumed. With `approve="later"`
+    The request goes to the person who answers for the workflow's agent; its `input` names the node.
+    A node that asks should do nothing else, and be added with `repeatable=True`: then a workflow
+    that ended while the question was open asks it again when it is resumed. With `approve="later"`
     it ends at the question.
 
     Args:
-        action: what is asked, in a line.
+        action: the question, in one line.
         details: what a person has to know for that.
 
     Raises:
-        WorkflowError: no workflow runs the caller.
+        WorkflowError: the caller is not a function of a workflow.
 
     Example:
         ```python
@@ -73,27 +73,27 @@ async def request_approval(action: str, details: str = "") -> Answer:
     """
     ask = _ask.get(None)
     if ask is None:
-        raise WorkflowError("request_approval is for the nodes of a workflow")
+        raise WorkflowError("request_approval was called outside the nodes of a workflow")
     return await ask(action, details)
 
 
-class Execution(Generic[StateT]):
+class WorkflowExecution(Generic[StateT]):
     """Takes the steps of one run, in a turn of one agent."""
 
     def __init__(
         self,
         agent: AgentInternals,
         graph: Graph[StateT],
-        progress: Progress[StateT],
+        progress: WorkflowProgress[StateT],
         answers: Mapping[str, Answer],
     ) -> None:
-        """Go on with a run, from its first step or from a later one; answers are by the nodes that ask."""
+        """Take a run at its current step, and answers given in advance by node."""
         self._agent = agent
         self._graph = graph
         self._progress = progress
         self._answers = dict(answers)
         self._failures: dict[Unit, Exception] = {}
-        self._items: dict[Unit, object] = {}  # of the current step; each goes to one unit alone
+        self._items: dict[Unit, object] = {}  # of the current step, one for each unit
         self._open_units = 0  # units of the current step that have not ended
 
     def begin(self, begin: WorkflowBegin) -> None:
@@ -105,7 +105,7 @@ class Execution(Generic[StateT]):
         """Take steps until no node is ready.
 
         Raises:
-            WorkflowLimitError: the run takes more steps than that.
+            WorkflowLimitError: the run needs more steps than that.
             WorkflowError: a node failed, or returned an invalid result.
             Exception: a function of a node or an edge raised it.
         """
@@ -114,7 +114,7 @@ class Execution(Generic[StateT]):
             if len(progress.steps) >= max_steps:
                 raise WorkflowLimitError(
                     f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
-                    hint="go on with resume=True and a larger max_steps",
+                    hint="continue with resume=True and a larger max_steps",
                 )
             await self._take_step()
 
@@ -136,9 +136,9 @@ class Execution(Generic[StateT]):
         values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready)
-        self._record(WORKFLOW_STEP, replace(step, updates={}))  # its nodes have put them on record
-        if not ready or any(self._graph.nodes[name].look for name in ready):
-            await self._agent.session.save()  # a function saves it as it begins, at once
+        self._record(WORKFLOW_STEP, replace(step, updates={}))  # the records of nodes have them
+        if not ready or any(self._graph.nodes[name].inspect for name in ready):
+            await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
 
     def _record(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
@@ -154,8 +154,7 @@ class Execution(Generic[StateT]):
         if node.over:
             items = self._progress.schema.read(self._progress.values_now, node.over)
             if not isinstance(items, list | tuple):
-                message = f"{node.name} runs for each item of {node.over}, which is not a list"
-                raise WorkflowError(message)
+                raise WorkflowError(f"{node.name} runs over {node.over}, which is not a list")
             units = [Unit(node.name, place) for place in range(len(items))]
             self._items |= zip(units, items, strict=True)
         return deque(unit for unit in units if unit not in self._progress.changes)
@@ -174,17 +173,17 @@ class Execution(Generic[StateT]):
                 units.clear()
 
     def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
-        """Whether the next item of a lane begins at once, and saves the end of this one as it begins."""
-        if not units or units[0] in self._progress.started:  # what it left is looked up first
+        """Whether the next unit begins at once, so that its start saves the end of this one."""
+        if not units or units[0] in self._progress.started:  # its last run is inspected first
             return False
-        return node.look is None or has_room(self._agent)
+        return node.inspect is None or has_room(self._agent)
 
     async def _run_unit(self, node: Node, unit: Unit) -> None:
         """Run a node, or find its earlier result, and record its changes."""
-        trace = await self._look_back(node, unit)
-        given = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
-        if given is not None:
-            changes: object = given
+        trace = await self._inspect_last_run(node, unit)
+        stated = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
+        if stated is not None:
+            changes: object = stated
         elif trace.kind == "result":
             changes = _output(node, trace.result)
         else:
@@ -200,30 +199,29 @@ class Execution(Generic[StateT]):
 
     async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
         with trio.CancelScope() as scope:
-            if node.look is None:
+            if node.inspect is None:
                 return await self._call_function(node, unit, scope)
             session = await self._open_session(cut_off)
-            # Where no model was asked there is no conversation to go on with.
-            goes_on = cut_off is not None and node.goes_on and cut_off.model
-            text = _GO_ON if goes_on else self._input(node, unit)
+            # If no model was asked, there is no conversation to continue.
+            continues = cut_off is not None and node.continues and cut_off.model
+            text = _GO_ON if continues else self._input(node, unit)
             return _output(node, await self._ask_agent(node, unit, scope, session, text))
         raise WorkflowLimitError(
-            f"{unit} has taken longer than {node.timeout:g} seconds",
-            hint="give its node more seconds, or less to do",
+            f"{unit} took longer than {node.timeout:g} seconds",
+            hint="give its node more time, or less to do",
         )
 
     async def _record_start(
         self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
     ) -> None:
         """Record that a node begins, and start its timeout."""
-        if node.look is not None or not node.repeatable:
+        if node.inspect is not None or not node.repeatable:
             self._record_node(unit, None, id_)
         await self._agent.session.save()  # the step before as well
         if node.timeout is not None:
             scope.deadline = trio.current_time() + node.timeout
 
     async def _call_function(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
-        """Run a function."""
         await self._record_start(node, unit, scope, "")
         state = self._progress.state()
         token = _ask.set(partial(self._ask_person, unit))
@@ -240,7 +238,7 @@ class Execution(Generic[StateT]):
         return await reopen(cut_off, self._agent.session)
 
     def _input(self, node: Node, unit: Unit) -> str:
-        """Return what the agent of a node is told: a text as it is, anything else as JSON."""
+        """Return the input of a node's agent: a text unchanged, anything else as JSON."""
         schema, now = self._progress.schema, self._progress.values_now
         if unit.item is None:
             value: object = schema.read(now, node.input)
@@ -251,8 +249,8 @@ class Execution(Generic[StateT]):
     async def _ask_agent(
         self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
     ) -> object:
-        if way := find_cycle(node.run):
-            raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({way})")
+        if chain := find_cycle(node.run):
+            raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({chain})")
 
         async def member(internals: AgentInternals) -> None:
             await self._record_start(node, unit, scope, session.session_id)
@@ -262,47 +260,50 @@ class Execution(Generic[StateT]):
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
         if result.status is not TurnStatus.COMPLETED:
-            raise WorkflowError(f"{unit} has failed: {result.error or result.status}")
+            raise WorkflowError(f"{unit} failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value
 
-    async def _look_back(self, node: Node, unit: Unit) -> Trace:
+    async def _inspect_last_run(self, node: Node, unit: Unit) -> Trace:
         """Find out what an earlier, unfinished run of a node left behind."""
         session_id = self._progress.started.get(unit)
         if session_id is None:
             return Trace("nothing")
-        if node.look is None:
+        if node.inspect is None:
             trace = Trace("unsure", doubt="its function had begun")
         else:
             session = self._agent.session
             parents = [session.session_id]
             if session.parent_session_id is not None and session.forked_from is not None:
-                parents.append(session.forked_from.session_id)  # this run goes on with that one
-            trace = await find_trace(session_id, parents, session.store, node.look)
+                parents.append(session.forked_from.session_id)  # this run continues that one
+            trace = await find_trace(session_id, parents, session.store, node.inspect)
         return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
 
     async def _ask_about_doubt(self, unit: Unit, doubt: str) -> Changes | None:
-        """Ask a person about a node that may have had an effect; return its changes, or None to run it again.
+        """Ask a person about a node that may have had an effect.
+
+        Returns:
+            None to run the node again, or the changes to assume instead.
 
         Raises:
             WorkflowError: no person can be asked.
         """
-        await self._agent.session.save()  # the answer may take its time
+        await self._agent.session.save()  # the answer may take long
         answer = await self._ask_person(
             unit,
             f"Run the node {unit} again",
-            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run again, the"
-            " workflow goes on without what it would have changed.",
+            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run"
+            " again, the workflow continues without its changes.",
             "it was cut off in the middle",
         )
         if answer.by in AUTOMATIC_DECIDERS:
             raise WorkflowError(
                 f"{unit} was cut off, and {doubt}; {answer.message}",
-                hint="resume where someone can say whether to run it again, such as with approve=",
+                hint="resume where a person can decide whether to run it again, as with approve=",
             )
         return None if answer.allowed else answer.input or {}
 
     async def _ask_person(self, unit: Unit, action: str, details: str, reason: str = "") -> Answer:
-        """Ask about one node, unless the answer was given ahead; that counts once."""
+        """Ask a person about a node, or use an answer that was given in advance, once."""
         await trio.lowlevel.checkpoint()
         if answer := self._answers.pop(str(unit), None):
             return answer

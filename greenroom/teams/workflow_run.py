@@ -27,7 +27,7 @@ WORKFLOW_NODE = "workflow.node"
 
 
 class Unit(Wire, frozen=True):
-    """What runs at once: a node, or a node with one of its items."""
+    """A unit of execution: a node, or a node with one of its items."""
 
     node: str
     item: int | None = None
@@ -37,7 +37,7 @@ class Unit(Wire, frozen=True):
 
 
 class WorkflowBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this state, and these nodes; the first of its session has the number 1."""
+    """A run begins with this state and these nodes; `run` counts the runs of a session from 1."""
 
     state: Changes
     next: tuple[str, ...]
@@ -48,13 +48,13 @@ class WorkflowBegin(Wire, frozen=True, tag="begin"):
 
 
 class WorkflowStep(Wire, frozen=True, tag="step"):
-    """A step that was taken.
+    """A completed step.
 
     Attributes:
-        number: the first has 1.
-        updates: what its nodes have changed, by their names; of a node that ran for each item of a
-            list, the changes of each. Not in the record, since those of the nodes have it.
-        next: the nodes of the next step; none where the run has ended.
+        number: its number, from 1.
+        updates: the changes of its nodes by name; for a node that ran over a list, a list of the
+            changes for each item. Empty in the session, where the records of the nodes have them.
+        next: the nodes of the next step; empty if the run has ended.
         run: the number of the run in its session, from 1.
     """
 
@@ -69,11 +69,11 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
 
 
 class NodeRecord(Wire, frozen=True):
-    """What became of a node in a step of a run.
+    """The start or the end of a node in a step of a run.
 
     Attributes:
-        changes: what it has changed; None where it begins.
-        session_id: the session in which it begins, if it is an agent.
+        changes: its changes; None at its start.
+        session_id: at its start, its session if it is an agent.
     """
 
     run: int
@@ -85,16 +85,15 @@ class NodeRecord(Wire, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowRun(Generic[StateT]):
-    """How far a workflow has come.
+    """The result or the progress of a workflow.
 
     Attributes:
-        state: the state behind its last step.
-        steps: the steps that it has taken, with what each node has changed.
-        status: completed; interrupted, where it can be resumed; or waiting, for answers to
-            `pending`.
-        next: the nodes that run next; none where it is completed.
-        pending: what it has asked, with `approve="later"`.
-        session: where all of it is on record.
+        state: the state after its last step.
+        steps: the completed steps, with the changes of each node.
+        status: completed; interrupted, if it can be resumed; or waiting, for answers to `pending`.
+        next: the nodes that run next; empty if it is completed.
+        pending: its open questions, with `approve="later"`.
+        session: the session with its records.
     """
 
     state: StateT
@@ -109,7 +108,7 @@ _Entry: TypeAlias = WorkflowBegin | WorkflowStep
 
 
 def last_entry(session: AgentSession) -> _Entry | None:
-    """Return the last step of a session, or the beginning of a run without one; no other is read.
+    """Return the last step of a session, or the beginning of a run without steps.
 
     Raises:
         WorkflowError: it can't be read.
@@ -128,8 +127,8 @@ def _convert_errors(session: AgentSession) -> Iterator[None]:
         raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
 
 
-class Progress(Generic[StateT]):
-    """The state of a run, and what of the current step has begun and ended."""
+class WorkflowProgress(Generic[StateT]):
+    """The state of a run, and the units of the current step that have begun and ended."""
 
     def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
         """Begin a run."""
@@ -138,16 +137,18 @@ class Progress(Generic[StateT]):
         self.run = begin.run
         self.ready = begin.next
         self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
-        """The state behind the last step; if they are kept, those before it, too, for who reads along."""
+        """The state after the last step; with `keeps_values`, after those before it, too."""
         self.keeps_values = False
         self.steps: list[WorkflowStep] = []
         self.started: dict[Unit, str] = {}
-        """The sessions of what has begun in the current step; empty where it is not an agent."""
+        """The units that have begun in the current step, with the session id if it is an agent."""
         self.changes: dict[Unit, Changes] = {}
 
     @classmethod
-    def load(cls, schema: StateSchema[StateT], session: AgentSession) -> "Progress[StateT] | None":
-        """Read the last run of a session; None where there is none.
+    def load(
+        cls, schema: StateSchema[StateT], session: AgentSession
+    ) -> "WorkflowProgress[StateT] | None":
+        """Read the last run of a session; None if it has no run.
 
         Raises:
             WorkflowError: it does not fit the workflow.
@@ -168,7 +169,7 @@ class Progress(Generic[StateT]):
         return progress
 
     def _replay(self, nodes: deque[NodeRecord]) -> None:
-        """Take the records of the current step out of those of the run, which are in order."""
+        """Apply the records of the current step, and remove them from those of the run."""
         while nodes and nodes[0].step == self.number:
             self.note(nodes.popleft())
 
@@ -179,22 +180,22 @@ class Progress(Generic[StateT]):
 
     @property
     def values_now(self) -> Values:
-        """The state behind the last step."""
+        """The state after the last step."""
         return self.values[-1]
 
     def state(self) -> StateT:
-        """Return a copy of the state behind the last step."""
+        """Return a copy of the state after the last step."""
         return self.schema.make(self.values_now)
 
     def note(self, record: NodeRecord) -> None:
-        """Note what became of a node of the current step."""
+        """Apply a record of the current step."""
         if record.changes is None:
             self.started[record.unit] = record.session_id
         else:
             self.changes[record.unit] = record.changes
 
     def merge(self) -> Values:
-        """Return the state behind the current step, whose nodes have all ended.
+        """Return the state after the current step, whose nodes have all ended.
 
         Raises:
             WorkflowError: two of them set a field that has no reducer.
@@ -204,7 +205,7 @@ class Progress(Generic[StateT]):
         )
 
     def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
-        """Note that the current step is taken, and return it."""
+        """Complete the current step, and return it."""
         updates: Changes = {}
         for unit, changes in self._changes_in_order():
             if unit.item is None:

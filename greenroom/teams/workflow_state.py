@@ -26,23 +26,22 @@ from greenroom.core import JSON, InvalidJSONError, Message, WorkflowError, serde
 StateT = TypeVar("StateT")
 
 START = "START"
-"""Where every run of a workflow begins."""
+"""The beginning of every run of a workflow."""
 
 END = "END"
-"""Where a branch of a workflow ends; the run has ended when all of them have."""
+"""The end of a branch of a workflow; a run ends when all its branches have."""
 
 Changes: TypeAlias = dict[str, object]
-"""What a node has changed: fields and their updates, as JSON."""
+"""The changes of a node: fields and their updates, as JSON."""
 
 Values: TypeAlias = Mapping[str, bytes]
 """A state: its fields as JSON."""
 
 
 def add_messages(old: list[Message], new: list[Message]) -> list[Message]:
-    """Add messages to a conversation: one with a known id takes that one's place, others follow in order.
+    """Add messages to a conversation; a message with a known id replaces the one with that id.
 
-    A reducer: `messages: Annotated[list[Message], add_messages]`. A message without an id is always
-    added.
+    This is a reducer: `messages: Annotated[list[Message], add_messages]`.
 
     Example:
         >>> from greenroom import Message
@@ -65,7 +64,7 @@ def add_messages(old: list[Message], new: list[Message]) -> list[Message]:
 
 @dataclass(frozen=True)
 class _Field:
-    """One field of a state, and what makes its next value of the last one and an update."""
+    """One field of a state, and its reducer if it has one."""
 
     name: str
     decoder: msgspec.json.Decoder[object]
@@ -81,14 +80,14 @@ class _Field:
     def encode(self, who: str, value: object) -> bytes:
         """Return a value as JSON of the field's type.
 
-        Where a reducer takes lists, an item may stand alone; a text may be the JSON of a value.
+        For a reducer of lists, the value may be a single item; a text may be the JSON of a value.
         """
         try:
             raw, problem = serde.encode(value), None
         except InvalidJSONError as error:
             raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error
-        alone = [b"[%b]" % raw] if self.reducer is not None else []
-        for each in (raw, *alone, *([value.encode()] if isinstance(value, str) else [])):
+        as_list = [b"[%b]" % raw] if self.reducer is not None else []
+        for each in (raw, *as_list, *([value.encode()] if isinstance(value, str) else [])):
             try:
                 self.decoder.decode(each)
             except msgspec.DecodeError as error:
@@ -98,15 +97,15 @@ class _Field:
         raise WorkflowError(f"{who} can't set {self.name}: {problem}")
 
     def reduce(self, who: str, old: bytes | None, update: bytes) -> bytes:
-        """Return the next value; the first update of a field without a value is its value."""
+        """Return the next value; for a field without a value, that is the update."""
         if self.reducer is None or old is None:
             return update
         try:
             joined = self.reducer(self.decoder.decode(old), self.decoder.decode(update))
         except Exception as error:
-            error.add_note(f"in the reducer of {self.name}, with what {who} has set")
+            error.add_note(f"in the reducer of {self.name}, with the update of {who}")
             raise
-        return self.encode(f"the reducer, with what {who} has set,", joined)
+        return self.encode(f"the reducer, with the update of {who},", joined)
 
 
 class StateSchema(Generic[StateT]):
@@ -116,7 +115,7 @@ class StateSchema(Generic[StateT]):
         """Read the fields and the reducers of a class.
 
         Raises:
-            WorkflowError: it is neither, or a field is of a type that can't be stored.
+            WorkflowError: the class is neither, or a field has a type that can't be stored.
         """
         self._kind = kind
         self._is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
@@ -125,10 +124,10 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{kind!r} can't be the state of a workflow", hint=hint)
         try:
             hints = get_type_hints(kind, include_extras=True)
-            names = getattr(kind, "__struct_fields__", hints)  # a class variable is none of them
+            names = getattr(kind, "__struct_fields__", hints)  # without class variables
             self._fields = {name: _Field.of(name, hints[name]) for name in names}
         except (TypeError, NameError) as error:
-            hint = "its types are those that msgspec knows, at the top of a module"
+            hint = "use types that msgspec supports, defined at the top of a module"
             message = f"{kind.__name__} can't be stored as JSON: {error}"
             raise WorkflowError(message, hint=hint) from error
 
@@ -136,7 +135,7 @@ class StateSchema(Generic[StateT]):
         """Return a field.
 
         Raises:
-            WorkflowError: there is none of this name.
+            WorkflowError: there is no such field.
         """
         if name not in self._fields:
             message = f"{who}: {self._kind.__name__} has no field {name!r}"
@@ -144,12 +143,12 @@ class StateSchema(Generic[StateT]):
         return self._fields[name]
 
     def begin(self, given: object) -> Changes:
-        """Return the first state as changes: what is given, and the defaults of the class.
+        """Return the first state as changes: the given values, and the defaults of the class.
 
-        A TypedDict may begin with fewer fields than it has, for its nodes to set.
+        A TypedDict may begin without some of its fields, which nodes set later.
 
         Raises:
-            WorkflowError: a value is unknown, or of another type, or a struct lacks one.
+            WorkflowError: a field is unknown, a value has the wrong type, or a struct lacks one.
         """
         if self._is_struct:
             if not isinstance(given, self._kind):
@@ -158,11 +157,11 @@ class StateSchema(Generic[StateT]):
         return self.check(START, given)
 
     def check(self, who: str, changes: object) -> Changes:
-        """Return what a node has changed as JSON, of the types that the fields have.
+        """Return the changes of a node as JSON, checked against the types of the fields.
 
         Raises:
-            WorkflowError: it is not a dict of fields, or a value is of another type.
-            InvalidJSONError: a value can't be stored.
+            WorkflowError: it is not a dict of fields, or a value has the wrong type.
+            InvalidJSONError: a value is not JSON.
         """
         if not isinstance(changes, Mapping | None):
             hint = "return a dict of the fields that change"
@@ -175,11 +174,11 @@ class StateSchema(Generic[StateT]):
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:
-        """Return the state after these changes, which were made in one step, in their order.
+        """Return the state after these changes of one step, applied in order.
 
         Raises:
-            WorkflowError: two of them set a field that has no reducer, or a reducer does not return
-                what its field holds.
+            WorkflowError: two of them set a field that has no reducer, or a reducer returns a value
+                of the wrong type.
         """
         merged, writers = dict(values), dict[str, str]()
         for who, changes in writes:
@@ -188,14 +187,14 @@ class StateSchema(Generic[StateT]):
                 if field.reducer is None and name in writers:
                     raise WorkflowError(
                         f"{writers[name]} and {who} both set {name} in one step",
-                        hint=f"let one of them set it, or say how: {name}: Annotated[…, reducer]",
+                        hint=f"set it in one of them, or declare {name}: Annotated[…, reducer]",
                     )
                 writers[name] = who
                 merged[name] = field.reduce(who, merged.get(name), field.encode(who, update))
         return merged
 
     def make(self, values: Values) -> StateT:
-        """Return a state of its own for someone who may change it.
+        """Return the state as an object of its class, which the caller may change.
 
         Raises:
             WorkflowError: a field without a default has no value.
@@ -206,7 +205,11 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{self._kind.__name__}: {error}") from error
 
     def read(self, values: Values, name: str) -> object:
-        """Return the value of one field; raises what `plain` raises."""
+        """Return the value of one field.
+
+        Raises:
+            WorkflowError: the field has no value.
+        """
         return self._fields[name].decoder.decode(_raw(values, name))
 
     def plain(self, values: Values, name: str = "") -> JSON:
@@ -222,5 +225,5 @@ class StateSchema(Generic[StateT]):
 
 def _raw(values: Values, name: str) -> bytes:
     if name not in values:
-        raise WorkflowError(f"{name} has no value yet", hint="give it one, or a default")
+        raise WorkflowError(f"{name} has no value yet", hint="pass one, or give it a default")
     return values[name]

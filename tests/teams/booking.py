@@ -105,7 +105,7 @@ class Booking:
         return workflow.route("count", lambda state: "pay" if state["round"] < 2 else END)
 
     async def answer(self, request):
-        """Say yes to a node whose effect is missing; of one that has had it say what it comes to."""
+        """Approve a node whose effect is missing; for one that had it, give the changes instead."""
         node = request.action.split()[3]
         self.asked.append(node)
         state = self.workflow.load(self.session).state

@@ -7,7 +7,7 @@ from greenroom import FileStore
 
 
 def open_effects(folder, death=""):
-    """Return a folder's store, its effects so far, and a function that records them and dies at a point."""
+    """Return a folder's store, its effects, and a function that records one and may then die."""
     file = folder / "effects"
     file.touch()
 

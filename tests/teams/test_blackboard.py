@@ -1,4 +1,4 @@
-"""A blackboard: no write is lost, none that was refused is kept, and what was written survives a kill."""
+"""A blackboard loses no write, keeps none that it refused, and survives a kill."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""A tool whose steps are calls of others: what they get, what is judged, and what a failure leaves."""
+"""Tools whose steps are calls of other tools: their inputs, permissions and failures."""
 
 import pytest
 import trio
@@ -160,11 +160,19 @@ def test_its_steps_can_be_drawn():
 @pytest.mark.parametrize(
     ("error", "match", "options"),
     [
-        (PlanError, "wait for each other", {"steps": [step("a", "find_place", name="{b}"), step("b", "find_place", name="{a}")]}),
+        (
+            PlanError,
+            "wait for each other",
+            {"steps": [step(a, "find_place", name=f"{{{b}}}") for a, b in ("ab", "ba")]},
+        ),
         (PlanError, "no tool 'fly'", {"steps": [step("a", "fly")]}),
         (PlanError, "no tool ''", {"steps": [Subtask("a", "Look")]}),
         (PlanError, "there is no step 'river'", {"output": "{river.name}"}),
-        (PlanError, "{input.town} is not a parameter", {"steps": [step("a", "find_place", name="{input.town}")]}),
+        (
+            PlanError,
+            "{input.town} is not a parameter",
+            {"steps": [step("a", "find_place", name="{input.town}")]},
+        ),
         (PlanError, "2 subtasks", {"steps": STEPS * 2}),
         (ConfigurationError, "no steps", {"steps": []}),
         (ConfigurationError, "no description", {"description": ""}),

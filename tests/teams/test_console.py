@@ -27,7 +27,7 @@ async def test_who_speaks_is_shown(capsys):
         "helpdesk │ desk passes the conversation to expert",
         "helpdesk │ They sleep.",
         "loop │ writer │ One.",
-        "loop │ round 1 of 10 at the most",
+        "loop │ round 1 of at most 10",
         "loop │ writer │ Two.",
         "loop │ round 2: it is good",
     ]

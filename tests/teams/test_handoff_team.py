@@ -1,4 +1,4 @@
-"""Teams that pass a conversation on: names, bounds, and what a team is as a part of something else."""
+"""Teams that hand a conversation over: names, limits, and teams within other patterns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A team whose process is killed, at whatever moment: no effect comes twice, and no result is lost."""
+"""A team whose process is killed at any moment repeats no effect and loses no result."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ WORKERS = {"flight": "pilot", "hotel": "host", "car": "host"}
 
 
 def check(trip, result):
-    """Each effect came once, and each subtask is answered by its worker, or missing after a person's no."""
+    """Check that each effect happened once, and each subtask has an answer or was declined."""
     assert result.status is TurnStatus.COMPLETED, result.error
     told = msgspec.convert(result.output, TeamResult)
     assert all(WORKERS[each.subtask] == each.agent for each in told.sources)

@@ -1,4 +1,4 @@
-"""Pipelines, agents side by side, and loops: what is passed on, what a failure does, and how they nest."""
+"""Pipelines, parallel agents and loops: inputs, failures, and nesting."""
 
 import pytest
 import trio

@@ -330,7 +330,7 @@ def test_a_publisher_may_be_cancelled_at_any_checkpoint(when_full):
 
 
 class Crowd:
-    """Members that come, go and crash at random, one of them frozen, and what each must have heard."""
+    """Members that come, go and crash at random, one of them frozen, and what each must get."""
 
     def __init__(self, seed, members, messages, when_full):
         self.random = random.Random(seed)
@@ -424,7 +424,7 @@ async def test_each_gets_each_once_and_in_order_while_members_come_go_and_crash(
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_all_hear_the_same_order_from_publishers_that_wait_beside_each_other(seed):
-    """Members that take several inputs at once, and publishers that come when there is room again."""
+    """Members that take several inputs at once, and publishers that wait for room."""
     chance, topic = random.Random(seed), Topic("talk", keep=200)
 
     async def pause(most):

@@ -1,4 +1,4 @@
-"""Workflows that run: steps, merging, routes, lists, agents and workflows as nodes, what is read meanwhile."""
+"""Running workflows: steps, merging, routes, lists, agents and workflows as nodes, streams."""
 
 import operator
 import random
@@ -70,7 +70,7 @@ def shuffled_workflow(seed):
 
 
 async def inside(function):
-    """Call a function in the turn of an agent, so that what it runs are subagents of one runtime."""
+    """Call a function in the turn of an agent, so that its runs are subagents of one runtime."""
 
     async def agent(internals):
         async for message in internals.inputs():
@@ -239,7 +239,7 @@ async def test_a_workflow_is_a_node_of_another_one_and_an_agent():
         handle = runtime.spawn(AgentSession.new("shout"), outer)
         result = await handle.ask("ho")
         assert (result.value, result.text) == ("HO!", "HO!")
-        assert (await handle.ask("ho")).value == "HO!"  # a finished run is not gone on with
+        assert (await handle.ask("ho")).value == "HO!"  # a finished run is not continued
 
 
 async def test_an_input_does_not_read_the_runs_before_it(monkeypatch):
@@ -266,7 +266,7 @@ async def test_a_workflow_that_is_a_node_of_itself_ends_at_a_limit():
     workflow = Workflow(State, input="best", output="best")
     workflow.node("self", workflow, input="best", output="best")
     workflow.edge(START, "self").edge("self", END)
-    with pytest.raises(WorkflowError, match="20 agents run inside of each other: workflow → self"):
+    with pytest.raises(WorkflowError, match="agents are nested more than 20 deep: workflow → self"):
         await workflow.run(State())
 
 
@@ -307,7 +307,7 @@ async def test_an_agent_that_fails_is_an_error_with_its_node():
     for agent in (crash, Agent(ScriptedProvider())):
         workflow = Workflow(State).node("ask", agent, input="best", output="best")
         workflow.edge(START, "ask").edge("ask", END)
-        with pytest.raises(WorkflowError, match="ask has failed: "):
+        with pytest.raises(WorkflowError, match="ask failed: "):
             await workflow.run(State(best="?"))
 
 
@@ -330,7 +330,7 @@ async def test_a_time_out_ends_its_node(autojump_clock, kind):
     workflow = Workflow(State).node("hang", hanging if fields else hang, timeout=5, **fields)
     workflow.edge(START, "hang").edge("hang", END)
     begun = trio.current_time()
-    with pytest.raises(WorkflowLimitError, match="hang has taken longer than 5 seconds"):
+    with pytest.raises(WorkflowLimitError, match="hang took longer than 5 seconds"):
         await workflow.run(State(best="Hang!"))
     assert ended.is_set()
     assert trio.current_time() - begun == pytest.approx(5, abs=0.5)
@@ -420,9 +420,9 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     (node,) = [request.input["node"] for request in run.pending]
     run = await workflow.run(session=session, resume=True, answers={node: True})
     assert run.state["is_approved"]
-    with pytest.raises(WorkflowError, match="for the nodes of a workflow"):
+    with pytest.raises(WorkflowError, match="outside the nodes of a workflow"):
         await request_approval("Hm")
-    with pytest.raises(WorkflowError, match="answers for 'nobody'"):
+    with pytest.raises(WorkflowError, match="an answer for 'nobody'"):
         await workflow.run({"text": "Hello"}, answers={"nobody": True})
 
 
@@ -504,7 +504,7 @@ async def test_a_stored_run_of_another_workflow_is_refused():
     with pytest.raises(WorkflowLimitError):
         await doubling_workflow().run(State(), session=session, max_steps=1)
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
-    with pytest.raises(WorkflowError, match="goes on with 'double', and there is no such node"):
+    with pytest.raises(WorkflowError, match="continues with 'double', which is not a node"):
         await workflow.run(session=session, resume=True)
 
 
