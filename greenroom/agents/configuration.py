@@ -103,74 +103,59 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
     @property
     def name(self) -> str:
         """Its name, for people, logs and models."""
-        ...
 
     @property
     def description(self) -> str:
         """What it is good for."""
-        ...
 
     @property
     def llm(self) -> LLMProvider | str:
         """The model, or its name."""
-        ...
 
     @property
     def instructions(self) -> str | Callable[[RunContext[DepsT]], str | Awaitable[str]]:
         """The system prompt, or a function that makes it."""
-        ...
 
     @property
     def tools(self) -> Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]:
         """The tools, or a function that returns them."""
-        ...
 
     @property
     def toolbox(self) -> Toolbox:
         """The tools, ready to be called."""
-        ...
 
     @property
     def deps_type(self) -> type[DepsT] | None:
         """The type of the `deps`."""
-        ...
 
     @property
     def output(self) -> OutputType[OutputT_co] | None:
         """How to ask a model for a value; None for a text."""
-        ...
 
     @property
     def output_retries(self) -> int:
         """How often the model is asked again after an invalid answer."""
-        ...
 
     @property
     def permissions(self) -> PermissionManager | None:
         """The rules for its calls."""
-        ...
 
     @property
     def memory(self) -> Memory | None:
         """What it keeps across conversations."""
-        ...
 
     @property
     def budget(self) -> Budget | None:
         """The limits of each turn."""
-        ...
 
     @property
     def max_steps(self) -> int:
         """The most model calls in a turn."""
-        ...
 
     @property
     def guards(self) -> Sequence[Guard[DepsT]]:
         """The checks of inputs, texts and outputs."""
-        ...
 
     @property
     def handoffs(self) -> "Sequence[AgentConfiguration[DepsT, object] | str]":
         """The agents to which it may pass the conversation, or their names."""
-        ...

@@ -1,8 +1,8 @@
-"""Policies that work alone, on any async code: retry, breaker, limits, budgets.
+"""Policies for any async code: retry, circuit breaker, limits and budgets.
 
-A policy that calls has `await policy.call(fn, *args)`, so that they compose:
+The first three have `await policy.call(fn, *args)`, so they compose:
 `retry.call(breaker.call, fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and
-concurrency), `budget` (with the meter that may refuse a wait).
+concurrency), and `budget` (with the meter that may refuse a wait).
 """
 
 from greenroom.resilience.breaker import (

@@ -1,4 +1,4 @@
-"""Circuit breaker: stop calling what keeps failing, then probe it after a while."""
+"""Circuit breaker: stop calling a target that keeps failing, and probe it after a while."""
 
 import math
 from collections import deque
@@ -33,10 +33,10 @@ class CircuitStatistics:
         state: whether calls go through.
         failures: failures since the last success, `CircuitBreaker.failures` at the most.
         running: calls that were let through and have not ended.
-        succeeded: calls that have ended well, or with an error that says nothing about the target.
-        failed: calls that have failed.
+        succeeded: calls that ended well, or with an error that says nothing about the target.
+        failed: calls that failed.
         refused: calls that were not let through.
-        opened: how often it has opened.
+        opened: how often it opened.
         retry_after: seconds until it lets a call through again; 0 unless it is open.
     """
 
@@ -52,11 +52,11 @@ class CircuitStatistics:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether an error speaks against what was called, and not against the call.
+    """Whether an error is the fault of the target, not of the call.
 
-    True for what is retryable, such as an overloaded model, and for any error that is not one of
+    True for a retryable error, such as an overloaded model, and for any error that is not one of
     Greenroom's, such as the crash of a tool. An error like `ModelBadRequestError` shows that the
-    target answers; `CircuitOpenError` that it was not called.
+    target answers, and `CircuitOpenError` that it was not called.
 
     Example:
         >>> from greenroom.core import ModelBadRequestError
@@ -69,26 +69,26 @@ def is_outage(error: Exception) -> bool:
 
 
 class CircuitBreaker:
-    """Refuses calls of a target that keeps failing, so that callers do not wait for it.
+    """Refuses calls to a target that keeps failing, so callers do not wait for it.
 
-    Closed, it lets every call through. After `failures` failures without a success between them,
-    within `window` seconds, it is open: calls raise `CircuitOpenError` at once. After `cooldown`
-    seconds it is half open: one call is let through as a probe. If the probe succeeds the circuit
-    is closed, if it fails the circuit is open for another `cooldown`; if it is cancelled, the next
-    call is the probe, as it is where the probe has not ended after `cooldown`.
+    While closed, it lets every call through. After `failures` failures within `window` seconds,
+    with no success between them, it opens: calls raise `CircuitOpenError` at once. After `cooldown`
+    seconds it is half open, and lets one call through as a probe. If the probe succeeds, the
+    circuit closes; if it fails, the circuit stays open for another `cooldown`. If the probe is
+    cancelled, or has not ended after `cooldown`, the next call becomes the probe.
 
     One object protects one target, such as a provider, for all its callers. Use `call`, or
-    `async with breaker:` around what calls the target.
+    `async with breaker:` around the code that calls the target.
 
     Args:
-        target: what is protected, for errors and statistics.
+        target: the name of what it protects, for errors and statistics.
         failures: failures in a row that open it.
-        window: seconds in which they must lie.
+        window: seconds within which they count.
         cooldown: seconds from opening to the next call.
         counts: whether an error counts as a failure; any other shows that the target answers.
 
     Raises:
-        ConfigurationError: `failures` is below 1, or a time is negative or no number.
+        ConfigurationError: `failures` is below 1, or a time is negative or not a number.
 
     Example:
         >>> import trio
@@ -126,7 +126,7 @@ class CircuitBreaker:
         self._window = window
         self._cooldown = cooldown
         self._counts = counts
-        self._failures = deque[float](maxlen=failures)  # when they were
+        self._failures = deque[float](maxlen=failures)  # the time of each
         self._open_until: float | None = None  # None while closed
         self._probe: CircuitCall | None = None
         self._calls: dict[trio.lowlevel.Task, list[CircuitCall]] = {}
@@ -144,12 +144,12 @@ class CircuitBreaker:
         return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
 
     def begin(self) -> "CircuitCall":
-        """Let a call through; report its end with `end`.
+        """Begin a call; report its end with `end`.
 
-        `call` and `async with` do both; this is for a call that is more than one block.
+        `call` and `async with` do both; this is for a call that takes more than one block.
 
         Raises:
-            CircuitOpenError: the circuit is open, or half open and its probe is under way.
+            CircuitOpenError: the circuit is open, or half open with a probe running.
         """
         call = CircuitCall(self)
         state = self.state
@@ -165,26 +165,26 @@ class CircuitBreaker:
         """Call an async function, unless the circuit is open.
 
         Raises:
-            CircuitOpenError: it is; the function was not called.
-            Exception: what the function raised.
+            CircuitOpenError: the circuit is open; the function was not called.
+            Exception: the function raised it.
         """
         async with self:
             return await fn(*args)
 
     async def __aenter__(self) -> None:
-        """Let the block begin, or raise `CircuitOpenError`."""
+        """Begin the block, or raise `CircuitOpenError`."""
         await trio.lowlevel.checkpoint()
         self._calls.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Record how the block has ended."""
+        """Record how the block ended."""
         task = trio.lowlevel.current_task()
         self._calls[task].pop().end(error)
         if not self._calls[task]:
             del self._calls[task]
 
     def statistics(self) -> CircuitStatistics:
-        """Return its state and what it has counted."""
+        """Return its state and counters."""
         return CircuitStatistics(
             target=self.target,
             state=self.state,
@@ -203,7 +203,7 @@ class CircuitBreaker:
         if is_probe:
             self._probe = None
         if error is not None and not isinstance(error, Exception):
-            return  # it was cancelled, which says nothing about the target
+            return  # a cancel says nothing about the target
         if error is None or not self._counts(error):
             self._succeeded += 1
             if is_probe or self._open_until is None:  # not a call from before it opened
@@ -232,7 +232,7 @@ class CircuitBreaker:
     def _refusal(self) -> CircuitOpenError:
         target, seconds = self.target or "the target", self._retry_after()
         count = len(self._failures)
-        when = f"in {seconds:.3g} seconds" if seconds else "when the call that probes it has ended"
+        when = f"in {seconds:.3g} seconds" if seconds else "when its probe has ended"
         return CircuitOpenError(
             f"{target} has failed {count} time{'s' * (count != 1)} lately, "
             "so it is not called for now",
@@ -243,7 +243,7 @@ class CircuitBreaker:
 
 
 class CircuitCall:
-    """One call that a circuit breaker has let through; `CircuitBreaker.begin` makes it."""
+    """A call that a circuit breaker let through; made by `CircuitBreaker.begin`."""
 
     def __init__(self, breaker: CircuitBreaker) -> None:
         """Begin at this moment."""
@@ -251,7 +251,7 @@ class CircuitCall:
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:
-        """Report the end of the call, with its error or without; only the first report counts.
+        """Report the end of the call, with its error if it failed; only the first report counts.
 
         A cancelled call says nothing about the target.
         """
@@ -260,5 +260,5 @@ class CircuitCall:
             breaker._end(self, error)
 
     def abandon(self) -> None:
-        """Report that the call was given up, unless its end was reported before."""
+        """Report that the call was given up, unless its end has been reported."""
         self.end(GeneratorExit())

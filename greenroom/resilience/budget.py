@@ -1,4 +1,7 @@
-"""Budgets: counters with limits. They do not depend on agents or models."""
+"""Budgets: counters with limits, which know nothing of agents or models.
+
+A `Meter` is how a retry asks the budgets around it for another attempt.
+"""
 
 import math
 import sys
@@ -35,7 +38,7 @@ _WORDS: dict[Limit, str] = {
     "model_calls": "{} model calls",
     "tool_calls": "{} tool calls",
 }
-"""How a reached limit is described, in the order in which limits are checked."""
+"""The description of a reached limit, in the order in which limits are checked."""
 
 _MOST = sys.float_info.max
 
@@ -48,10 +51,10 @@ class BudgetStatistics:
 
     Attributes:
         limits: the limits that are set.
-        used: what was used of everything that is counted, limited or not.
+        used: what was used, limited or not.
         remaining: what is left of everything that is both limited and counted.
-        deadline: when its time is over, on trio's clock; infinite without a limit, or before it has
-            started.
+        deadline: when its time is over, on trio's clock; infinite without a limit, or before
+            `start()`.
         running: calls that hold a slot; 0 where concurrency is not limited.
         waiting: calls that wait for a slot.
     """
@@ -65,13 +68,13 @@ class BudgetStatistics:
 
 
 class Budget:
-    """What a scope may use: one counter for everything below it.
+    """The limits of a scope, and one counter for everything below it.
 
-    Several agents that are given the same object share it as one purse. Tokens and cost are known
-    after a call only, so the call that reaches such a limit may pass it; none begins after it.
+    Agents that get the same object share it like one purse. Tokens and cost are known only after a
+    call, so the call that reaches such a limit may exceed it; no other begins after it.
 
     Args:
-        seconds: time, from its `start()` on.
+        seconds: time from `start()` on.
         tokens: tokens sent and received.
         input_tokens: tokens sent, cached or not.
         output_tokens: tokens received.
@@ -79,11 +82,11 @@ class Budget:
         model_calls: calls of models.
         tool_calls: calls of tools.
         concurrency: tool calls at the same time.
-        used: what is used already, such as `session.used` of a session that goes on; nothing by
-            default. It counts once, here; time always begins anew.
+        used: what has been used already, such as `session.used` of an earlier session. Time always
+            begins anew.
 
     Raises:
-        ConfigurationError: a limit is not a number, is negative, or lets nothing run at all.
+        ConfigurationError: a limit is not a number, is negative, or allows nothing to run.
 
     Example:
         >>> budget = Budget(model_calls=2)
@@ -135,8 +138,8 @@ class Budget:
         self._deadline = math.inf
         self._slots = None if concurrency is None else ConcurrencyLimit(concurrency)
         self.number = next(_numbers)
-        """Which budget of this process it is. An agent that takes slots of several takes them newest
-        first, so that no two callers can wait for each other."""
+        """The number of the budget in this process. A call takes slots of several budgets newest
+        first, so no two calls can wait for each other."""
 
     def __repr__(self) -> str:
         limits = ", ".join(f"{what}={limit}" for what, limit in self._limits.items())
@@ -152,9 +155,9 @@ class Budget:
         output_tokens: int = 0,
         cost: float = 0,
     ) -> None:
-        """Add to what is used; a negative number gives back what was not used after all.
+        """Count usage; a negative number gives back what was not used after all.
 
-        `tokens` are all of a call together: the two kinds are not added to them.
+        `tokens` is the total of a call: the two other kinds are not added to it.
         """
         self._used["model_calls"] += model_calls
         self._used["tool_calls"] += tool_calls
@@ -164,21 +167,21 @@ class Budget:
         self._used["cost"] += cost
 
     def start(self) -> None:
-        """Let the time run, unless it runs already. The code that binds the budget to a scope calls it."""
+        """Start the time, unless it has started; called by the code that binds it to a scope."""
         if self._deadline == math.inf and "seconds" in self._limits:
             self._deadline = trio.current_time() + self._limits["seconds"]
 
     def check(self, *limits: Limit) -> None:
-        """Check that nothing is used up, of these limits or of all.
+        """Check these limits, or all.
 
         Raises:
             BudgetExceededError: a limit is reached.
         """
-        if spent := self.spent(*limits):
+        if spent := self.describe_spent(*limits):
             raise BudgetExceededError(f"the budget is spent: {spent}")
 
-    def spent(self, *limits: Limit) -> str:
-        """Return the first limit that is reached, of these or of all, in words, or an empty text."""
+    def describe_spent(self, *limits: Limit) -> str:
+        """Describe the first of these limits, or of all, that is reached; empty if none is."""
         for what in limits or _WORDS:
             limit = self._limits.get(what)
             if limit is not None and self._is_reached(what, limit):
@@ -191,14 +194,14 @@ class Budget:
         return what in self._used and self._used[what] >= limit
 
     async def acquire(self) -> None:
-        """Wait for a slot, in the order of asking; at once where concurrency is not limited."""
+        """Wait for a slot, first come first served; don't wait if concurrency is not limited."""
         if self._slots is not None:
             await self._slots.acquire()
 
     def acquire_nowait(self) -> None:
-        """Take a slot at once, even one more than the limit: for a call that runs already.
+        """Take a slot at once, even beyond the limit, for a call that is already running.
 
-        No other call gets a slot until as many are released as were taken beyond the limit.
+        No other call gets a slot until the excess has been released.
         """
         if self._slots is not None:
             self._slots.force()
@@ -214,17 +217,17 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """When its time is over, on trio's clock; infinite where nothing limits it."""
+        """When its time is over, on trio's clock; infinite without a limit."""
         return self._deadline
 
     @property
     def used(self) -> dict[Limit, float]:
-        """What was used: tokens, cost, model and tool calls, whether limited or not."""
+        """What was used: tokens, cost, model and tool calls, limited or not."""
         return dict(self._used)
 
     @property
     def remaining(self) -> dict[Limit, float]:
-        """What is left of each of these that is limited, never below 0."""
+        """What remains of each of these that is limited, never below 0."""
         return {
             what: max(limit - self._used[what], 0)
             for what, limit in self._limits.items()
@@ -232,7 +235,7 @@ class Budget:
         }
 
     def statistics(self) -> BudgetStatistics:
-        """Return all of its figures as they are now."""
+        """Return all its figures as they are now."""
         slots = self._slots.statistics() if self._slots else None
         return BudgetStatistics(
             limits=dict(self._limits),
@@ -245,9 +248,9 @@ class Budget:
 
 
 class TokenBudget(Budget):
-    """A budget of tokens alone: at most so many sent, so many received, and so many together.
+    """A budget of tokens alone: a limit for those sent, those received, and both together.
 
-    It is passed where a `Budget` is, and of nested ones each ends its own scope.
+    Use it like any `Budget`; of nested budgets, each ends its own scope.
 
     Args:
         max_input_tokens: tokens sent, cached or not.
@@ -273,7 +276,7 @@ class TokenBudget(Budget):
         max_total_tokens: int = 110_000,
         used: Used | None = None,
     ) -> None:
-        """Set the limits; those that are not given are the default ones."""
+        """Set the limits."""
         super().__init__(
             tokens=max_total_tokens,
             input_tokens=max_input_tokens,
@@ -286,12 +289,12 @@ class TokenBudget(Budget):
 
     @classmethod
     def default(cls) -> Self:
-        """Return a new one of 100,000 input tokens, 10,000 output tokens, and 110,000 together."""
+        """Return a budget of 100,000 input tokens, 10,000 output tokens, and 110,000 together."""
         return cls()
 
 
 def _check(what: Limit, limit: object) -> None:
-    """Refuse a limit that makes no sense."""
+    """Refuse an invalid limit."""
     kinds = (int, float) if what in {"seconds", "cost"} else (int,)
     least = 1 if what == "concurrency" else 0
     if isinstance(limit, bool) or not isinstance(limit, kinds) or not least <= limit <= _MOST:
@@ -305,15 +308,15 @@ def _check(what: Limit, limit: object) -> None:
 class Meter(Protocol):
     """Limits the work that runs under it, such as an agent's turn, and counts further attempts.
 
-    Code that retries a model's call can't see agents, and the runtime that counts their budgets
-    can't see models; both can see this.
+    It connects code that retries a model call, and knows no agents, to the runtime, which counts
+    their budgets and knows no models.
     """
 
     def check_wait(self, seconds: float) -> None:
         """Refuse a wait that would outlast what is left.
 
         Raises:
-            BudgetExceededError: time is over before the wait is.
+            BudgetExceededError: the time would be over first.
         """
 
     def check_attempt(self) -> None:
@@ -332,7 +335,7 @@ class Meter(Protocol):
 
 
 class _Unlimited:
-    """The meter of work that nothing limits."""
+    """The meter of unlimited work."""
 
     def check_wait(self, seconds: float) -> None:
         """Allow any wait."""
@@ -344,17 +347,18 @@ class _Unlimited:
         """Count nothing."""
 
 
-_meter: ContextVar[Meter] = ContextVar("greenroom_meter", default=_Unlimited())  # noqa: B039 (it has no state)
+_UNLIMITED = _Unlimited()
+_meter: ContextVar[Meter] = ContextVar("greenroom_meter", default=_UNLIMITED)
 
 
 def current_meter() -> Meter:
-    """Return the meter of the work here; without one, everything is allowed."""
+    """Return the meter of the running work; the default one allows everything."""
     return _meter.get()
 
 
 @contextmanager
 def use_meter(meter: Meter) -> Iterator[None]:
-    """Check waits and further attempts in the block with this meter."""
+    """Use this meter for waits and further attempts in the block."""
     outer = _meter.get()
     _meter.set(meter)
     try:

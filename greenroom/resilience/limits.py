@@ -1,4 +1,4 @@
-"""Limits of rate and of concurrency; waiting calls are served in their order."""
+"""Limits of rate and concurrency; waiting calls are served first come, first served."""
 
 import math
 from collections import deque
@@ -32,15 +32,15 @@ class RateLimitStatistics:
 
 
 class RateLimit:
-    """Lets at most `requests` calls, and `tokens` tokens, begin within any `seconds`.
+    """Allows at most `requests` calls and `tokens` tokens to begin within any `seconds`.
 
-    The call that has waited longest is next, even if a later call would fit, so that small requests
-    do not starve a large one. Share one object between all agents that use one key. A cancelled
-    wait leaves the queue and takes nothing.
+    The call that has waited longest is next, even if a later one would fit, so small requests do
+    not starve a large one. Share one object between all agents that use the same key. A cancelled
+    wait leaves the queue and uses nothing.
 
     The tokens of a call are known only after it: `acquire` reserves an estimate, and
     `Reservation.settle` replaces it by the true number. A call of more tokens than the limit begins
-    when no other call counts.
+    when no other call counts any more.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -48,7 +48,7 @@ class RateLimit:
         seconds: the time in which they count.
 
     Raises:
-        ConfigurationError: there is no limit at all, or one that makes no sense.
+        ConfigurationError: there is no limit, or an invalid one.
 
     Example:
         >>> import trio
@@ -74,17 +74,16 @@ class RateLimit:
         if not 0 < seconds < math.inf:
             raise ConfigurationError("RateLimit.seconds must be more than 0, and finite")
         self.counts_tokens = tokens is not None
-        """Whether tokens are limited, so that an estimate is needed."""
+        """Whether tokens are limited, so `acquire` needs an estimate."""
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
         self._seconds = seconds
-        # Oldest first. It is as long as the limits are, since each entry is of a request or a
-        # token.
+        # Oldest first. Each entry has a request or a token, so the limits bound its length.
         self._entries = deque[_Entry]()
-        self._counted = _Entry(0.0, 0, 0)  # their sum
+        self._total = _Entry(0.0, 0, 0)  # the sum of the entries
         self._turn = trio.Lock()  # its holder is the next to begin, the others wait in its queue
-        self._waiting = _Entry(0.0, 0, 0)  # the sum of what waits
-        self._changed = trio.Event()
+        self._waiting = _Entry(0.0, 0, 0)  # the sum of waiting calls
+        self._room = trio.Event()  # set when settled tokens make room
         self._admitted = 0
 
     def __repr__(self) -> str:
@@ -93,15 +92,15 @@ class RateLimit:
         return f"RateLimit({given}, seconds={self._seconds:g})"
 
     async def acquire(self, tokens: int = 1) -> "Reservation":
-        """Wait until a call of about so many tokens may begin, and count it."""
+        """Wait until a call of about this many tokens may begin, and count it."""
         size = self._size(tokens)
         self._waiting.add(1, size)
         try:
             async with self._turn:
                 while (moment := self._moment(1, size)) > trio.current_time():
-                    self._changed = trio.Event()
+                    self._room = trio.Event()
                     with trio.CancelScope(deadline=moment):
-                        await self._changed.wait()
+                        await self._room.wait()
                 entry = self._count(1, size)
         finally:
             self._waiting.add(-1, -size)
@@ -109,10 +108,10 @@ class RateLimit:
         return Reservation(self, entry)
 
     def wait_time(self, tokens: int = 1) -> float:
-        """Estimate how many seconds a call would wait that asks now; 0 where it would not wait."""
+        """Estimate how many seconds a call would wait if it asked now."""
         now = trio.current_time()
         calls, size = self._waiting.calls + 1, self._waiting.tokens + self._size(tokens)
-        # What is more than fits at once takes whole rounds.
+        # The excess over what fits at once takes whole rounds.
         by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
         rounds = int(max(by_calls, by_tokens))
         rest = self._moment(
@@ -122,10 +121,10 @@ class RateLimit:
         return rounds * self._seconds + max(0.0, rest - now)
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
-        """Call an async function when it is its turn; it counts as one request of one token.
+        """Call an async function in turn; it counts as one request of one token.
 
         Raises:
-            Exception: what the function raised.
+            Exception: the function raised it.
         """
         await self.acquire()
         return await fn(*args)
@@ -135,14 +134,14 @@ class RateLimit:
         return await self.acquire()
 
     async def __aexit__(self, *_exit: object) -> None:
-        """Do nothing: what has begun counts, however it ends."""
+        """Do nothing: a call counts from its beginning, however it ends."""
 
     def statistics(self) -> RateLimitStatistics:
         """Return how much counts now, and how many calls wait."""
         self._forget()
         return RateLimitStatistics(
-            requests=self._counted.calls,
-            tokens=self._counted.tokens,
+            requests=self._total.calls,
+            tokens=self._total.tokens,
             waiting=self._waiting.calls,
             admitted=self._admitted,
         )
@@ -153,20 +152,20 @@ class RateLimit:
     def _count(self, calls: int, tokens: int) -> "_Entry":
         entry = _Entry(trio.current_time(), calls, tokens)
         self._entries.append(entry)
-        self._counted.add(calls, tokens)
+        self._total.add(calls, tokens)
         return entry
 
     def _forget(self) -> None:
         now = trio.current_time()
         while self._entries and self._entries[0].at + self._seconds <= now:
             old = self._entries.popleft()
-            self._counted.add(-old.calls, -old.tokens)
+            self._total.add(-old.calls, -old.tokens)
 
     def _moment(self, calls: int, tokens: int) -> float:
-        """Return when there is room for so much, if nothing else begins before."""
+        """Return when there will be room for this much, if nothing else begins before."""
         self._forget()
-        more_calls = self._counted.calls + calls - self._requests
-        more_tokens = self._counted.tokens + tokens - self._tokens
+        more_calls = self._total.calls + calls - self._requests
+        more_tokens = self._total.tokens + tokens - self._tokens
         moment = -math.inf
         for entry in self._entries:
             if more_calls <= 0 and more_tokens <= 0:
@@ -182,12 +181,12 @@ class RateLimit:
             self._count(0, more)  # they were used later than the call began
         elif entry.at + self._seconds > trio.current_time():
             entry.tokens += more
-            self._counted.add(0, more)
-            self._changed.set()
+            self._total.add(0, more)
+            self._room.set()
 
 
 class Reservation:
-    """A call that a rate limit has let through."""
+    """A call that a rate limit let through."""
 
     def __init__(self, limit: RateLimit, entry: "_Entry") -> None:
         """Made by `RateLimit.acquire`."""
@@ -195,7 +194,7 @@ class Reservation:
         self._entry = entry
 
     def settle(self, tokens: int) -> None:
-        """Put the tokens that the call has used in the place of the estimate; only once counts."""
+        """Replace the estimate by the tokens that the call used; only the first time counts."""
         limit, self._limit = self._limit, None
         if limit is not None and limit.counts_tokens:
             limit._settle(self._entry, tokens)
@@ -230,10 +229,10 @@ class ConcurrencyStatistics:
 
 
 class ConcurrencyLimit:
-    """Lets `limit` calls run at the same time; the call that has waited longest is next.
+    """Allows `limit` calls to run at the same time; the call that has waited longest is next.
 
-    One object is shared by all that it limits together, such as the agents that use one server. A
-    cancelled wait leaves the queue and takes nothing.
+    Share one object between everything that it limits together, such as the agents that use one
+    server. A cancelled wait leaves the queue and uses nothing.
 
     Raises:
         ConfigurationError: the limit is not a whole number of at least 1.
@@ -273,27 +272,27 @@ class ConcurrencyLimit:
             self._running += 1
             await trio.lowlevel.cancel_shielded_checkpoint()
         else:
-            await self._lot.park()  # `release` hands over what it gives back
+            await self._lot.park()  # `release` hands its slot over
 
     def force(self) -> None:
-        """Begin at once, even one call more than the limit: for one that runs already.
+        """Begin at once, even beyond the limit, for a call that is already running.
 
-        Until as many have ended as began beyond the limit, no other begins.
+        No other call begins until the excess has ended.
         """
         self._running += 1
 
     def release(self) -> None:
-        """Record that a call has ended, and let the one that has waited longest begin."""
+        """Record that a call has ended; the one that has waited longest begins."""
         self._running -= 1
         if self._running < self._limit and self._lot:
             self._lot.unpark()
             self._running += 1
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
-        """Call an async function when it is its turn.
+        """Call an async function in turn.
 
         Raises:
-            Exception: what the function raised.
+            Exception: the function raised it.
         """
         async with self:
             return await fn(*args)
@@ -303,7 +302,7 @@ class ConcurrencyLimit:
         await self.acquire()
 
     async def __aexit__(self, *_exit: object) -> None:
-        """Let the next one begin."""
+        """Allow the next call to begin."""
         self.release()
 
     def statistics(self) -> ConcurrencyStatistics:

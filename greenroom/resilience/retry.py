@@ -1,4 +1,4 @@
-"""Retry: call again what failed, a bounded number of times and for a bounded time.
+"""Retry: call again what failed, up to a number of times and for a limited time.
 
 A `Backoff` decides how long to wait; a retry inside another one makes a single attempt.
 """
@@ -15,10 +15,9 @@ import trio
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
 from greenroom.resilience.budget import current_meter
 
-# The attempt of the code that runs. Tasks outside of the attempt inherit it as well: a task started
-# in a nursery from outside, such as a subagent in its parent's, goes on when the attempt fails, and
-# is not repeated. So it counts only in the task tree of the attempt, and only while the attempt
-# lasts.
+# The attempt of the running code. Tasks outside the attempt inherit it as well: a task started in
+# an outer nursery, such as a subagent in its parent's, goes on when the attempt fails, and is not
+# repeated. So the attempt counts only in its own task tree, and only while it lasts.
 _current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
 
 
@@ -26,7 +25,7 @@ class Attempt:
     """One attempt of a call; a stream enters and leaves it several times while it is read."""
 
     def __init__(self) -> None:
-        """Begin outside of it."""
+        """Begin outside the attempt."""
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
         self._outer: Attempt | None = None
@@ -44,9 +43,9 @@ class Attempt:
 
     @property
     def holds_caller(self) -> bool:
-        """Whether the caller is part of the attempt: its task, or one below a nursery opened in it."""
+        """Whether the caller is part of the attempt: its task, or one below its nurseries."""
         if self._task is None:
-            return False  # it is over, and a task that outlives it has inherited the variable
+            return False  # it is over, and a task that outlives it inherited the variable
         each = trio.lowlevel.current_task()
         while each is not self._task:
             nursery = each.parent_nursery
@@ -62,30 +61,30 @@ class Attempt:
 
 
 def is_in_attempt() -> bool:
-    """Whether the caller is part of an attempt that a retry around it will make again."""
+    """Whether the caller is part of an attempt that an outer retry will repeat."""
     attempt = _current.get()
     return attempt is not None and attempt.holds_caller
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backoff:
-    """Delays that grow by a factor up to a limit, each shortened by chance.
+    """Delays that grow by a factor up to a limit, each randomly shortened.
 
-    The n-th delay is `min(limit, first * factor ** (n - 1)) * (1 - jitter * U)`, where U is drawn
-    anew from [0, 1) each time. So a jitter of 1 is the "full jitter", and of 0.5 the "equal
-    jitter", of Marc Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): what
-    failed together does not come back together.
+    The n-th delay is `min(limit, first * factor ** (n - 1)) * (1 - jitter * U)`, with a new U from
+    [0, 1) each time. A jitter of 1 is the "full jitter", and 0.5 the "equal jitter", of Marc
+    Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): calls that failed
+    together do not come back together.
 
     Attributes:
         first: seconds of the first delay, before jitter.
         factor: by how much each delay is longer than the one before it.
         limit: seconds that no delay exceeds.
-        jitter: the share of a delay that chance may take away, from 0 to 1.
-        random: draws from [0, 1); tests put in one that they know.
+        jitter: the share of a delay that may be cut at random, from 0 to 1.
+        random: draws from [0, 1); tests may replace it.
 
     Raises:
         ConfigurationError: a negative delay, a factor below 1, a limit below the first delay, or a
-            jitter outside of 0 to 1.
+            jitter outside 0 to 1.
 
     Example:
         >>> [Backoff(first=1, limit=5, jitter=0).delay(n) for n in (1, 2, 3, 4)]
@@ -99,25 +98,23 @@ class Backoff:
     random: Callable[[], float] = _random.random
 
     def __post_init__(self) -> None:
-        """Refuse what is not a back-off."""
-        # Written so that a NaN, which no comparison holds for, is refused too.
+        """Refuse invalid values."""
+        # Written so that NaN, for which every comparison is false, is refused as well.
         if not 0 <= self.first <= self.limit < float("inf"):
-            raise ConfigurationError(
-                "Backoff wants 0 <= first <= limit, and a limit that is finite"
-            )
+            raise ConfigurationError("Backoff needs 0 <= first <= limit, and a finite limit")
         if not 1 <= self.factor < float("inf"):
             raise ConfigurationError("Backoff.factor must be 1 or more")
         if not 0 <= self.jitter <= 1:
             raise ConfigurationError("Backoff.jitter is a share: it must be from 0 to 1")
 
     def delay(self, n: int) -> float:
-        """Return the seconds to wait before the n-th try that follows a failure, from 1 on.
+        """Return the seconds to wait before the n-th new attempt, counted from 1.
 
         Raises:
             ValueError: `n` is below 1.
         """
         if n < 1:
-            raise ValueError(f"tries are counted from 1, and this is {n}")
+            raise ValueError(f"attempts are counted from 1, and this is {n}")
         return self._full(n) * (1.0 - self.jitter * self.random())
 
     def _full(self, n: int) -> float:
@@ -134,7 +131,7 @@ Ts = TypeVarTuple("Ts")
 def is_retryable(error: BaseException) -> bool:
     """Whether an error says that the same call may succeed later.
 
-    True for a `GreenroomError` with `retryable`, and for a group of such errors alone.
+    True for a `GreenroomError` with `retryable`, and for a group of nothing but such errors.
 
     Example:
         >>> from greenroom.core import ModelBadRequestError, ModelOverloadedError
@@ -148,28 +145,27 @@ def is_retryable(error: BaseException) -> bool:
 class Retry:
     """Calls a function again after it failed, with growing delays.
 
-    The delay is that of the back-off, plus the time that the error asks to wait (`retry_after`). If
-    the wait would end after `seconds`, or after the deadline of a cancel scope around the call, the
-    error is raised at once. In a model call of an agent its budgets are checked first, and each
-    further attempt counts as a model call.
+    The delay is the back-off's, plus the time that the error asks to wait (`retry_after`). If the
+    wait would exceed `seconds`, or the deadline of a cancel scope around the call, the error is
+    raised at once. In a model call of an agent its budgets are checked first, and each further
+    attempt counts as a model call.
 
-    A retry inside an attempt of another one makes a single attempt and passes the error on, so of
-    nested retries only the outermost retries. That holds for all tasks in nurseries that were
-    opened in the attempt; a task outside of it, such as a subagent, retries on its own.
+    A retry inside an attempt of another one makes a single attempt, so of nested retries only the
+    outermost retries. This covers all tasks in nurseries that were opened in the attempt; a task
+    outside it, such as a subagent, retries on its own.
 
-    Only an `Exception` is retried; a cancel never is. It has no state, so one object serves any
+    Only an `Exception` is retried, never a cancel. A retry has no state, so one object serves any
     number of calls at the same time.
 
     Attributes:
-        attempts: calls at the most, the first one included.
+        attempts: the most calls, the first one included.
         seconds: how long after the start of the first call another may start. A running call is not
-            cut
-            off: use `trio.fail_after` inside of the call for that.
-        backoff: the delays; by default up to half a second, then 1, 2 and so on, to 30.
-        retryable: whether an error is worth another attempt; by default, whether the error says so.
+            cut off: use `trio.fail_after` inside the call for that.
+        backoff: the delays; by default up to half a second, then 1, 2 and so on, up to 30.
+        retryable: whether to retry after an error; by default, whether the error is retryable.
 
     Raises:
-        ConfigurationError: fewer than one attempt, or a time that is negative or no number.
+        ConfigurationError: fewer than one attempt, or a time that is negative or not a number.
 
     Example:
         >>> import trio
@@ -190,7 +186,7 @@ class Retry:
     retryable: Callable[[Exception], bool] = is_retryable
 
     def __post_init__(self) -> None:
-        """Refuse what is not a retry."""
+        """Refuse invalid values."""
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
             raise ConfigurationError(f"Retry.attempts is {self.attempts!r}, not a whole number")
         if self.attempts < 1:
@@ -202,9 +198,8 @@ class Retry:
         """Call an async function until it returns, or its error is final.
 
         Raises:
-            Exception: what the last attempt raised; its `hint`, or a note, says why it was the
-                last.
-            BudgetExceededError: a budget refuses the wait or the attempt; the cause is the error.
+            Exception: the last attempt raised it; its `hint`, or a note, says why it was the last.
+            BudgetExceededError: a budget refuses the wait or the attempt; its cause is the error.
         """
         attempts = Attempts(self)
         while True:
@@ -220,27 +215,27 @@ class Retry:
 
 
 class Attempts:
-    """The attempts of one call, for code that is more than one function, such as a stream.
+    """The attempts of one call, for code that is more than a function, such as a stream.
 
-    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`;
-    if that returns seconds, call `check`, and await `wait`. `Retry.call` does just that.
+    Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`.
+    If that returns seconds, call `check` and await `wait`. `Retry.call` does exactly this.
     """
 
     def __init__(self, retry: Retry) -> None:
-        """Begin with the first attempt; its time runs from now on."""
+        """Begin with the first attempt; its time starts now."""
         self.retry = retry
         self.number = 1
-        """The attempt that runs, or is waited for, counted from 1."""
+        """The attempt that runs or comes next, counted from 1."""
         self._began = trio.current_time()
         self.current = Attempt()
-        """The block of the attempt that runs, by which a retry inside recognises it."""
+        """The block of the running attempt, by which a retry inside recognises it."""
         self._is_nested = is_in_attempt()
         self._error: BaseException | None = None
 
     def plan(self, error: Exception) -> float | None:
-        """Return how many seconds to wait before the next attempt, or None if the error is final.
+        """Return the seconds to wait before the next attempt, or None if the error is final.
 
-        A final error gets a hint, or a note, that says why.
+        A final error gets a hint, or a note, with the reason.
 
         Raises:
             BudgetExceededError: a budget refuses the wait; its cause is the error.
@@ -252,13 +247,12 @@ class Attempts:
             return None
         asked = retry_after(error)
         left = self._began + self.retry.seconds - trio.current_time()
-        # What was refused at one time is not to come back at one time, so chance is added.
+        # Calls that were refused together must not come back together, so the back-off is added.
         seconds = asked + self.retry.backoff.delay(self.number)
         if (asked or seconds) > left:
             bound = f"{self.retry.seconds:g} s in which attempts may begin"
-            self._explain(
-                error, f"a wait of {_format_seconds(asked or seconds)} would pass the {bound}"
-            )
+            wait = _format_seconds(asked or seconds)
+            self._explain(error, f"a wait of {wait} would pass the {bound}")
             return None
         return self._admit(error, min(seconds, left))
 
@@ -271,21 +265,19 @@ class Attempts:
         deadline = trio.current_effective_deadline()
         if -math.inf < deadline <= trio.current_time() + seconds:  # -inf: the wait raises Cancelled
             left = max(0.0, deadline - trio.current_time())
-            self._explain(
-                error,
-                f"the wait of {_format_seconds(seconds)} would pass the deadline in {_format_seconds(left)}",
-            )
+            wait, rest = _format_seconds(seconds), _format_seconds(left)
+            self._explain(error, f"the wait of {wait} would pass the deadline in {rest}")
             return None
         self.number += 1
         self._error = error
         return seconds
 
     def renew(self, error: Exception) -> None:
-        """Start over with another target after this error; then `check`, and `wait(0)`."""
+        """Start over with another target after this error; then call `check` and `wait(0)`."""
         self.number, self._began, self._error = 1, trio.current_time(), error
 
     def check(self) -> None:
-        """Ask the budgets around this call for a further attempt, when they know what the last has used.
+        """Ask the budgets around this call for a further attempt, once the last is counted.
 
         Raises:
             BudgetExceededError: one refuses it; its cause is the error of the last attempt.
@@ -296,7 +288,7 @@ class Attempts:
             raise refusal from self._error
 
     def _explain(self, error: Exception, why: str) -> None:
-        """Add to an error why it is final."""
+        """Add the reason to a final error."""
         attempts = f"{self.number} attempts failed" if self.number > 1 else ""
         text = "; ".join(filter(None, (attempts, why)))
         if not text:
@@ -310,7 +302,7 @@ class Attempts:
         """Wait before the next attempt, and count it with the budgets around this call.
 
         Raises:
-            BudgetExceededError: meanwhile a budget was spent; its cause is the last error.
+            BudgetExceededError: a budget was spent meanwhile; its cause is the last error.
         """
         await trio.sleep(seconds)
         try:
@@ -324,6 +316,6 @@ def _format_seconds(seconds: float) -> str:
 
 
 def retry_after(error: BaseException) -> float:
-    """Return how many seconds an error, or the longest of a group of errors, asks to wait, or 0."""
+    """Return the seconds that an error asks to wait, the most of a group of errors, or 0."""
     asked = (getattr(leaf, "retry_after", None) for leaf in leaves(error))
     return max((each for each in asked if isinstance(each, int | float) and each > 0), default=0.0)

@@ -90,7 +90,7 @@ class BudgetScope:
     def make_error(self, *limits: Limit) -> BudgetExceededError:
         """Make the error that says which limit is reached, and whose."""
         return BudgetExceededError(
-            f"the budget of {self.owner} is spent: {self.budget.spent(*limits)}"
+            f"the budget of {self.owner} is spent: {self.budget.describe_spent(*limits)}"
         )
 
     def __enter__(self) -> Budget:
@@ -244,5 +244,5 @@ class Budgets:
 
     def _check(self, *limits: Limit) -> None:
         for scope in self._scopes:
-            if scope.budget.spent(*limits):
+            if scope.budget.describe_spent(*limits):
                 raise scope.make_error(*limits)

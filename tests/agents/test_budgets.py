@@ -384,7 +384,7 @@ async def _work_a_tree(shape, cut):
                 child = agent.spawn(new(), node, below, [*above, mine], budget=mine.budget)
                 await child.wait()
         except BudgetExceededError:
-            assert any(meter.budget.spent("tool_calls") for meter in above)
+            assert any(meter.budget.describe_spent("tool_calls") for meter in above)
 
     async def work(scope, above):
         try:
@@ -397,7 +397,7 @@ async def _work_a_tree(shape, cut):
                     for meter in above:
                         meter.now -= 1
         except BudgetExceededError:
-            assert any(meter.budget.spent("tool_calls") for meter in above)
+            assert any(meter.budget.describe_spent("tool_calls") for meter in above)
 
     async def node(agent, shape, above):
         with ExitStack() as stack:

@@ -56,7 +56,7 @@ async def test_half_open_it_lets_one_probe_through_and_closes_when_that_succeeds
         nursery.start_soon(breaker.call, work, 5)
         await trio.sleep(1)
         for _ in range(3):
-            with pytest.raises(CircuitOpenError, match="when the call that probes it has ended"):
+            with pytest.raises(CircuitOpenError, match="when its probe has ended"):
                 await breaker.call(work)
     assert breaker.state is CircuitState.CLOSED
     assert await breaker.call(work) == "done"

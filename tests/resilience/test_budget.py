@@ -14,7 +14,7 @@ def test_without_limits_nothing_is_ever_spent():
     budget = Budget()
     budget.count(model_calls=10**9, tokens=10**9)
     budget.check()
-    assert (budget.remaining, budget.spent()) == ({}, "")
+    assert (budget.remaining, budget.describe_spent()) == ({}, "")
     assert budget.used == {
         "tokens": 10**9,
         "input_tokens": 0,
@@ -29,7 +29,7 @@ def test_it_goes_on_from_what_is_used_already_and_counts_that_once():
     used = Used(Usage(60, 10, 20, 10, cost=1.5), model_calls=3, tool_calls=4)
     budget = Budget(tokens=150, cost=2, model_calls=4, tool_calls=4, used=used)
     assert budget.remaining == {"tokens": 50, "cost": 0.5, "model_calls": 1, "tool_calls": 0}
-    assert budget.spent() == "4 tool calls"
+    assert budget.describe_spent() == "4 tool calls"
     budget.count(tokens=50)
     assert budget.used == {
         "tokens": 150,
@@ -62,7 +62,7 @@ def test_it_names_what_is_spent():
 def test_a_budget_of_tokens_limits_both_kinds_and_their_sum(used, spent):
     budget = TokenBudget.default()
     budget.count(**used)
-    assert budget.spent() == spent
+    assert budget.describe_spent() == spent
 
 
 def test_each_limit_of_a_budget_of_tokens_can_be_another():
@@ -82,9 +82,9 @@ def test_a_part_of_the_limits_can_be_asked_for():
     budget = Budget(model_calls=1, tool_calls=1, cost=0.5)
     budget.count(tool_calls=1)
     budget.check("model_calls", "cost")
-    assert budget.spent("cost", "tool_calls") == "1 tool calls"
+    assert budget.describe_spent("cost", "tool_calls") == "1 tool calls"
     budget.count(cost=0.75)
-    assert budget.spent() == "a cost of 0.5"
+    assert budget.describe_spent() == "a cost of 0.5"
 
 
 def test_what_was_not_used_can_be_given_back():

@@ -409,11 +409,11 @@ async def _spend_tree(tree):
                 handle = agent.spawn(new(), node, child, [*scopes, own], budget=own)
                 nursery.start_soon(handle.wait)
             for tokens in tree["spends"]:
-                was_spent = any(each.spent() for each in scopes)
+                was_spent = any(each.describe_spent() for each in scopes)
                 try:
                     await agent.step()
                 except BudgetExceededError:
-                    assert any(each.spent() for each in scopes)
+                    assert any(each.describe_spent() for each in scopes)
                     continue
                 assert not was_spent
                 for each in scopes:
