@@ -367,11 +367,12 @@ def write_new_file(path: str, text: str, *, force: bool) -> None:
     own = os.path.join(folder, f".{name[:60]}.{secrets.token_hex(8)}")
     try:
         durable.write_file(own, data)
-        os.link(own, path)  # which fails where there is a file by now
-    except FileExistsError:
-        raise _exists_error(path) from None
-    except OSError:  # a file system without links
-        os.replace(own, path)
+        try:
+            os.link(own, path)
+        except FileExistsError:  # there is a file by now
+            raise _exists_error(path) from None
+        except OSError:  # a file system without links
+            os.replace(own, path)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(own)

@@ -1,5 +1,6 @@
 """`greenroom sessions export` and `import`: what they write, what they refuse, what they leave."""
 
+import errno
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import pytest
 
 from greenroom.cli.sessions_read import write_new_file
 from greenroom.core import ConfigurationError
+from greenroom.fs import durable
 
 EXAMPLE = str(Path(__file__).parents[2] / "sessions")
 
@@ -184,6 +186,16 @@ def test_a_file_system_without_links_will_do(tmp_path, monkeypatch):
     write_new_file(str(tmp_path / "a"), "all", force=False)
     assert (tmp_path / "a").read_text() == "all"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch):
+    def refuse(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(durable, "write_file", refuse)
+    with pytest.raises(OSError, match="No space left on device"):
+        write_new_file(str(tmp_path / "a"), "all", force=False)
+    assert os.listdir(tmp_path) == []
 
 
 def test_only_an_export_loads_the_parser_of_markdown():
