@@ -1,7 +1,7 @@
 """Declares the command line: its commands, their options, and help. It loads only argparse.
 
 `command_parser` declares every command; `commands` says which function runs it. A command with
-more options than a run has a class of its own for them.
+more options than a run has its own class for them.
 """
 
 import argparse
@@ -61,7 +61,7 @@ class Options:
         sandboxed: whether commands that a sandbox confines are asked about.
         sessions: the folder or database of the sessions, or None for the user's own.
         memory: whether the agent remembers over sessions, for this folder.
-        max_steps: model calls in one turn at the most.
+        max_steps: the most model calls in one turn.
         log: the file for the log, or None.
         json: whether a command prints JSON.
     """
@@ -95,9 +95,9 @@ class SessionsOptions(Options):
         ids: the sessions: whole ids, or the beginnings of some.
         here: whether only sessions of the working directory are meant.
         all: whether archived sessions and those of subagents are meant as well.
-        text: what to search for.
-        limit: how many sessions are shown at the most, or None for the usual.
-        last: how many messages are shown at the most, the last ones; None for all.
+        text: the text to search for.
+        limit: the most sessions to show, or None for the default.
+        last: the most messages to show, counted from the end; None for all.
         branch: the number of a branch, or None for the current one.
         at: how many messages a fork begins with, or None for all.
         to: how many messages a rewind keeps.
@@ -106,7 +106,7 @@ class SessionsOptions(Options):
         format: the format of an export, or None where the name of its file says it.
         output: the file for an export, or None for standard output.
         force: whether that file may be replaced.
-        file: what is imported; "-" is standard input.
+        file: the file to import; "-" is standard input.
         keep_id: whether an import keeps the id that it had.
         undo: whether sessions come back from the archive.
     """
@@ -145,7 +145,7 @@ class PermissionsOptions(Options):
         input: the call's input as JSON, or None.
         file: the file of calls, or a rule file; "-" is standard input.
         session_id: the session whose decisions are shown, or a beginning of its id.
-        last: how many decisions are shown at the most, the last ones; None for all.
+        last: the most decisions to show, counted from the end; None for all.
     """
 
     text: str | None = None
@@ -263,7 +263,7 @@ For bash, put this into ~/.bashrc: source <(greenroom completion bash)""",
 class CommandParser(argparse.ArgumentParser):
     """Reads a command line, or the part of one that belongs to a command.
 
-    What is not given is left out, since its default is that of the options' class.
+    Options that are not given are left out: the class of options has the defaults.
     """
 
     def __init__(self, **settings: object) -> None:
@@ -275,7 +275,7 @@ class CommandParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end the program."""
+        """Print the error, and end the program."""
         if message.startswith("argument COMMAND: invalid choice"):
             message = "there is no such command; to ask something, write greenroom -p PROMPT"
         super().error(message)

@@ -147,7 +147,7 @@ def find_completion_point(parser: argparse.ArgumentParser, words: Sequence[str])
 
 
 class _LineReader:
-    """Follows a line word by word, as far as completing it needs."""
+    """Reads a line word by word, as far as completion needs."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser

@@ -1,4 +1,4 @@
-"""`greenroom doctor`: what is set up, what is missing, and how to fix it."""
+"""`greenroom doctor`: checks the set-up, and says what is missing and how to fix it."""
 
 import os
 import platform

@@ -81,7 +81,7 @@ def _exit_code(outcome: Outcome | None) -> int:
 
 
 def _render_opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
-    """Return what is printed first: model, workspace, notes, the conversation so far."""
+    """Render the opening: model, workspace, notes, the conversation so far."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
     lines += [Text(visible(warning), colors.error) for warning in setup.warnings]

@@ -50,7 +50,7 @@ def tools_of_memory(workspace: Path) -> list[Tool]:
 
 
 async def list_entries(options: MemoryOptions) -> int:
-    """Print what is remembered of this folder, the newest first.
+    """Print the entries about this folder, the newest first.
 
     Raises:
         MemoryStorageError: the file can't be used.

@@ -72,7 +72,7 @@ CHOICES = (
 def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
     """Return the choices of a request; without a narrow rule nothing can be remembered.
 
-    A credential is given where what is typed can be hidden, and is the only yes to such a request.
+    A credential can be given where typing can be hidden, and is the only yes to such a request.
     """
     rules = {_ALLOW: request.remembers, _DENY: request.forbids}
     return tuple(
@@ -129,12 +129,12 @@ class PersonDecision:
 class QuestionQueue:
     """Open requests, asked one at a time, oldest first.
 
-    The agent's own list of what is open is the truth; this follows it. It is pure: the renderer
-    shows what it says and carries out what it decides.
+    It follows the agent's own list of open requests. It is pure: the renderer shows its questions
+    and carries out its decisions.
     """
 
     def __init__(self, *, can_hide: bool = False) -> None:
-        """Start with nothing open; `can_hide` says whether what is typed can be hidden."""
+        """Start with nothing open; `can_hide` says whether typed text can be hidden."""
         self._can_hide = can_hide
         self._requests: tuple[PermissionRequest, ...] = ()
         self._answered_ids: set[str] = set()
@@ -165,7 +165,7 @@ class QuestionQueue:
             return PromptQuestion(id_, label, paint, self.place)
         if self._current_choice.asks_what:
             text = str(self.current.input[COMMAND_FIELD])
-            # What can't be shown exactly has to be typed again.
+            # A text that can't be shown exactly must be typed again.
             initial = text if exact(text) == text else ""
             return PromptQuestion(
                 f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=initial
@@ -242,7 +242,7 @@ class QuestionQueue:
         return PersonDecision(request.request_id, RuleDecision.DENY, message=text.strip())
 
     def _read_value(self, request: PermissionRequest, text: str) -> PersonDecision | str:
-        value = text.strip()  # what is pasted often brings the end of its line
+        value = text.strip()  # pasted text often brings its newline
         if not value:
             return "nothing was typed; the question is still open"
         return PersonDecision(request.request_id, RuleDecision.ALLOW, value=value)
@@ -297,7 +297,7 @@ def render_request(
         request: the request.
         scheme: the colours.
         warning: what should be known before a choice is made.
-        can_hide: whether the terminal can hide what is typed.
+        can_hide: whether the terminal can hide typed text.
     """
     lines: list[RenderableType] = [_head(request, "asks", scheme)]
     if request.details:

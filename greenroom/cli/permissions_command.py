@@ -293,7 +293,7 @@ async def trust_project(options: PermissionsOptions) -> int:
     """
     workspace, page = working_folder(), OutputWriter()
     path = project_rules_path(workspace)
-    # Before it is read, so that what is trusted is the file that is shown.
+    # Taken before the file is read, so only the content that was shown is trusted.
     digest = await trio.to_thread.run_sync(rules_digest, path)
     from greenroom.cli.run_setup import (
         read_instructions,  # all of the agents; no other verb needs them

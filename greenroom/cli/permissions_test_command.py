@@ -42,16 +42,16 @@ class Setup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One call and what is expected.
+    """One call and the expected decision.
 
     Attributes:
         expect: what should be decided.
         also_ok: other decisions that will do.
         tool: the tool's name.
         input: the call's input.
-        input_raw: the same as the model sent it; what is not a JSON object is asked about.
-        rules: the rules, as in a rule file; None for those in force here. One that can't be used is
-            left out.
+        input_raw: the same as the model sent it; anything but a JSON object is asked about.
+        rules: the rules, as in a rule file; None for those in force here. Unusable ones are left
+            out.
         cwd: the workspace; "@TMP" for a temporary folder; empty for the working directory.
         setup: what the temporary folder contains.
         context: the `session` and the `agent` (its type) that it is judged for.

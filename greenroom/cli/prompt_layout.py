@@ -178,7 +178,7 @@ class HiddenLine:
 
     @property
     def mask(self) -> str:
-        """What is shown instead; it does not reveal the length."""
+        """The text that is shown instead; it does not reveal the length."""
         return _MASK if self.text else ""
 
     def bind(self, keys: KeyBindings, when: Filter) -> None:
@@ -223,7 +223,7 @@ class PromptLayout:
         self._label = label
         self._above, self._hint = StyleAndTextTuples(), StyleAndTextTuples()
         self._status = ""
-        self._heights = (0, 1, 0)  # what is above the line, the line, the hint
+        self._heights = (0, 1, 0)  # of the text above the line, the line, the hint
         line = BufferControl(buffer, input_processors=[BeforeInput(label)])
         hint = FormattedTextControl(lambda: self._hint, style="class:hint")
         status = FormattedTextControl(lambda: self._status, style="class:status")
@@ -283,8 +283,8 @@ class BatchedOutput(Vt100_Output):
         """Write what was drawn, unless a block collects it."""
         if self.is_batching:
             return
-        # Its window may be closed at any moment. What is read from it then ends as well, and with
-        # that the application, in good order.
+        # The window may be closed at any moment. Then reading from it ends too, and that ends the
+        # application in good order.
         with suppress(OSError):
             super().flush()
 

@@ -1,13 +1,13 @@
 """The live terminal: an input line that is always open at the bottom, and everything else above it.
 
-prompt_toolkit runs on asyncio, so its application has a thread of its own. `_PromptTerminal` is
+prompt_toolkit runs on asyncio, so its application runs in its own thread. `_PromptTerminal` is
 trio's side: it passes frames with `call_soon_threadsafe`, and waits until each is written.
 `PromptApplication` is the other side: it passes events with `trio.from_thread`; when the queue is
 full, the text stays in the line. It knows nothing of trio or of agents, and all of its methods but
 `run` are called in the application's own loop.
 
 While a question is open the line is for its answer alone. Text that was in it is set aside and
-comes back afterwards; what is typed before the question could be seen is refused.
+comes back afterwards; keys typed before the question could be seen are refused.
 """
 
 import select
@@ -78,7 +78,7 @@ class PromptApplication:
     """An application that runs until it is closed, and reports what the person does."""
 
     def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
-        """Pass events to `on_event`, which returns False where there is no room for one."""
+        """Pass events to `on_event`, which returns False if it has no room."""
         self._on_event = on_event
         self._frame = Frame()
         self._pane: QuestionPane | None = None
@@ -88,7 +88,7 @@ class PromptApplication:
         self._hidden_line = HiddenLine()
         self._is_quiet = False  # nothing is taken, since it may be the rest of a hidden line
         self._refusal = ""
-        self._dismissed_hint = ""  # one that a turned page has taken away
+        self._dismissed_hint = ""  # the hint that turning a page has removed
         self._pressed_at = float("-inf")
         self._size = (0, 0)  # for which all is laid out
         self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
@@ -144,11 +144,11 @@ class PromptApplication:
         on_written()
 
     def clear_line(self) -> None:
-        """Throw away what is in the line."""
+        """Clear the line."""
         self._buffer.reset()
 
     def put_back(self, text: str) -> None:
-        """Put text before what is in the line, or what was in it before a question came."""
+        """Put text before the line's own, or before the text that a question set aside."""
         there = self._buffer.document if self._frame.question is None else self._saved_document
         whole = f"{text}\n{there.text}" if there.text else text
         self._set_aside(Document(whole, len(whole)))
@@ -182,7 +182,7 @@ class PromptApplication:
             self._buffer.insert_text(question.text)
 
     def _set_aside(self, document: Document) -> None:
-        """Keep this for when no question is open; without one it goes into the line."""
+        """Keep this until no question is open; if none is, put it into the line."""
         if self._frame.question is None:
             self._buffer.set_document(document, bypass_readonly=True)
             self._saved_document = Document()
@@ -208,12 +208,12 @@ class PromptApplication:
             self._pressed_at = self._app.loop.time()
 
     def _call_later(self, function: Callable[[], None]) -> None:
-        """Call a function once a person has had the time to see what is shown."""
+        """Call a function once a person has had time to see the screen."""
         if self._app.loop is not None:
             self._app.loop.call_later(GUARD, function)
 
     def _arm(self, id_: str) -> None:
-        """Let a question be answered, unless keys are still pressed that were meant otherwise."""
+        """Allow an answer to a question, once keys meant for something else have stopped."""
         question, loop = self._frame.question, self._app.loop
         if question is None or loop is None or question.id != id_ or self._is_armed:
             return
@@ -224,7 +224,7 @@ class PromptApplication:
         self._app.invalidate()
 
     def _end_quiet(self) -> None:
-        """Take what is typed again, unless it may still be the rest of a hidden line."""
+        """Accept typing again, unless it may still be the rest of a hidden line."""
         loop = self._app.loop
         if loop is None or not self._is_quiet:
             return
@@ -261,7 +261,7 @@ class PromptApplication:
         return keys
 
     def _bind_hidden(self, keys: KeyBindings) -> None:
-        """Let a hidden line, and what may be the rest of one, come before all other keys."""
+        """Bind the keys of a hidden line, and of its possible rest, before all others."""
         is_hidden = Condition(lambda: self._is_hidden)
         is_quiet = Condition(lambda: self._is_quiet)
         self._hidden_line.bind(keys, is_hidden)
@@ -273,7 +273,7 @@ class PromptApplication:
 
     @property
     def _is_hidden(self) -> bool:
-        """Whether what is typed is hidden, and answers a question."""
+        """Whether typed text is hidden, and answers a question."""
         question = self._frame.question
         return question is not None and question.is_hidden and self._is_armed
 
@@ -311,7 +311,7 @@ class PromptApplication:
         self._app.output.bell()
 
     def _paste(self, event: KeyPressEvent) -> None:
-        """Insert what was pasted; no question takes it but one that asks for words."""
+        """Insert pasted text; only a question that asks for words takes any."""
         question = self._frame.question
         if question is None or question.is_follow_up:
             self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))

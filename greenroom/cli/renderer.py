@@ -1,4 +1,4 @@
-"""`ConsoleRenderer` shows any agent in the terminal; `Person` acts on what is typed there."""
+"""`ConsoleRenderer` shows any agent in the terminal; `Person` acts on the person's input."""
 
 import os
 import re
@@ -289,22 +289,22 @@ _LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
 class ConsoleRenderer:
     """Shows an agent in the terminal until it ends, or the person leaves.
 
-    Finished output is printed once and scrolls away as usual; below it are what still changes, an
-    input line that is always open, and a status line. What is typed while the agent works goes to
-    it as the next input. Permission requests of the agent and its subagents are asked one at a
+    Finished output is printed once and scrolls away as usual. Below it are the output that still
+    changes, an input line that is always open, and a status line. A line entered while the agent
+    works is its next input. Permission requests of the agent and its subagents are asked one at a
     time. Esc and Ctrl-C interrupt; Ctrl-C or Ctrl-D twice leaves, as does one Ctrl-D on an empty
     line while the agent is idle.
 
-    Where standard input or output is not a terminal, or `TERM` is "dumb", text is plain and lines
-    are read as they come. `NO_COLOR` is honoured.
+    If standard input or output is not a terminal, or `TERM` is "dumb", text is plain and lines are
+    read as they come. `NO_COLOR` is honoured.
 
     Args:
         handle: the agent.
         colors: other colours than the usual.
         model: the model's name for the status line, until the agent reports one.
-        mode: the permission mode, which the status line shows where it is not the usual one.
-        currency: of the cost in the status line, such as "USD", where the model's price is known.
-        opening: what is printed first.
+        mode: the permission mode, which the status line shows unless it is the default.
+        currency: of the cost in the status line, such as "USD", if the model's price is known.
+        opening: content to print first.
         terminal: opens another terminal than that of standard input and output.
 
     Example:
@@ -338,7 +338,7 @@ class ConsoleRenderer:
         """Show the agent until it ends or the person leaves; call it once.
 
         Returns:
-            How the agent ended, or None where the person left and it is still running.
+            How the agent ended, or None if the person left and it is still running.
         """
         async with (
             self._open_terminal() as terminal,
@@ -368,7 +368,7 @@ class ConsoleRenderer:
             async for chunk in chunks:
                 screen.feed(chunk)
                 await person.note(chunk)
-                # A reader that lags draws what is printed, and the rest once it has caught up.
+                # A reader that lags draws printed text only, and the rest once it has caught up.
                 if chunks.lag == 0 or screen.is_full:
                     await screen.draw()
             outcome = await self._handle.wait()

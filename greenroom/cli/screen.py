@@ -1,6 +1,6 @@
-"""What is on the screen: what stays, what still changes, the question, the status.
+"""Turns an agent's chunks into frames: lasting output, live output, the question, the status.
 
-`AgentView` follows one agent, and its subagents by views of their own. `Screen` makes frames of it.
+`AgentView` follows one agent, with a view for each of its subagents. `Screen` makes the frames.
 """
 
 from collections.abc import Iterable
@@ -44,11 +44,10 @@ _ENDS = (core.Done, core.Exited, core.Restarted)
 
 
 class AgentView:
-    """Turns the chunks of one agent into what is printed once, and what is shown until then.
+    """Turns the chunks of one agent into finished output, and output that may still change.
 
-    `feed` returns what is finished, to be printed once; `live` is what may still change. It is
-    pure: it draws nothing and waits for nothing. Where nothing can be redrawn, each step of a plan
-    is a line.
+    `feed` returns finished output, to be printed once; `live` returns the rest. It is pure: it
+    draws nothing and waits for nothing. If nothing can be redrawn, each step of a plan is a line.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class AgentView:
         self.model = model
 
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
-        """Take the next chunk and return what is finished by it."""
+        """Take the next chunk and return the output that it finishes."""
         if isinstance(chunk, core.Custom) and chunk.kind == PLAN_STEP and self._redraws:
             self._plan = self._plan or PlanView(self._scheme)
             return self._plan.feed(chunk)
@@ -225,7 +224,7 @@ class AgentView:
         return child
 
     def live(self, rows: int = 12) -> list[RenderableType]:
-        """Return what is not finished: the end of a thought or a text, tools, subagents, a plan.
+        """Return unfinished output: the end of a thought or a text, tools, subagents, a plan.
 
         The plan comes last, in at most so many rows, so that it stays in place while the others
         change.
@@ -360,7 +359,7 @@ class Screen:
         await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
 
     def _question(self) -> PromptQuestion | None:
-        """What the next line may answer; nothing that is not shown yet takes an answer."""
+        """Return the question that the next line may answer; it takes none until it is shown."""
         if self.questions.current is None:
             return None
         if self._asked_request is None:

@@ -71,7 +71,7 @@ class Settings:
         return choose_model(env, self.model)
 
     def open(self, name: str | None, env: Mapping[str, str]) -> LLMProvider:
-        """Open the model of this name, or the one that is chosen, with its price.
+        """Open the model of this name, or the chosen default, with its price.
 
         Raises:
             ConfigurationError: no such provider, or its key is missing.

@@ -64,9 +64,9 @@ _FIRST_BYTE_TIMEOUT = 3.0
 
 
 async def read_piped(descriptor: int = 0) -> str:
-    """Read what is piped in, decoded as UTF-8; empty for a terminal, or if nothing comes.
+    """Read piped input as UTF-8; return an empty text for a terminal, or if nothing comes.
 
-    A pipe that says nothing for three seconds counts as empty. What is not UTF-8 is replaced.
+    A pipe that is silent for three seconds counts as empty. Invalid UTF-8 is replaced.
     """
     try:
         patience = _FIRST_BYTE_TIMEOUT if is_stream(descriptor) else float("inf")
@@ -84,7 +84,7 @@ async def read_piped(descriptor: int = 0) -> str:
 
 
 def add_context(prompt: str, piped: str) -> str:
-    r"""Add what was piped in below the prompt.
+    r"""Add piped input below the prompt.
 
     Example:
         >>> add_context("explain", "x = 1")

@@ -81,7 +81,7 @@ def open_store(options: Options) -> "FileStore | SQLiteStore":
 def describe_session(session: AgentSession, workspace: Path) -> None:
     """Record where the session was used last, and the words that it began with.
 
-    Call it once a run has its first input: what is never used is never stored.
+    Call it once a run has its first input: a session that is never used is never stored.
     """
     session.set_metadata("workspace", str(workspace))
     if session.get_metadata("title") is None:
@@ -100,7 +100,7 @@ def resume_command(session_id: str, options: Options) -> str:
 async def load_session(
     session_id: str, store: SessionStore, *, keep_open: bool = False
 ) -> AgentSession:
-    """Load the session of this id, or of the one that begins like this; see `AgentSession.load`.
+    """Load the session whose id is this, or begins like this; see `AgentSession.load`.
 
     Raises:
         SessionError: it is unknown or can't be read.

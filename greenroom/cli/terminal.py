@@ -16,7 +16,7 @@ from greenroom.cli.stdio import OutputWriter, count_unread, read_some
 from greenroom.core import visible
 
 GUARD = 0.4
-"""Seconds that a person has to see a question before a key may answer it."""
+"""Seconds for a person to see a question before a key may answer it."""
 
 NARROWEST = 20
 """Columns below which no question is answered, since it could not be read."""
@@ -28,13 +28,13 @@ class PromptQuestion:
 
     Attributes:
         id: what the answer is bound to; empty while one is coming that takes no answer yet.
-        label: what is shown before the line while it would be the answer.
+        label: the text before the line while the line would be the answer.
         paint: paints the whole question for a terminal of so many columns; the same function for as
             long as the same is asked.
         place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
-        text: what is in the line to begin with, where a terminal can do that.
-        is_hidden: whether what is typed is never shown and never stored; for live terminals.
+        text: the initial text of the line, if the terminal supports it.
+        is_hidden: whether typed text is never shown and never stored; for live terminals.
     """
 
     id: str
@@ -112,9 +112,9 @@ PersonEvent: TypeAlias = Line | Key | Closed
 class Terminal(Protocol):
     """A terminal that is open.
 
-    It never lets a line answer a question that the person can't see: a live one keeps the
-    question above the line, a plain one prints it again after whatever else was printed. What is
-    typed too early for an answer it refuses, and says so.
+    No line answers a question that the person can't see: a live terminal keeps the question above
+    the line, a plain one prints it again after any other output. A terminal refuses lines that were
+    typed too early for an answer, and says so.
     """
 
     @property
@@ -149,7 +149,7 @@ class Terminal(Protocol):
         ...
 
     def put_back(self, text: str) -> None:
-        """Put text before what is in the line; it does nothing where the terminal is not live."""
+        """Put text before the text in the line; do nothing if the terminal is not live."""
         ...
 
 
@@ -165,12 +165,12 @@ _NARROW = f"not taken: a question needs {NARROWEST} columns"
 
 @asynccontextmanager
 async def open_plain_terminal(descriptor: int = 0) -> AsyncIterator[Terminal]:
-    """Print what is finished, read lines; nothing is ever redrawn.
+    """Print finished output and read lines; nothing is ever redrawn.
 
-    A question is printed again, whole, after anything else that is printed while it is open. A line
-    can answer it only if all of it was typed after the question was printed, label included. What
-    came before the question goes to the agent, and what came between the two is refused. The
-    beginning of a line that a person had not finished by then is thrown away, since such a terminal
+    While a question is open it is printed again, whole, after any other output. A line can answer
+    it only if all of the line was typed after the question and its label were printed. Lines from
+    before the question go to the agent; lines typed between question and label are refused. The
+    beginning of a line that a person had not finished by then is discarded, since such a terminal
     does not show it to a program.
     """
     async with trio.open_nursery() as nursery:
@@ -209,7 +209,7 @@ class _PlainTerminal:
 
     @property
     def _is_typed(self) -> bool:
-        """Whether a person types the lines, who has to see a question first."""
+        """Whether a person types the lines, and so must see a question first."""
         return os.isatty(self._descriptor)
 
     @property

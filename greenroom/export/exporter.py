@@ -38,12 +38,12 @@ async def export_session(
 
     Pages include the subagents' sessions that the session's store has, at most 1,000 of them and 8
     levels down, and name those that are left out. JSON holds one session only. The session may go
-    on meanwhile: what it holds at the time of the call is written.
+    on meanwhile: its content at the time of the call is written.
 
     Args:
         session: the session, stored or not.
-        write: what takes the pieces, such as the `write` of an open file. It is called in a thread,
-            and may block.
+        write: takes the pieces, such as the `write` of an open file. It is called in a thread, and
+            may block.
         format: "markdown", "html" or "json".
 
     Raises:
@@ -97,10 +97,9 @@ async def import_session(
 ) -> AgentSession:
     """Make and save a session from a text that `export_session` wrote as JSON.
 
-    It has the same messages and the same description, but an id of its own; its metadata
-    `imported_from` says where it came from, and it is no longer archived. It is stored as a whole
-    or not at all. A call that had no result when it was exported is answered as interrupted, its
-    outcome unknown.
+    It has the same messages and description, but a new id; its metadata `imported_from` names its
+    origin, and it is no longer archived. It is stored whole or not at all. A call without a result
+    when it was exported is answered as interrupted, its outcome unknown.
 
     Args:
         data: the text; whatever its layout.

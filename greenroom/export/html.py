@@ -66,8 +66,8 @@ _TABLE = '<div class="wide"><table>'
 def render_prose(text: str) -> str:
     r"""Render Markdown. Raw HTML shows as text, an image as its name, a link with its address.
 
-    Nothing can be clicked on: an address was chosen by a model, and by whatever that had read. And
-    nothing vanishes: where the parser would leave something out, the source is shown.
+    Nothing can be clicked: addresses were chosen by a model, and by the texts that it had read. And
+    nothing vanishes: if the parser would leave something out, the source is shown.
 
     Example:
         >>> render_prose("*so* <b>")
@@ -150,7 +150,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def render_file(block: core.ImageBlock | core.DocumentBlock) -> str:
-    """Show an image that the session holds; name any other file, and what only has an address.
+    """Show an image that the session holds; name any other file or address.
 
     Example:
         >>> render_file(core.ImageBlock("image/png", url="https://example.com/a.png"))
@@ -169,7 +169,7 @@ _DIFF_TAGS = {"+": ("ins", "ins"), "-": ("del", "del"), "@": ('span class="place
 
 
 def render_call(call: ToolCall) -> str:
-    """Render a call; one that changed a file is open, so that its diff is seen."""
+    """Render a call, folded unless it changed a file, to show its diff."""
     use, result = call.use, call.result
     _, diff = split_diff(result.text) if result is not None else ("", "")
     status = STATUS_WORDS[call.status]
@@ -188,7 +188,7 @@ def render_call(call: ToolCall) -> str:
 
 
 def render_result(result: core.ToolResultBlock) -> str:
-    """Render what a tool gave: its text, a diff in colour, its images and files."""
+    """Render the result of a tool: its text, a diff in colour, its images and files."""
     text, diff = split_diff(result.text)
     parts = [f"<pre>{escape(text)}</pre>"] if text else []
     if diff:
@@ -259,7 +259,7 @@ def anchor(prefix: str, number: int) -> str:
 
 
 def render_facts(content: SessionContent) -> str:
-    """Render what is known about a session."""
+    """Render the facts about a session."""
     rows = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in list_facts(content).items()
@@ -550,7 +550,7 @@ def to_html(content: SessionContent) -> Iterator[str]:
 
 
 def _contents(content: SessionContent) -> str:
-    """List what the user said, for a conversation that has more than fits on a screen."""
+    """List the user's messages, unless the conversation is short."""
     prompts = [
         (number, " ".join(message.text.split()))
         for number, message in enumerate(content.messages, start=1)

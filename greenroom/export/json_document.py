@@ -152,7 +152,7 @@ def _fields(data: bytes | str) -> dict[str, msgspec.Raw]:
     try:
         return serde.decode(data, dict[str, msgspec.Raw])
     except InvalidJSONError as error:
-        serde.loads(data)  # where it is no JSON at all, this names the line
+        serde.loads(data)  # if it is not JSON at all, this names the line
         raise _refuse("the text is not a JSON object") from error
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 DEEPEST_PROSE = 60
-"""How deep Markdown may nest, such as lists in quotes; the parser leaves out what is deeper."""
+"""How deep Markdown may nest, such as lists in quotes; the parser drops anything deeper."""
 
 LONGEST_PROSE = 50_000
 """The most characters to parse as Markdown; more are hardly prose, and would take seconds."""
@@ -68,7 +68,7 @@ def code_span(text: str) -> str:
 
 
 def escape_words(text: str) -> str:
-    r"""Write text so that Markdown shows it as it is, on one line.
+    r"""Escape text for Markdown, on one line.
 
     Example:
         >>> print(escape_words("*not* bold"))
@@ -78,7 +78,7 @@ def escape_words(text: str) -> str:
 
 
 def quote(text: str, depth: int = 1) -> str:
-    """Quote Markdown at this depth; what would reach beyond its quote is shown as source.
+    """Quote Markdown at this depth; text that would reach beyond its quote is shown as source.
 
     Raw HTML could close the quote in a page, and a link's definition would hold everywhere.
 
@@ -97,7 +97,7 @@ def quote(text: str, depth: int = 1) -> str:
 
 
 def _is_contained(quote: str) -> bool:
-    """Whether nothing in a quote is raw HTML or defines a link, as far as that can be told."""
+    """Whether a quote certainly holds no raw HTML and defines no link."""
     if len(quote) > LONGEST_PROSE:
         return False
     found: dict[str, object] = {}

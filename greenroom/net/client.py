@@ -42,7 +42,7 @@ class HttpResponse:
         return self._chunks
 
     async def read(self, limit: int = DEFAULT_BODY_LIMIT) -> bytes:
-        """Return the body, or the first `limit` bytes of it; what is beyond is never fetched.
+        """Return the body, or the first `limit` bytes of it; the rest is never fetched.
 
         Raises:
             NetworkTimeoutError: no piece came in time.

@@ -65,7 +65,7 @@ class ChunkIterator:
         It waits for none beyond the deadline, a moment of trio's clock.
 
         Raises:
-            NetworkError: the encoding is one that we did not ask for.
+            NetworkError: we did not ask for this encoding.
         """
         if encoding not in ("", "identity", ACCEPTED_ENCODING):
             raise NetworkError(f"{host}: the body is compressed in a way we did not ask for")
@@ -107,7 +107,7 @@ class ChunkIterator:
                 return piece
 
     async def aclose(self) -> None:
-        """Give up what is left of the body. The connection of a half-read body is closed."""
+        """Give up the rest of the body; the connection of a half-read body is closed."""
         self._is_closed = True
         if not self._has_begun or self._is_exhausted:
             return
@@ -185,7 +185,7 @@ def _new_member() -> "zlib._Decompress":
 
 
 class Route(NamedTuple):
-    """Where a connection leads; a request takes only a connection of its own route.
+    """Where a connection leads; a request uses only connections of its own route.
 
     Attributes:
         proxy: the URL of the proxy, or None for a direct connection.
@@ -335,10 +335,10 @@ class Connection:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the last exchange was read to its end, and both sides let another one follow.
+        """Whether the last exchange was read to its end, and both sides allow another one.
 
-        The library has closed the socket otherwise. One that the other side closes while it is idle
-        is replaced by the library when the next request is sent.
+        Otherwise the library has closed the socket. If the other side closes an idle one, the
+        library replaces it when the next request is sent.
         """
         if self._answer is None or self._socket is None:
             return False

@@ -59,7 +59,7 @@ class ConnectionPool:
         self._limit = limit
         self._places = trio.Semaphore(limit, max_value=limit)
         self._busy: set[Connection] = set()
-        self._idle: deque[Connection] = deque()  # the one that was used last at the right
+        self._idle: deque[Connection] = deque()  # the last used one at the right
         self._run: trio.lowlevel.TrioToken | None = None
 
     @asynccontextmanager
@@ -89,7 +89,7 @@ class ConnectionPool:
             await connection.aclose()
 
     def statistics(self) -> HttpStatistics:
-        """Count what is busy, idle and waiting."""
+        """Count connections in use, idle ones, and waiting requests."""
         return HttpStatistics(
             connections=self._limit,
             busy=self._limit - self._places.value,
@@ -121,7 +121,7 @@ class ConnectionPool:
         return None
 
     async def _close_stale(self) -> None:
-        """Close idle connections: those that were idle too long, and what is beyond the limit."""
+        """Close connections that were idle too long, or are beyond the limit."""
         oldest = trio.current_time() - _IDLE_SECONDS
         while self._idle and (
             self._idle[0].idle_since < oldest or len(self._idle) + len(self._busy) > self._limit

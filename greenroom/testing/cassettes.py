@@ -114,7 +114,7 @@ def write(path: Path, exchanges: list[Exchange]) -> None:
         raise CassetteError(f"{path} can't be written: {error}") from error
 
 
-_AGAIN = "record it anew, with mode='record'"
+_AGAIN = "record it again, with mode='record'"
 
 CassetteMode: TypeAlias = Literal["auto", "replay", "record"]
 """What a cassette does; "auto" replays a file that exists, and records one that does not."""
@@ -153,7 +153,7 @@ async def cassette(
         mode: "auto", "replay" or "record"; the last one replaces a file that exists.
         client: what to record with; by default a new client.
         secrets: texts that must not reach the file, besides what headers and the environment hold.
-        ignore: members of the request's body that don't have to be as they were recorded.
+        ignore: members of the request's body that may differ from the recording.
 
     Raises:
         ConfigurationError: there is no such mode.
@@ -289,11 +289,11 @@ class _Replay(CassetteClient):
                 return self._exchanges.pop(index)
         raise CassetteError(
             f"{self._path} holds no answer to this request" + self._difference(wanted),
-            hint="if the request is right, record the cassette anew with mode='record'",
+            hint="if the request is right, record the cassette again with mode='record'",
         )
 
     def _lines(self, request: Request) -> list[str]:
-        """Return what has to be equal, in lines that can be compared."""
+        """Return the lines in which a request must equal its recording."""
         parts = urlsplit(request.url)
         place = f"{request.method} {parts.hostname}{parts.path}?{parts.query}".removesuffix("?")
         if request.content is not None:
@@ -332,7 +332,7 @@ class _ReplayedPieces:
         if self._complete:
             raise StopAsyncIteration
         raise core.NetworkError(
-            "the recording ends here: its reader stopped before the end", hint="record it anew"
+            "the recording ends here: its reader stopped before the end", hint="record it again"
         )
 
 

@@ -29,7 +29,7 @@ _IDENTIFYING = re.compile(r"cookie|organi[sz]ation|project", re.IGNORECASE)
 _MIN_LENGTH = 8  # of a key; a shorter one is made up, such as "test", and is part of many a word
 _MIN_NAMED_LENGTH = 4  # of what the caller names
 
-# What is a secret wherever it is found: organisations, projects and keys of vendors.
+# These are secrets wherever they are found: organisations, projects and keys of vendors.
 _KNOWN_FORMS = (
     rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}"
     rb"|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}"

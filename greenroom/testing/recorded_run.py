@@ -116,7 +116,7 @@ class ScriptedApprover:
         assert not self.unexpected_requests, f"no answer was written for these requests: {asked}"
 
     async def _answer_all(self, handle: AgentHandle) -> None:
-        """Answer what is open; the handle knows it better than a reader that may have lagged."""
+        """Answer all open requests; the handle knows them even if this reader has lagged."""
         for request in await handle.pending():
             if request.request_id in self._seen_ids:
                 continue

@@ -72,7 +72,7 @@ async def add_and_save(session: AgentSession, message: Message) -> None:
 
 
 async def load_texts(store: SessionStore, session: AgentSession) -> list[str]:
-    """Load a session anew, see that nothing is torn, and return what its messages say."""
+    """Load a session, check that nothing is torn, and return the texts of its messages."""
     loaded = await AgentSession.load(session.session_id, store=store)
     check_equal(loaded.repair, None)
     return [message.text for message in loaded.history]
@@ -122,7 +122,7 @@ _HOSTILE_IDS = (
 
 
 async def a_loaded_session_equals_the_saved_one(case: StoreUnderTest) -> None:
-    """Messages, lineage and metadata come back as they were, through a store opened anew."""
+    """Messages, lineage and metadata come back as they were, through a newly opened store."""
     store = await case.open()
     session = AgentSession.new_subagent("checked", new_id("s"), "t9", store=store)
     for message in _CONVERSATION:
@@ -401,7 +401,7 @@ async def what_is_saved_without_a_flush_is_read_at_once(case: StoreUnderTest) ->
 
 
 async def what_is_set_aside_is_out_of_the_history(case: StoreUnderTest) -> None:
-    """A writer cuts the history off, and adds to what is left."""
+    """A writer cuts the history off, and adds to the rest."""
     store = await case.open()
     session = await save_new(store, "one")
     first = (await store.read(session.session_id)).history.end

@@ -2,7 +2,7 @@
 
 - `sweep`: `cancel_at_every_checkpoint`, which runs a scenario again and again, and its report.
 - `scenario`: a `Scenario`, and one run of it with its checkpoints.
-- `evidence`: the `Trial` that a run leaves, with what is seen from outside.
+- `evidence`: the `Trial` that a run leaves, and its leftovers outside.
 - `invariants`: what must be true of every trial.
 """
 

@@ -87,7 +87,7 @@ class Surroundings:
         default, tempfile.tempdir = tempfile.tempdir, folder
         os.environ["TMPDIR"] = folder
         self._roots = {"TMPDIR": Path(folder), "workspace": Path(folder + "-workspace")}
-        gc.freeze()  # what was there before is none of this run's, and need not be searched again
+        gc.freeze()  # older objects are not of this run, and need not be searched again
         try:
             with warnings.catch_warnings(record=True) as self._warnings:
                 warnings.simplefilter("always", ResourceWarning)
@@ -105,7 +105,7 @@ class Surroundings:
                 warnings.showwarning(each.message, each.category, each.filename, each.lineno)
 
     def begin(self, workspace: str | Path | None) -> Path:
-        """Look before the run: what comes later is new. Return its workspace, by default an own."""
+        """Look before the run: anything later is new. Return its workspace, by default its own."""
         if workspace is not None:
             self._roots["workspace"] = Path(os.path.abspath(workspace))
         self._roots["workspace"].mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class Surroundings:
         return self._roots["workspace"]
 
     def files(self) -> Files:
-        """Look what files there are now, and what they hold.
+        """Return the files that are there now, and digests of their contents.
 
         Raises:
             ConfigurationError: there are more than 10,000.
@@ -138,7 +138,7 @@ class Surroundings:
         return digests
 
     def leftovers(self) -> Leftovers:
-        """Look what is there now that was not before."""
+        """Return everything that is there now but was not before the run."""
         gc.collect()  # so that nothing is closed later, in some other run
         processes = _processes()
         return Leftovers(
@@ -178,7 +178,7 @@ def is_user_code(filename: str) -> bool:
 
 @cache
 def _temporary_root() -> str:
-    """Make the folder of all TMPDIRs; it lasts as long as the process, as what is cached there."""
+    """Make the folder of all TMPDIRs; it lasts as long as the process, like caches in there."""
     folder = tempfile.mkdtemp(prefix="greenroom-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -216,7 +216,7 @@ def _descriptors() -> set[tuple[str, str]]:
 
 
 def _threads(before: set[int | None]) -> tuple[str, ...]:
-    """Name the threads that have been started and do something; one that ends has a moment."""
+    """Name the new threads that are busy; a thread that is ending gets a moment."""
     give_up = time.monotonic() + _THREAD_TIMEOUT
     while True:
         busy = [t for t in threading.enumerate() if t.ident not in before and _is_busy(t.ident)]
@@ -313,7 +313,7 @@ class Trial:
         state: its last state, as the handle shows it.
         history: its conversation in memory.
         stored_histories: the conversations that the store holds, by session id, its subagents' too.
-        damaged: what is wrong with a stored conversation, by session id.
+        damaged: the faults of stored conversations, by session id.
         all_chunks: all that the agent published, its subagents' chunks wrapped among its own.
         streams: the same chunks by the session id of the agent that speaks, none of them wrapped.
         alive: tasks that its agents have started and that were alive when `wait()` returned, or

@@ -395,7 +395,7 @@ def _describe(ended: EndedCall) -> str:
 
 
 def _shape(text: str) -> str:
-    """Return what paths and the like of two runs have in common where names are made up."""
+    """Replace the parts of a path or message that differ between runs: made-up names, numbers."""
     if "/" in text:
         text = "/".join("*" + os.path.splitext(part)[1] for part in text.split("/"))
     return re.sub(r"\d+|0x[0-9a-f]+", "*", text)

@@ -53,10 +53,10 @@ _REPLIES = 50  # more than any run asks for
 
 
 class Scenario:
-    """An agent with everything around it, made anew for each run.
+    """An agent with everything around it, made afresh for each run.
 
-    After an interrupt the conversation goes on: let the model answer whatever comes by a function
-    of the request, since a script would be out of step.
+    After an interrupt the conversation goes on: give the model a function of the request as its
+    answer, since a script would be out of step.
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
@@ -117,9 +117,9 @@ class Scenario:
     ) -> "Scenario":
         """Describe an agent that calls one tool with one input, and then once more.
 
-        Make the tool anew for each scenario, with the locks, flags and connections that it keeps:
-        so what one run leaves behind does not disturb the next. Every permission is given. It is
-        disturbed while the first call runs.
+        Make a new tool for each scenario, with the locks, flags and connections that it keeps, so
+        that no run disturbs the next. Every permission is given. The agent is disturbed while the
+        first call runs.
 
         Args:
             tool: the tool.

@@ -109,7 +109,7 @@ def cancel_at_every_checkpoint(
 ) -> FuzzReport:
     """Rerun a tool or an agent with a cancel at checkpoint 1, 2, 3 …, and check what is left.
 
-    First it runs undisturbed, and has to hold every invariant. Then, for each mode, it runs from
+    First it runs undisturbed, and must hold every invariant. Then, for each mode, it runs from
     scratch with the cancel at the next checkpoint of any task of the agent, until a run has ended
     before its cancel. Both sides of a checkpoint count: a task begins to wait there, and is about
     to go on. After the cancel the same input comes again, and what is left is compared with the
@@ -120,23 +120,23 @@ def cancel_at_every_checkpoint(
     are the run's own: they are put back. Where a run has made the next one fail, the sweep ends.
 
     Args:
-        scenario: makes the scenario anew, with a model, tools and rules that no run has used; for a
+        scenario: makes a new scenario, with a model, tools and rules that no run has used; for a
             tool, `Scenario.of_tool`.
-        modes: what is done: a turn is interrupted, at once or after its step, the agent is shut
+        modes: the disturbances: a turn is interrupted, at once or after its step, the agent is shut
             down or killed, the whole runtime is cancelled from outside.
-        invariants: what has to hold after each run.
+        invariants: what must hold after each run.
         at: only these checkpoints.
         at_most: no more cancels than this, spread evenly over modes and checkpoints.
         seed: of the order in which trio runs tasks.
-        real_time: let the clock run as it does, for threads, processes and sockets; then runs are
+        real_time: whether to use the real clock, for threads, processes and sockets; runs are then
             not quite repeatable.
         timeout: seconds of that clock until a run counts as hanging; by default a day, or a minute
             of real time.
 
     Raises:
         FuzzError: an invariant was broken; after 50 of them it stops.
-        ConfigurationError: there is no such mode, `scenario` is a scenario and makes none, or its
-            workspace has more than 10,000 files.
+        ConfigurationError: there is no such mode, `scenario` is not a function, or its workspace
+            has more than 10,000 files.
 
     Example:
         >>> import trio
