@@ -28,9 +28,9 @@ class ModelProfile:
         images: whether it reads images.
         documents: whether it reads PDF documents.
         thinking: whether it thinks before it answers.
-        json_schema: whether the provider holds its reply to a JSON Schema.
+        json_schema: whether the provider enforces a JSON Schema.
         tools: whether it calls tools.
-        caching: whether the provider keeps the beginning of a request for the next one.
+        caching: whether the provider caches the prefix of a request for the next one.
         sources: the pages that state the facts.
         looked_up: the date of the sources, or None without any.
     """

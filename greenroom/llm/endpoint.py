@@ -19,7 +19,7 @@ class Endpoint:
     Attributes:
         provider: the provider's name, for messages and errors.
         url: the full address that requests are posted to.
-        headers: the headers of every request; they hold the key, so they are not in the repr.
+        headers: the headers of every request; they contain the key, so they are not in the repr.
         secrets: the keys, which are removed from everything that the server echoes.
         hint: what to do if the key is refused.
     """
@@ -154,7 +154,7 @@ def check_call(endpoint: Endpoint, client: object) -> None:
     """Check that a request is allowed, before anything is sent.
 
     Requests to servers on this machine are always allowed, and so are those that a client answers
-    from a recording, as its attribute `is_replay` says.
+    from a recording, whose attribute `is_replay` is true.
 
     Raises:
         ModelCallForbiddenError: the request would leave this machine, which is forbidden.

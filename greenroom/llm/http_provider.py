@@ -40,7 +40,7 @@ class HttpProvider(ABC):
         price: Price | None = None,
         connections: int | None = None,
     ) -> None:
-        """Store the configuration; nothing is sent yet. A client that it opens is closed with it.
+        """Store the configuration; nothing is sent yet. The provider closes a client that it opens.
 
         Raises:
             ConfigurationError: `connections` is not a whole number of at least 1, or is passed

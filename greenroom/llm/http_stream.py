@@ -73,7 +73,7 @@ def read_reply(body: bytes, endpoint: Endpoint) -> dict[str, object]:
 
 
 def not_a_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> ModelError:
-    """Return the error of an answer that is not a reply, from the beginning of its body."""
+    """Return the error of an answer that is neither a stream nor a reply, by its beginning."""
     try:
         value = serde.loads(endpoint.conceal(body))
     except InvalidJSONError:
@@ -169,7 +169,7 @@ async def open_stream(
 ) -> AsyncIterator[ModelStream]:
     """Post a request and stream its reply; leaving the block early closes the connection.
 
-    `names` are the names of tools by the names that the model uses, as `dotted_names` returns them.
+    `names` maps the names that the model uses for tools to their own, as `dotted_names` returns.
 
     Raises:
         ModelError: no connection, no answer in time, or an answer that is an error.

@@ -31,7 +31,7 @@ class Vendor:
 
     Attributes:
         name: the part before the colon.
-        keys: the environment variables for its key, the first one that is set counts.
+        keys: the environment variables for its key; the first one that is set counts.
         open: opens the provider of a model.
         needs_key: whether it needs a key in this environment.
     """

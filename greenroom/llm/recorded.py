@@ -1,4 +1,4 @@
-"""Replays: messages as if a model were sending them, and a provider that replays a session."""
+"""Replays: messages streamed as by a model, and a provider that replays a session."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ def replay(message: Message) -> ModelStream:
 
 
 def events_of(message: Message) -> Iterator[StreamEvent]:
-    """Yield the events of a model that sends this message, its text word by word.
+    """Yield the events of a reply that is this message, its text word by word.
 
     Example:
         >>> [event.text for event in events_of(Message.assistant("a b")) if hasattr(event, "text")]
@@ -114,7 +114,7 @@ class RecordedProvider:
         return f"RecordedProvider(<{self._count} replies>)"
 
     def stream(self, request: ModelRequest) -> ModelStream:
-        """Replay the next reply, whatever is asked.
+        """Replay the next reply, whatever the request.
 
         Raises:
             ModelBadRequestError: all replies have been replayed.
@@ -129,7 +129,7 @@ class RecordedProvider:
         return replay(reply)
 
     async def generate(self, request: ModelRequest) -> Message:
-        """Return the next reply, whatever is asked.
+        """Return the next reply, whatever the request.
 
         Raises:
             ModelBadRequestError: all replies have been replayed.

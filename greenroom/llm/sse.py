@@ -21,7 +21,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class SSEEvent:
-    """One event: its data, and its name and id where it has them."""
+    """One event: its data, and its name and id if it has them."""
 
     data: str
     name: str = ""

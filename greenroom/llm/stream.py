@@ -70,7 +70,7 @@ class Notice(Wire, frozen=True, tag="notice"):
 
 
 class Announcement(Wire, frozen=True, tag="announcement"):
-    """News for the readers of an agent, which gets published as a `Custom` chunk.
+    """News for the readers of an agent, published as a `Custom` chunk.
 
     The fields are those of `Custom`: a dotted kind, the facts as JSON, and one line of text.
     """

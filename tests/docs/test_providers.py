@@ -39,13 +39,13 @@ def rows(host):
             ", ".join(f"`{each}`" for each in sorted(host.echoed_fields))
             or "nothing but text and calls"
         )
-        yield "sent back of its replies", sent
+        yield "reply fields sent back", sent
     if host.call_id_length or host.longest_call_id:
         limit = f"{host.call_id_length} letters and digits" if host.call_id_length else None
-        yield "ids of calls", limit or f"at most {host.longest_call_id} characters"
+        yield "call ids", limit or f"at most {host.longest_call_id} characters"
     known = [name for name in MODELS if name.startswith(f"{host.name}:")]
     if known:
-        yield "models that are known", ", ".join(f"`{name}`" for name in known)
+        yield "known models", ", ".join(f"`{name}`" for name in known)
 
 
 def section(host):

@@ -85,9 +85,6 @@ async def error_of(model, kind):
     return caught.value
 
 
-# -- retries ------------------------------------------------------------------------------------
-
-
 async def test_three_failures_and_a_success_are_one_reply_and_each_wait_is_told_before_it(
     autojump_clock,
 ):
@@ -185,9 +182,6 @@ async def test_a_cancel_ends_a_wait_at_once(autojump_clock):
     assert stream.partial().content == ()
 
 
-# -- after output -------------------------------------------------------------------------------
-
-
 async def test_once_something_was_read_a_failure_is_raised_and_the_partial_reply_kept(
     autojump_clock,
 ):
@@ -242,9 +236,6 @@ async def test_what_a_failed_attempt_has_used_is_told_with_its_own_price(autojum
     (restart,) = (event for event in events if isinstance(event, StreamRestart))
     assert (restart.partial.usage.cost, restart.partial.provider) == (2, "scripted")
     assert (stream.message.usage.cost, stream.message.provider) == (5, "spare")
-
-
-# -- fallbacks ----------------------------------------------------------------------------------
 
 
 async def test_models_are_asked_one_after_the_other_and_the_reply_says_who_answered(autojump_clock):
@@ -325,9 +316,6 @@ def test_it_has_a_price_where_each_model_has_one(prices, price):
     assert resilient(first, fallback=[second]).price == price
 
 
-# -- circuit ------------------------------------------------------------------------------------
-
-
 async def test_an_open_circuit_sends_nothing_and_the_fallback_answers_without_a_wait(
     autojump_clock,
 ):
@@ -366,9 +354,6 @@ async def test_a_reader_that_leaves_or_crashes_says_nothing_about_the_model(auto
             raise KeyError
     statistics = breaker.statistics()
     assert (statistics.running, statistics.failed, statistics.succeeded) == (0, 0, 0)
-
-
-# -- limits -------------------------------------------------------------------------------------
 
 
 async def test_a_wait_for_the_rate_limit_is_told_and_usage_takes_the_place_of_the_estimate(
@@ -425,9 +410,6 @@ async def test_a_wait_for_other_calls_is_told(autojump_clock):
                 event = await anext(stream)
         assert event.text == "scripted:script waits for other calls to end"
     assert slots.is_free
-
-
-# -- what a block promises ----------------------------------------------------------------------
 
 
 class Watched:
@@ -499,9 +481,6 @@ def test_what_makes_no_sense_is_refused():
         resilient(ScriptedProvider(), after_output="again")
     with pytest.raises(TypeError, match="open_model"):
         resilient(ScriptedProvider(), fallback=["gpt-5.4"])
-
-
-# -- over a real socket -------------------------------------------------------------------------
 
 
 async def test_three_overloaded_answers_of_a_server_and_then_a_reply():

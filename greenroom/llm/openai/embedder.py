@@ -31,7 +31,7 @@ _CONNECT = 10.0  # seconds
 class OpenAIEmbedder:
     """Makes vectors with a model of OpenAI or of a compatible server, such as Ollama or vLLM.
 
-    Texts are sent 64 at a time, each cut after 8,000 characters. Nothing is retried: a memory does
+    Texts are sent 64 at a time, each cut after 8,000 characters. Nothing is retried: a memory works
     without vectors, and makes them later.
 
     Args:
@@ -92,7 +92,7 @@ class OpenAIEmbedder:
         Raises:
             ModelError: no connection, no answer in time, or an answer that is an error or no
                 vectors.
-            ModelCallForbiddenError: calls of real models are forbidden, and this is one.
+            ModelCallForbiddenError: calls of real models are forbidden.
         """
         found: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
