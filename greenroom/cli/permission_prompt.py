@@ -6,6 +6,7 @@ facts; the model's own words come last.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -163,17 +164,15 @@ class QuestionQueue:
         if self._current_choice is None:
             label = _CHOOSE if self.current.options is None else _ANSWER
             return PromptQuestion(id_, label, paint, self.place)
+        follow_up = partial(PromptQuestion, paint=paint, place=self.place, is_follow_up=True)
         if self._current_choice.asks_what:
             text = str(self.current.input[COMMAND_FIELD])
             # A text that can't be shown exactly must be typed again.
             initial = text if exact(text) == text else ""
-            return PromptQuestion(
-                f"{id_} what", _WHAT, paint, self.place, is_follow_up=True, text=initial
-            )
+            return follow_up(f"{id_} what", _WHAT, text=initial)
         if self._current_choice.asks_value:
-            id_ = f"{id_} value"
-            return PromptQuestion(id_, _VALUE, paint, self.place, is_follow_up=True, is_hidden=True)
-        return PromptQuestion(f"{id_} why", _WHY, paint, self.place, is_follow_up=True)
+            return follow_up(f"{id_} value", _VALUE, is_hidden=True)
+        return follow_up(f"{id_} why", _WHY)
 
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
         """Update the open requests; return the request to show if the current one changed."""

@@ -295,9 +295,8 @@ async def trust_project(options: PermissionsOptions) -> int:
     path = project_rules_path(workspace)
     # Taken before the file is read, so only the content that was shown is trusted.
     digest = await trio.to_thread.run_sync(rules_digest, path)
-    from greenroom.cli.run_setup import (
-        read_instructions,  # all of the agents; no other verb needs them
-    )
+    # Only here: it loads all of the agents, which no other verb needs.
+    from greenroom.cli.run_setup import read_instructions
 
     texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
     if digest is None and not texts:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from textwrap import wrap
-from typing import TextIO
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
@@ -256,18 +255,20 @@ class PromptLayout:
         return lambda: Dimension.exact(self._heights[window])
 
 
-def open_file() -> TextIO:
-    """Open the terminal once more.
-
-    A separate file, so that nothing stays in standard output's buffer when the terminal is closed.
-    """
-    return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
-
-
 class BatchedOutput(Vt100_Output):
-    """Draws on a terminal; what belongs together reaches it at once."""
+    """Draws on the terminal of standard output; a batch of changes reaches it at once."""
 
     is_batching = False
+
+    def __init__(self) -> None:
+        """Open the terminal once more, to leave nothing in standard output's buffer."""
+        file = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", errors="replace")
+        super().__init__(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
+
+    def close(self) -> None:
+        """Close the terminal, if it is still there."""
+        with suppress(OSError):
+            self.stdout.close()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -287,11 +288,6 @@ class BatchedOutput(Vt100_Output):
         # application in good order.
         with suppress(OSError):
             super().flush()
-
-
-def output_to(file: TextIO) -> BatchedOutput:
-    """Return what draws on the terminal through this file, for as long as it is there."""
-    return BatchedOutput(file, terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
 def terminal_size() -> Size:

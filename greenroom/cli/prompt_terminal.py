@@ -33,11 +33,10 @@ from prompt_toolkit.styles import Style
 
 from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_layout import (
+    BatchedOutput,
     HiddenLine,
     PromptLayout,
     QuestionPane,
-    open_file,
-    output_to,
     terminal_size,
 )
 from greenroom.cli.terminal import (
@@ -93,8 +92,7 @@ class PromptApplication:
         self._size = (0, 0)  # for which all is laid out
         self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
         self._layout = PromptLayout(self._buffer, self._label)
-        self._file = open_file()
-        self._output = output_to(self._file)
+        self._output = BatchedOutput()
         self._app: Application[None] = Application(
             layout=self._layout.layout,
             key_bindings=self._keys(),
@@ -116,8 +114,7 @@ class PromptApplication:
         """Run until `close`, or until the terminal is closed; it blocks this thread."""
         with suppress(EOFError, OSError, termios.error):
             self._app.run(pre_run=on_start, set_exception_handler=False, handle_sigint=False)
-        with suppress(OSError):
-            self._file.close()
+        self._output.close()
 
     @property
     def loop(self) -> "AbstractEventLoop | None":

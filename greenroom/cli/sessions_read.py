@@ -225,11 +225,8 @@ async def show_session(options: SessionsOptions) -> int:
         return 0
     if skipped and history[skipped].tool_results:
         skipped -= 1  # results are shown with their calls
-    await page.text(
-        "\n".join(
-            [*_describe(session.description.record, count), *_describe_branch(branches, branch)]
-        )
-    )
+    heading = _describe(session.description.record, count) + _describe_branch(branches, branch)
+    await page.text("\n".join(heading))
     if skipped:
         await page.text(f"\n… {quantity(skipped, 'earlier message')} left out")
     await show_lines((line for line in recap(history) if line.at >= skipped), page, count)

@@ -191,9 +191,7 @@ class _PlainTerminal:
         self._one_writer = trio.Lock()
         self._hint = ""
         self._question: PromptQuestion | None = None
-        self._last_printed: object = (
-            None  # what painted it, if the question was printed last of all
-        )
+        self._last_printed: object = None  # the `paint` of the question, if it was printed last
         self._open_id = ""  # the id of the question whose label was printed
         self._stale_bytes = 0  # bytes that were there before the question was
         self._stale_id = ""  # the question that was open then, for which they may have been meant
