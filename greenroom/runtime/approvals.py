@@ -142,7 +142,7 @@ class Approvals:
         self._state_before = AgentState.idle()
 
     @property
-    def open(self) -> tuple[PermissionRequest, ...]:
+    def open_requests(self) -> tuple[PermissionRequest, ...]:
         """The requests that wait for an answer, oldest first."""
         waiting = (each for each in self._open.values() if not each.decided.is_set())
         return tuple(pending.request for pending in waiting)

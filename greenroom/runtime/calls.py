@@ -117,7 +117,7 @@ class _FurtherAttempts:
 
 T = TypeVar("T")
 
-_of_context: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
+_slot_var: ContextVar["ToolSlot | None"] = ContextVar("greenroom_tool_slot", default=None)
 
 
 class ToolSlot:
@@ -158,7 +158,7 @@ class ToolSlot:
                 budget.count(tool_calls=-1)  # it has not begun
             await self.__aexit__(type(error), error, error.__traceback__)
             raise
-        self._token = _of_context.set(self)
+        self._token = _slot_var.set(self)
 
     async def __aexit__(
         self,
@@ -167,7 +167,7 @@ class ToolSlot:
         trace: TracebackType | None,
     ) -> None:
         if self._token is not None:
-            _of_context.reset(self._token)
+            _slot_var.reset(self._token)
         self._actor.budgets.open_calls.discard(self)
         self.close()
         await self._outer.__aexit__(kind, error, trace)
@@ -270,7 +270,7 @@ class Pause:
 
 def current_slot() -> ToolSlot | None:
     """Return the slot of the tool call in which the caller runs, or None outside of any."""
-    slot = _of_context.get()
+    slot = _slot_var.get()
     # A task that outlives the call inherits the variable, and so does one in a nursery outside of
     # the agent, which is not part of the call.
     is_ours = slot is not None and slot._is_open and slot._actor is current_owner()
@@ -298,7 +298,7 @@ async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
 
 def call_is_over() -> bool:
     """Whether the caller is in a thread that outlived its tool call."""
-    slot = _of_context.get()
+    slot = _slot_var.get()
     return (
         slot is not None
         and not slot._is_open
@@ -343,7 +343,7 @@ class ToolCallScope:
 
     def end(self, result: ToolResult) -> None:
         """Report how the call ended: its result, or why it was not run. The first report counts."""
-        self._tell(result, None)
+        self._report(result, None)
 
     def __exit__(
         self,
@@ -351,9 +351,9 @@ class ToolCallScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tell(None, error)
+        self._report(None, error)
 
-    def _tell(self, result: ToolResult | None, error: BaseException | None) -> None:
+    def _report(self, result: ToolResult | None, error: BaseException | None) -> None:
         if not self._has_ended:
             self._has_ended = True
             self._actor.notify("after_tool_call", self.call, result, error)
@@ -405,23 +405,23 @@ class Wait:
             _refuse_circle(caller, target)
 
     @property
-    def _is_parents(self) -> bool:
+    def _is_parent_waiting(self) -> bool:
         return self._caller is not None and self._caller is self._target.parent
 
     def learn_end(self) -> None:
         """Note that the waiting agent knows how the other one ended, if it has ended."""
-        if self._is_parents and self._target.outcome is not None:
+        if self._is_parent_waiting and self._target.outcome is not None:
             self._target.report.withdraw()
 
     def learn_answer(self, answer: TurnResult) -> None:
         """Note the answer that the waiting agent got."""
-        if self._is_parents:
+        if self._is_parent_waiting:
             self._target.report.add_answer(answer)
 
     async def __aenter__(self) -> Self:
         if self._caller is not None:
             self._caller.waits.append(self._wait)
-        if self._is_parents:
+        if self._is_parent_waiting:
             self._target.report.begin_wait()
         await self._pause.__aenter__()
         return self
@@ -434,7 +434,7 @@ class Wait:
     ) -> None:
         if self._caller is not None:
             self._caller.waits.remove(self._wait)
-        if self._is_parents:
+        if self._is_parent_waiting:
             self._target.report.end_wait()
         await self._pause.__aexit__(kind, error, trace)
 

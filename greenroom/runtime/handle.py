@@ -161,11 +161,11 @@ class AgentHandle:
         id: str | None = None,  # noqa: A002 (the field's word for it)
     ) -> UserInput:
         message = user_input(content, sender, metadata, id)
-        if id is not None and self._knows(id):
+        if id is not None and self._has_input(id):
             raise ValueError(f"the input {id!r} was sent to this agent before")
         return message
 
-    def _knows(self, input_id: str) -> bool:
+    def _has_input(self, input_id: str) -> bool:
         actor = self._actor
         if input_id in actor.mailbox or actor.turns.find(input_id) is not None:
             return True
@@ -492,7 +492,7 @@ class AgentHandle:
             kept_bytes=actor.output.ring.bytes,
             subscribers=len(actor.output.readers),
             largest_lag=max((reader.lag for reader in actor.output.readers), default=0),
-            pending=len(actor.approvals.open),
+            pending=len(actor.approvals.open_requests),
             subagents=len(actor.children),
             turns=actor.turns.count,
             open_tools=len(actor.output.open_tools),
@@ -502,7 +502,10 @@ class AgentHandle:
 
 
 def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
-    own = (serde.decode(serde.encode(each), PermissionRequest) for each in actor.approvals.open)
+    own = (
+        serde.decode(serde.encode(each), PermissionRequest)
+        for each in actor.approvals.open_requests
+    )
     below = (request for child in actor.children for request in _find_pending(child))
     return (*own, *below)
 

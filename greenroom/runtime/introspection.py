@@ -140,7 +140,7 @@ class AgentNode:
         yield from map(str, (*self.tools, *self.prompts, *self.waits))
         yield f"mailbox {self.mailbox}/{self.mailbox_limit}"
         yield f"readers {self.subscribers}, lag {self.largest_lag}" if self.subscribers else ""
-        yield from map(_budget_text, self.budgets)
+        yield from map(_format_budget, self.budgets)
         yield f"{self.usage.total} tokens" if self.usage.total else ""
         yield f"restarts {self.restarts}" if self.restarts else ""
 
@@ -167,7 +167,7 @@ class RuntimeTree:
         lines = [f"{self.running} agents" if self.running != 1 else "1 agent"]
         for agent in self.agents:
             lines.append(str(agent))
-            lines += _below(agent, "")
+            lines += _draw_children(agent, "")
         if self.left_out:
             lines.append(f"… {self.left_out} more left out")
         return "\n".join(lines)
@@ -176,21 +176,21 @@ class RuntimeTree:
 _ONE_LINE = {ord("\n"): "\\n", ord("\t"): "\\t"}
 
 
-def _below(agent: AgentNode, indent: str) -> Iterator[str]:
+def _draw_children(agent: AgentNode, indent: str) -> Iterator[str]:
     for child in agent.children:
         last = child is agent.children[-1]
         yield f"{indent}{'└─ ' if last else '├─ '}{child}"
-        yield from _below(child, indent + ("   " if last else "│  "))
+        yield from _draw_children(child, indent + ("   " if last else "│  "))
 
 
-def _budget_text(budget: Mapping[str, float]) -> str:
+def _format_budget(budget: Mapping[str, float]) -> str:
     left = ", ".join(
-        f"{_amount(amount)} {what.replace('_', ' ')}" for what, amount in budget.items()
+        f"{_format_amount(amount)} {what.replace('_', ' ')}" for what, amount in budget.items()
     )
     return f"left: {left}" if left else ""
 
 
-def _amount(value: float) -> str:
+def _format_amount(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
@@ -300,7 +300,8 @@ class _Walk:
             step=turn.steps if turn else 0,
             tools=self._tools(actor),
             prompts=tuple(
-                OpenPrompt(each.request_id, each.tool_name) for each in actor.approvals.open
+                OpenPrompt(each.request_id, each.tool_name)
+                for each in actor.approvals.open_requests
             ),
             waits=tuple(
                 OpenWait(wait.method, wait.target.session_id, self._now - wait.since)

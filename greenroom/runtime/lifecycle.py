@@ -69,9 +69,9 @@ async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None
         try:
             actor.notify("before_agent")
             with actor.scope:
-                await _live(actor, call)
-                while await _lives_again(actor):
-                    await _live(actor, call)
+                await _run_life(actor, call)
+                while await _wait_next_life(actor):
+                    await _run_life(actor, call)
         except BaseException as error:
             # It propagates, as a KeyboardInterrupt must; the outcome has it too.
             if not is_cancelled(error):
@@ -82,7 +82,7 @@ async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None
             await _end(actor)
 
 
-async def _live(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
+async def _run_life(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
     life = actor.life
     try:
         with life.scope:
@@ -103,7 +103,7 @@ async def _open(actor: Actor) -> bool:
             actor.restart_note = ""
             await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
-        actor.life.fail(await _crash(error))
+        actor.life.fail(await _as_crash(error))
         await _release(actor)
     return actor.life.crash is None
 
@@ -119,7 +119,7 @@ async def _run(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
             actor.budgets.end_life()
             await actor.turns.abandon()
             if error is not None:
-                life.keep(await _crash(error))
+                life.record_crash(await _as_crash(error))
         finally:
             life.nursery = None
         await _end_subagents(actor)
@@ -158,7 +158,7 @@ async def _run_function(
         actor.life.has_returned = True
 
 
-async def _crash(error: BaseException) -> BaseException:
+async def _as_crash(error: BaseException) -> BaseException:
     """Return the crash that an error of the function or the store is.
 
     What ends more than this life is raised again: a cancel of it, and a KeyboardInterrupt.
@@ -184,7 +184,7 @@ async def _end_subagents(actor: Actor) -> None:
     actor.life.end_supervisions()
 
 
-async def _lives_again(actor: Actor) -> bool:
+async def _wait_next_life(actor: Actor) -> bool:
     """Ask the supervisor, if there is one, and wait until the next life may begin."""
     member = actor.member
     if member is None or _was_asked_to_end(actor):
@@ -218,7 +218,7 @@ async def _flush(actor: Actor) -> None:
         if must_propagate(error):
             raise
         logger.warning("%s: the last save failed: %s", actor, describe_error(error))
-        actor.life.keep(strip_cancelled(error))
+        actor.life.record_crash(strip_cancelled(error))
         # Another life takes the lock anew: after some failures only that lets a session be written.
         await _release(actor)
 
@@ -248,7 +248,7 @@ async def _end(actor: Actor) -> None:
 
 def _finish(actor: Actor) -> None:
     """End an agent of which nothing is alive; whatever fails, those who wait for it wake."""
-    outcome = actor.outcome = _outcome(actor)
+    outcome = actor.outcome = _make_outcome(actor)
     actor.turns.drop_unopened()
     actor.kernel.registry.forget(actor)
     exited = Exited(outcome.status, describe_error(outcome.error))
@@ -279,8 +279,8 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     actor.publish(exited)
 
 
-def _outcome(actor: Actor) -> Outcome:
-    status, error = _status(actor), actor.life.crash
+def _make_outcome(actor: Actor) -> Outcome:
+    status, error = _find_status(actor), actor.life.crash
     if status is EndStatus.CANCELLED and actor.member is not None:
         error = actor.member.stopped_by
     return Outcome(
@@ -299,12 +299,12 @@ def _find_undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInpu
     A `Resume` is not among them: it was not sent, and its calls are still open.
     """
     from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
-    cut_off = actor.turns.unopened if from_outside else ()
+    cut_off = actor.turns.unopened_inputs if from_outside else ()
     waiting = (*cut_off, *actor.mailbox.drain())
     return tuple(each for each in waiting if not isinstance(each, Resume))
 
 
-def _status(actor: Actor) -> EndStatus:
+def _find_status(actor: Actor) -> EndStatus:
     if actor.is_killed:
         return EndStatus.KILLED
     if actor.life.crash is not None:
@@ -317,7 +317,7 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
     if parent is None:
         return
     parent.children.remove(actor)
-    reply = _last_reply(actor)
+    reply = _find_last_reply(actor)
     parent.publish(SubAgentComplete(session.session_id, exited.status, exited.error or reply))
     last = actor.turns.last
     actor.report.end(
@@ -332,6 +332,6 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
     )
 
 
-def _last_reply(actor: Actor) -> str:
+def _find_last_reply(actor: Actor) -> str:
     replies = (m for m in reversed(actor.session.history) if m.role == "assistant")
     return next((message.text for message in replies if message.text), "")

@@ -112,7 +112,7 @@ class OutputRing:
         Raises:
             InvalidJSONError: the chunk holds something that can't be written as JSON.
         """
-        size = _size(chunk)
+        size = _estimate_size(chunk)
         self._chunks[self.next] = chunk
         self._sizes[self.next] = size
         self.bytes += size
@@ -140,7 +140,7 @@ class OutputRing:
     def __iter__(self) -> Iterator[OutputChunk]:
         return iter(tuple(self._chunks.values()))
 
-    async def more(self, seq: int) -> bool:
+    async def wait_for(self, seq: int) -> bool:
         """Wait until chunk `seq` is published; False when the ring is closed before it."""
         while seq >= self.next:
             if self.closed:
@@ -149,17 +149,17 @@ class OutputRing:
         return True
 
 
-def _size(chunk: OutputChunk) -> int:
+def _estimate_size(chunk: OutputChunk) -> int:
     if isinstance(chunk, (TextDelta, ThinkingDelta)):
-        return _OVERHEAD + _weight(chunk.text)
+        return _OVERHEAD + _estimate_bytes(chunk.text)
     if isinstance(chunk, ToolProgress):
-        return _OVERHEAD + _weight(chunk.output)
+        return _OVERHEAD + _estimate_bytes(chunk.output)
     if isinstance(chunk, SubAgentOutput):
-        return _OVERHEAD + _size(chunk.chunk)
+        return _OVERHEAD + _estimate_size(chunk.chunk)
     return _OVERHEAD + len(serde.encode(chunk))
 
 
-def _weight(text: str) -> int:
+def _estimate_bytes(text: str) -> int:
     """Return an upper bound of the bytes that a text takes, without encoding it."""
     return len(text) if text.isascii() else 4 * len(text)
 
@@ -359,13 +359,13 @@ class Subscription:
         self._output = output
         self._hooks = hooks
         self._ring = output.ring
-        self._cursor = self._start(replay)
+        self._cursor = self._find_start(replay)
         self._attendance = attendance
         self._reads = 0
         self._is_read = False
         self._missed = 0
 
-    def _start(self, replay: Replay) -> int:
+    def _find_start(self, replay: Replay) -> int:
         ring = self._ring
         if replay == "none":
             start = ring.next
@@ -374,7 +374,7 @@ class Subscription:
         elif replay == "all":
             start = ring.first
         else:
-            epoch, seq = _position(replay)
+            epoch, seq = _check_position(replay)
             start = min(max(seq, 0), ring.next) if epoch <= self._output.epoch else ring.first
         # A reader that comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
@@ -447,12 +447,12 @@ class Subscription:
             self._hooks.check_loop("subscribe()")
         pause = self._hooks.pause()
         if pause is None:
-            return await ring.more(self._cursor)
+            return await ring.wait_for(self._cursor)
         async with pause:
-            return await ring.more(self._cursor)
+            return await ring.wait_for(self._cursor)
 
 
-def _position(replay: object) -> Position:
+def _check_position(replay: object) -> Position:
     match replay:
         case (int(epoch), int(seq)):
             return epoch, seq
@@ -489,7 +489,7 @@ class TurnStream:
         """Made by `AgentHandle.stream`; it reads from this moment on."""
         self._wanted = receipt.input_id if receipt else None
         # Which turn it is: the one of this input; without an input the open one, else the next.
-        self._turn = _find(turns, receipt)
+        self._turn = _find_turn(turns, receipt)
         self._id = self._turn.message.id if self._turn else self._wanted
         # The newest turn can be read although its beginning may be gone.
         self._begun = self._turn is not None and self._turn is (turns.current or turns.last)
@@ -525,7 +525,7 @@ class TurnStream:
         return self._begun
 
 
-def _find(turns: _Turns, receipt: Receipt | None) -> _Turn | None:
+def _find_turn(turns: _Turns, receipt: Receipt | None) -> _Turn | None:
     if receipt is None:
         return turns.current
     for turn in (turns.current, turns.last):

@@ -426,7 +426,7 @@ class Supervision(Member):
         self._is_grouping = False
 
     async def _restart_group(self, culprit: Member, delay: float) -> None:
-        group = self._group(culprit)
+        group = self._find_group(culprit)
         reason = f"{culprit.name} {'crashed' if culprit.crash else 'ended'}"
         why = SupervisionError(f"the supervisor {self.name} stopped its group, because {reason}")
         why.__cause__ = culprit.crash
@@ -439,7 +439,7 @@ class Supervision(Member):
         await trio.sleep(delay)
         await self._start(group)
 
-    def _group(self, culprit: Member) -> list[Member]:
+    def _find_group(self, culprit: Member) -> list[Member]:
         members = list(self.members)
         first = members.index(culprit) if self.strategy == "rest_for_one" else 0
         return members[first:]

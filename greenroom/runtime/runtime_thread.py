@@ -173,7 +173,7 @@ class RuntimeThread:
         with self._lock:
             self._is_open = False
             self._aborts = self._aborts or abort
-        self.soon(self._scope.cancel if abort else self._closing.set)
+        self.call_soon(self._scope.cancel if abort else self._closing.set)
 
     def _end_with_interpreter(self) -> None:
         self._close(abort=False)
@@ -234,15 +234,15 @@ class RuntimeThread:
                 raise _closed_error(self._crash)
             self._calls.add(cast("ThreadCall[object]", call))
             nursery = self._nursery
-        if not self.soon(partial(call.begin, nursery)):
+        if not self.call_soon(partial(call.begin, nursery)):
             call.fail(_closed_error(self._crash))
         return call
 
     def cancel(self, call: ThreadCall[T]) -> None:
         """Cancel work that was begun; it is over when its clean-up is."""
-        self.soon(call.cancel)
+        self.call_soon(call.cancel)
 
-    def soon(self, function: Callable[[], None]) -> bool:
+    def call_soon(self, function: Callable[[], None]) -> bool:
         """Call a function in the thread, soon; False where its loop has ended."""
         if self._token is not None:
             with suppress(trio.RunFinishedError):
@@ -276,7 +276,7 @@ class RuntimeThread:
             BaseException: what it raised.
         """
         waiter = LoopWaiter()
-        call = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        call = self.begin(self._make_work(thing, args, kwargs), waiter.wake)
         await waiter.wait(lambda: call.is_over, partial(self.cancel, call))
         return call.result()
 
@@ -297,11 +297,11 @@ class RuntimeThread:
             BaseException: what was raised.
         """
         waiter = ThreadWaiter()
-        call = self.begin(self._work(thing, args, kwargs), waiter.wake)
+        call = self.begin(self._make_work(thing, args, kwargs), waiter.wake)
         waiter.wait(lambda: call.is_over, partial(self.cancel, call))
         return call.result()
 
-    def _work(
+    def _make_work(
         self, thing: object, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Callable[[], object]:
         method = getattr(thing, "run", None)
@@ -441,7 +441,7 @@ class ThreadIterator(Generic[T]):
                 await waiter.next()
         item = self._items.popleft()
         if len(self._items) == _AHEAD - 1:  # it may wait for this one
-            self._thread.soon(self._make_room)
+            self._thread.call_soon(self._make_room)
         return item
 
     def _require_open(self) -> tuple[ThreadCall[None], LoopWaiter]:

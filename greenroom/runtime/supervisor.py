@@ -347,7 +347,7 @@ class SupervisedAgent(Member):
         text = describe_error(self.crash) or why
         actor.publish(Restarted(actor.epoch + 1, text, delay))
         actor.set_state(AgentState.idle())
-        actor.restart_note = _note(self.crash, why)
+        actor.restart_note = _describe_restart(self.crash, why)
 
     def _live_again(self) -> None:
         self.actor.begin_life()
@@ -380,7 +380,7 @@ class SupervisedAgent(Member):
         self._supervision.forget(self)
 
 
-def _note(crash: BaseException | None, why: str) -> str:
+def _describe_restart(crash: BaseException | None, why: str) -> str:
     if crash is not None:
         return f"[The agent crashed: {describe_error(crash)}; it was started again]"
     return f"[The agent was started again{f': {why}' if why else ''}]"

@@ -44,8 +44,8 @@ from greenroom.core import (
     type_name,
 )
 
-_of_context: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
-_of_task: dict[trio.lowlevel.Task, object] = {}
+_owner_var: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
+_owners: dict[trio.lowlevel.Task, object] = {}
 """The owners of this process, by the task that their task trees hang from."""
 
 
@@ -53,18 +53,18 @@ _of_task: dict[trio.lowlevel.Task, object] = {}
 def owned_by(owner: object) -> Iterator[None]:
     """Make the current task, and all that it starts, the owner's."""
     task = trio.lowlevel.current_task()
-    _of_task[task] = owner
-    _of_context.set(owner)
+    _owners[task] = owner
+    _owner_var.set(owner)
     try:
         yield
     finally:
-        del _of_task[task]
+        del _owners[task]
 
 
 def owner_of(task: trio.lowlevel.Task) -> object | None:
     """Return the owner in whose task tree a task runs, or None outside of any."""
     owner, is_system = _climb(task)
-    return task.context.get(_of_context) if is_system else owner
+    return task.context.get(_owner_var) if is_system else owner
 
 
 def current_owner() -> object | None:
@@ -73,10 +73,10 @@ def current_owner() -> object | None:
     In a thread, outside of any event loop, it is the owner whose thread that is.
     """
     if not trio.lowlevel.in_trio_task():
-        return _of_context.get()
+        return _owner_var.get()
     owner, is_system = _climb(trio.lowlevel.current_task())
     # Not the task's context: `from_thread.run_sync` runs in the thread's, but in a task of trio's.
-    return _of_context.get() if is_system else owner
+    return _owner_var.get() if is_system else owner
 
 
 def entered_from_thread() -> bool:
@@ -100,7 +100,7 @@ def runs_below(task: trio.lowlevel.Task, top: trio.lowlevel.Task, depth: int) ->
 def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
     """Return the owner up the tree, and whether the path ends in trio's own nurseries."""
     each = task
-    while (owner := _of_task.get(each)) is None:
+    while (owner := _owners.get(each)) is None:
         nursery = each.parent_nursery
         if nursery is None:
             return None, False
@@ -113,9 +113,9 @@ def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
 
 def _correct_context(task: trio.lowlevel.Task) -> None:
     """Give a new task its own owner, where it has inherited that of the task that started it."""
-    inherited = task.context.get(_of_context)
+    inherited = task.context.get(_owner_var)
     if inherited is not None and (owner := owner_of(task)) is not inherited:
-        task.context.run(_of_context.set, owner)
+        task.context.run(_owner_var.set, owner)
 
 
 def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
@@ -166,7 +166,7 @@ class Life:
         self.monitors: set[Dependent] = set()
         """The monitors that this life has made, and whose agents have not ended."""
 
-    def keep(self, crash: BaseException) -> None:
+    def record_crash(self, crash: BaseException) -> None:
         """Remember what crashed it; the first crash counts."""
         # An exception may be false: one with a length, or with a truth value of its own.
         if self.crash is None:
@@ -174,7 +174,7 @@ class Life:
 
     def fail(self, error: BaseException) -> None:
         """Crash it from the outside."""
-        self.keep(error)
+        self.record_crash(error)
         self.scope.cancel()
 
     def end(self) -> None:

@@ -149,7 +149,7 @@ class ThreadWaiter:
                 "waiting here would hold up trio's event loop",
                 hint="await what you want to run, or call this in trio.to_thread.run_sync",
             )
-        if _asyncio_runs():
+        if _is_asyncio_running():
             raise EventLoopError(
                 "waiting here would hold up asyncio's event loop",
                 hint="write `async with RuntimeThread()` and `await greenroom.run(…)`",
@@ -174,7 +174,7 @@ class ThreadWaiter:
             raise interrupted
 
 
-def _asyncio_runs() -> bool:
+def _is_asyncio_running() -> bool:
     import asyncio  # noqa: TID251 (as above)
 
     try:

@@ -192,7 +192,7 @@ class Turn:
         was_ended = self._is_cut_off or self.interruption.took_effect
         if left is None and self._scope.cancelled_caught and not was_ended and self._timer:
             left = self._timer.make_error("seconds")
-        status = self._status(left)
+        status = self._find_status(left)
         self.interruption.end_body(is_completed=status is TurnStatus.COMPLETED)
         failure, further = split_failure(left)
         if failure is not None:
@@ -295,7 +295,7 @@ class Turn:
             self.inputs.append(message.id)
             session.add_message(as_message(message))
 
-    def _status(self, left: BaseException | None) -> TurnStatus:
+    def _find_status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
             return TurnStatus.INTERRUPTED
         if left is not None:
@@ -497,7 +497,7 @@ class Turns:
                 turn.is_handed_on = True
 
     @property
-    def unopened(self) -> tuple[ConversationInput, ...]:
+    def unopened_inputs(self) -> tuple[ConversationInput, ...]:
         """The messages that were taken and have no open turn yet."""
         return tuple(turn.message for turn in self._unopened.values())
 

@@ -223,20 +223,20 @@ class Watchdog(trio.abc.Instrument):
         notice(logger, f"the event loop goes on; it was blocked for {seconds:.2f} s")
 
 
-_of_loop: "trio.lowlevel.RunVar[Watchdog | None]" = trio.lowlevel.RunVar("watchdog", None)
+_watchdog_var: "trio.lowlevel.RunVar[Watchdog | None]" = trio.lowlevel.RunVar("watchdog", None)
 
 
 def watch_loop(threshold: float) -> Watchdog:
     """Return the watchdog of this event loop, which now watches for another runtime."""
-    watchdog = _of_loop.get()
+    watchdog = _watchdog_var.get()
     if watchdog is None:
         watchdog = Watchdog()
     watchdog.join(threshold)
-    _of_loop.set(watchdog)
+    _watchdog_var.set(watchdog)
     return watchdog
 
 
 def leave_watchdog(watchdog: Watchdog, threshold: float) -> None:
     """Let a runtime go; the watchdog ends with the last one."""
     if watchdog.leave(threshold):
-        _of_loop.set(None)
+        _watchdog_var.set(None)

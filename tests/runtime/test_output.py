@@ -466,7 +466,7 @@ def test_a_ring_behaves_as_a_list_that_forgets_its_beginning(max_chunks, max_byt
                 ring.publish(chunk)
                 model.append(chunk)
             elif cursors[step] < len(model):
-                assert await ring.more(cursors[step])
+                assert await ring.wait_for(cursors[step])
                 cursors[step] = max(cursors[step], ring.first)
                 assert ring[cursors[step]] == model[cursors[step]]
                 cursors[step] += 1
@@ -475,7 +475,7 @@ def test_a_ring_behaves_as_a_list_that_forgets_its_beginning(max_chunks, max_byt
             assert ring.first < ring.next or not model
         ring.close()
         assert [ring[n] for n in range(ring.first, ring.next)] == model[ring.first :]
-        assert not await ring.more(ring.next)
+        assert not await ring.wait_for(ring.next)
 
     trio.run(main)
 

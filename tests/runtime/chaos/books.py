@@ -199,7 +199,7 @@ class Book:
         expect(sum(state.is_final for state in states) == 1, "one state is final", states[-3:])
         expect(not actor.waits, "it waits for nobody")
         expect(not actor.turns.waiters, "nobody waits for its turns")
-        expect(not actor.approvals.open, "it asks nobody")
+        expect(not actor.approvals.open_requests, "it asks nobody")
 
     def _audit_turns(self):
         """Turns are bracketed; a failed one says why, or the agent has crashed of it."""
