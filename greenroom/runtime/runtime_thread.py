@@ -94,7 +94,10 @@ class RuntimeThread:
         try:
             await waiter.wait(self._has_started, partial(self._close, abort=True))
         except BaseException:
-            await waiter.wait(self._has_ended, lambda: None)
+            try:
+                await waiter.wait(self._has_ended, lambda: None)
+            finally:
+                self._join()
             raise
         self._check_start()
         return self
@@ -109,8 +112,11 @@ class RuntimeThread:
         waiter = LoopWaiter()
         self._watch(waiter.wake)
         self._close(abort=error is not None)
-        await waiter.wait(self._has_ended, partial(self._close, abort=True))
-        self._check_end(error)
+        try:
+            await waiter.wait(self._has_ended, partial(self._close, abort=True))
+        finally:
+            self._join()
+        self._raise_crash(error)
 
     def __enter__(self) -> Self:
         waiter = ThreadWaiter()
@@ -118,7 +124,10 @@ class RuntimeThread:
         try:
             waiter.wait(self._has_started, partial(self._close, abort=True))
         except BaseException:
-            waiter.wait(self._has_ended, lambda: None)
+            try:
+                waiter.wait(self._has_ended, lambda: None)
+            finally:
+                self._join()
             raise
         self._check_start()
         return self
@@ -133,8 +142,11 @@ class RuntimeThread:
         waiter = ThreadWaiter()
         self._watch(waiter.wake)
         self._close(abort=error is not None)
-        waiter.wait(self._has_ended, partial(self._close, abort=True))
-        self._check_end(error)
+        try:
+            waiter.wait(self._has_ended, partial(self._close, abort=True))
+        finally:
+            self._join()
+        self._raise_crash(error)
 
     def _start(self, wake: Callable[[], None]) -> None:
         if self._thread.ident is not None:
@@ -158,13 +170,18 @@ class RuntimeThread:
     def _check_start(self) -> None:
         """Raise what has prevented the runtime from opening."""
         if self._is_over:
-            self._check_end(None)
+            self._join()
+            self._raise_crash(None)
             raise _closed_error(None)
 
-    def _check_end(self, own: BaseException | None) -> None:
-        """Wait for the thread to end, and raise what broke it, unless the block has an error."""
-        atexit.unregister(self._end_with_interpreter)
-        self._thread.join()
+    def _join(self) -> None:
+        """Wait for the thread, which has nothing left to do."""
+        if self._has_ended():
+            atexit.unregister(self._end_with_interpreter)
+            self._thread.join()
+
+    def _raise_crash(self, own: BaseException | None) -> None:
+        """Raise what broke the thread, unless the block has an error of its own."""
         if self._crash is not None and own is None:
             raise self._crash
 

@@ -176,9 +176,6 @@ async def test_a_subagent_that_outlives_the_block_stays_under_its_budget_and_no_
     assert sorted(ended) == ["late", "step"]
 
 
-# -- an agent's own budget ----------------------------------------------------------------------
-
-
 async def spend(agent, tokens=0, cost=None):
     await agent.step()
     await agent.send(UsageReport(Usage(tokens, 0, cost=cost)))
@@ -349,9 +346,6 @@ async def test_the_usage_of_a_tree_is_that_of_all_agents_in_it(runtime):
     assert await handle.tree_usage() == Usage(21, 0, cost=1.25)
 
 
-# -- cost ---------------------------------------------------------------------------------------
-
-
 async def test_a_cost_that_can_t_be_counted_is_refused_and_not_taken_for_nothing(runtime):
     async def body(agent):
         await spend(agent, tokens=5)
@@ -371,8 +365,6 @@ async def test_a_budget_of_cost_is_spent_by_what_is_reported(runtime):
     assert (await handle.ask("go")).error == "the budget of worker is spent: a cost of 1.25"
     assert (await handle.usage()).cost == 1.5
 
-
-# -- a property ---------------------------------------------------------------------------------
 
 trees = st.recursive(
     st.fixed_dictionaries({"spends": st.lists(st.integers(0, 40), max_size=4)}),

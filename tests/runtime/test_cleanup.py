@@ -212,9 +212,6 @@ async def test_a_grace_is_checked_where_it_is_given(runtime, wrong):
     await runtime.spawn(new(), agent_fn).wait(check=True)
 
 
-# -- what a report says ---------------------------------------------------------------------------
-
-
 async def tool(agent, call_id, grace, name="Bash"):
     await agent.send(ToolStart(call_id, name))
     await cleaning(agent.context.with_tool_use_id(call_id).cleanup, grace)

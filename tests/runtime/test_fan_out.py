@@ -281,9 +281,6 @@ async def test_nobody_is_asked_about_roots_that_nobody_holds(runtime):
     assert told(await fan_out(runtime, asks, prompts=["a"])) == ["deny"]
 
 
-# -- under an agent -------------------------------------------------------------------------------
-
-
 async def test_under_an_agent_they_are_its_subagents_and_named(runtime, crew):
     async def body(agent):
         answers = await fan_out(agent, crew.work, prompts=["a", "b"], agent_type="reader")

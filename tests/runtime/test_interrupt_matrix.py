@@ -291,9 +291,6 @@ async def test_input_that_waits_begins_the_next_turn_when_the_interrupt_is_done(
     await stage.audit()
 
 
-# -- where no turn is in flight -------------------------------------------------------------------
-
-
 class SlowStore(InMemoryStore):
     """Opens a session when `gate` is set."""
 
@@ -368,9 +365,6 @@ async def test_an_idle_interrupt_is_not_heard_of_inside_the_next_turn(runtime):
     await handle.send_input("b")
     await handle.wait(check=True)
     assert [message.text for message in heard] == ["b"]
-
-
-# -- between the mailbox and the turn -------------------------------------------------------------
 
 
 async def test_input_that_a_waiting_agent_was_handed_is_its_turn_in_flight_at_once(runtime):
@@ -452,9 +446,6 @@ async def test_a_message_whose_turn_was_prevented_from_outside_is_undelivered(ru
     outcome = await handle.wait()
     assert [message.text for message in outcome.undelivered] == ["first", "second"]
     assert await handle.history() == ()
-
-
-# -- while the turn settles -----------------------------------------------------------------------
 
 
 class Settling:
@@ -551,9 +542,6 @@ async def test_after_step_does_not_wait_for_a_boundary_once_the_body_is_over(run
     assert report == NOTHING
 
 
-# -- who interrupts -------------------------------------------------------------------------------
-
-
 async def test_from_a_thread_of_a_tool(runtime):
     async def body(agent):
         handle = runtime.get(agent.session.session_id)
@@ -627,9 +615,6 @@ async def test_a_grace_is_a_number_of_seconds_from_zero(runtime, wrong):
     with pytest.raises(ValueError, match="'later'"):
         handle.interrupt_nowait("later")
     handle.kill()
-
-
-# -- under a supervisor ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["now", "after_step"])

@@ -53,9 +53,6 @@ async def echo(agent):
             agent.session.add_message(Message.assistant(f"re {message.text}"))
 
 
-# -- exceptions that can't be printed -------------------------------------------------------------
-
-
 class UnprintableError(Exception):
     def __str__(self):
         raise ZeroDivisionError
@@ -464,9 +461,6 @@ def run_crash_beside_a_sibling(error, store=InMemoryStore):
     run(main)
 
 
-# -- stores that fail ------------------------------------------------------------------------------
-
-
 STORE_ERRORS = ("unprintable", "never initialised", "disguised", "sys.exit")
 
 
@@ -526,9 +520,6 @@ async def test_a_store_that_fails_while_its_agent_is_killed_ends_that_agent_only
         handle.kill()
         assert (await handle.wait()).status is EndStatus.KILLED
         assert (await sibling.ask("still there?")).text == "re still there?"
-
-
-# -- cancel scopes, nurseries and turns that are not left -----------------------------------------
 
 
 class Leaky:
@@ -742,9 +733,6 @@ async def test_context_variables_end_with_the_life_that_set_them(runtime):
     assert seen == ["unset"] * 3
 
 
-# -- foreign threads ------------------------------------------------------------------------------
-
-
 FROM_A_THREAD = {
     "send_input_nowait": lambda runtime, handle, agent: handle.send_input_nowait("from a thread"),
     "interrupt_nowait": lambda runtime, handle, agent: handle.interrupt_nowait(),
@@ -836,9 +824,6 @@ def test_a_runtime_outside_of_trio_says_how_to_start_the_program():
         runtime.__aenter__().send(None)
 
 
-# -- what was meant -------------------------------------------------------------------------------
-
-
 async def test_two_tasks_can_t_read_one_subscription(runtime):
     handle = runtime.spawn(new(), echo)
     async with handle.subscribe("none") as chunks, trio.open_nursery() as nursery:
@@ -875,9 +860,6 @@ async def test_a_turn_error_tells_of_the_missing_turn(runtime):
     handle = runtime.spawn(new(), ignores)
     with pytest.raises(TurnError, match="no turn"):
         await handle.ask("go")
-
-
-# -- what readers hold ----------------------------------------------------------------------------
 
 
 async def test_what_a_reader_does_to_what_it_was_given_changes_nothing(runtime):
@@ -917,9 +899,6 @@ async def test_nobody_answers_in_the_words_by_which_the_record_says_that_rules_d
     for by in ("rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"):
         with pytest.raises(ValueError, match=by):
             await handle.respond_permission("p-1", "allow", by=by)
-
-
-# -- what must be seen without a log --------------------------------------------------------------
 
 
 WITHOUT_A_LOG = """
@@ -978,9 +957,6 @@ async def test_with_a_log_nothing_is_written_beside_it(runtime, capsys, log):
     await wait_all_tasks_blocked()
     assert capsys.readouterr().err == ""
     assert log.longest > 0
-
-
-# -- loops written by hand ------------------------------------------------------------------------
 
 
 async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, caplog):

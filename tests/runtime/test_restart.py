@@ -64,9 +64,6 @@ async def chunks_so_far(handle):
     return [await anext(subscription) for _ in range(subscription.lag)]
 
 
-# -- what is told -----------------------------------------------------------------------------
-
-
 async def test_a_crash_that_is_followed_by_a_restart_is_told_as_error_and_restarted(supervisor):
     handle = spawn(supervisor)
     await handle.ask("crash")
@@ -158,9 +155,6 @@ async def test_the_outcome_counts_the_restarts_and_comes_after_the_last_life(sup
         assert ended == []
         await handle.shutdown()
     assert (ended[0].status, ended[0].error, ended[0].restarts) == (EndStatus.COMPLETED, None, 3)
-
-
-# -- the session ------------------------------------------------------------------------------
 
 
 async def test_the_session_goes_on_with_a_note_of_the_crash(supervisor):
@@ -266,9 +260,6 @@ async def test_a_session_that_is_locked_crashes_a_life_and_the_next_one_tries_ag
     assert errors == ["SessionLockedError"] * 3
     await handle.shutdown()
     assert (await handle.wait()).restarts == 3
-
-
-# -- input ------------------------------------------------------------------------------------
 
 
 async def test_input_that_was_queued_is_answered_by_the_next_life(supervisor):
@@ -384,9 +375,6 @@ async def test_steering_input_of_the_crashed_turn_is_in_the_history(supervisor):
     texts = [message.text for message in await handle.history()]
     assert texts[:2] == ["one", "two"]
     assert texts[2].startswith("[The agent crashed")
-
-
-# -- what belongs to a life -------------------------------------------------------------------
 
 
 async def test_the_subagents_of_a_crashed_life_are_gone(runtime, supervisor):

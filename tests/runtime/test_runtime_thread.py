@@ -1,6 +1,7 @@
 """A runtime in a thread: reached from asyncio and from plain threads, and never left behind."""
 
 import asyncio
+import atexit
 import contextvars
 import functools
 import inspect
@@ -80,10 +81,6 @@ class Sleeper:
 
 async def wait_for(event):
     await asyncio.to_thread(event.wait, 60)
-
-
-# -- what crosses
-# -----------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -180,10 +177,6 @@ async def test_a_handle_that_is_used_directly_says_what_to_do():
             await handle.interrupt()
         with pytest.raises(EventLoopError):
             handle.send_input_nowait("hello")
-
-
-# -- iterating
-# --------------------------------------------------------------------------------------
 
 
 @in_asyncio
@@ -287,10 +280,6 @@ async def test_an_iterator_without_its_block_is_refused():
             await anext(greenroom.iterate(list))
 
 
-# -- cancelling
-# -------------------------------------------------------------------------------------
-
-
 @in_asyncio
 async def test_a_cancelled_ask_interrupts_its_turn_and_is_over_when_that_has_ended():
     sleeper = Sleeper()
@@ -352,10 +341,6 @@ async def test_a_cancel_reaches_any_work_and_waits_for_its_clean_up():
                 await greenroom.run(work)
 
 
-# -- leaving
-# ----------------------------------------------------------------------------------------
-
-
 @in_asyncio
 async def test_leaving_shuts_the_agents_down_and_ends_every_wait():
     async def forever():
@@ -415,6 +400,36 @@ async def test_a_cancel_while_the_block_is_left_ends_it_at_once():
         await task
 
 
+@pytest.mark.parametrize("moment", ["entered", "left"])
+def test_a_cancelled_block_leaves_nothing_to_the_end_of_the_interpreter(moment, monkeypatch):
+    at_exit = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(atexit, "unregister", at_exit.remove)
+
+    async def stubborn(agent):
+        await trio.sleep_forever()
+
+    @in_asyncio
+    async def main():
+        reached = asyncio.Event()
+
+        async def block():
+            if moment == "entered":
+                reached.set()
+            async with make() as greenroom:
+                await greenroom.spawn(AgentSession.new("stubborn"), stubborn)
+                reached.set()
+
+        task = asyncio.create_task(block())
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    main()
+    assert at_exit == []
+
+
 @in_asyncio
 async def test_outside_of_its_block_it_is_refused():
     greenroom = make()
@@ -456,10 +471,6 @@ async def test_a_break_down_of_the_loop_reaches_all_that_wait_and_the_block():
         await block()
 
 
-# -- plain threads
-# ----------------------------------------------------------------------------------
-
-
 def test_a_plain_thread_waits_without_an_event_loop():
     with make() as greenroom:
         handle = greenroom.run_sync(lambda: greenroom.runtime.spawn(AgentSession.new("echo"), echo))
@@ -486,9 +497,6 @@ async def test_where_a_wait_would_hold_up_a_loop_it_is_refused():
         with pytest.raises(EventLoopError, match="no asyncio"):
             await greenroom.run(in_trio)
 
-
-# -- the end of the interpreter
-# ---------------------------------------------------------------------
 
 PROGRAM = """
 import asyncio, sys, threading

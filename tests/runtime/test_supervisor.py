@@ -71,9 +71,6 @@ async def crash(handle, seconds=0.5):
     await trio.sleep(1 + seconds)
 
 
-# -- who is started again ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("strategy", "counts"),
     [
@@ -197,9 +194,6 @@ async def test_a_child_that_has_ended_for_good_is_no_longer_in_the_group(runtime
     assert lives.starts == {"a": 1, "b": 2}
 
 
-# -- several crashes --------------------------------------------------------------------------
-
-
 async def test_two_crashes_at_once_are_one_restart_of_the_group(runtime, lives):
     supervisor = runtime.supervisor("one_for_all", backoff=STEADY)
     a, _b, c = lives.spawn_all(supervisor, "abc")
@@ -261,9 +255,6 @@ async def test_the_delays_of_one_for_one_run_side_by_side(runtime, lives):
     assert set(lives.starts.values()) == {2}
 
 
-# -- how often --------------------------------------------------------------------------------
-
-
 async def test_one_crash_more_than_the_intensity_and_it_gives_up(runtime, lives, caplog):
     neighbour = runtime.spawn(new(), lives.agent, name="neighbour")
     supervisor = runtime.supervisor(intensity=3, period=60, backoff=STEADY, name="team")
@@ -310,9 +301,6 @@ async def test_the_back_off_grows_with_each_restart_of_the_same_child(runtime, l
         delays.append(lives.started_at[-1] - crashed_at)
     # Each life ends with a clean-up of 0.1 s.
     assert delays == pytest.approx([1.1, 2.1, 4.1, 1.1])
-
-
-# -- nested -----------------------------------------------------------------------------------
 
 
 async def test_a_supervisor_that_gives_up_is_a_crash_in_the_one_above_it(runtime, lives):
@@ -401,9 +389,6 @@ async def test_a_supervisor_that_is_being_restarted_takes_no_children(runtime, l
     assert lives.starts == {"a": 2, "b": 1}
 
 
-# -- under an agent ---------------------------------------------------------------------------
-
-
 async def test_the_children_of_an_agent_s_supervisor_are_its_subagents(runtime, lives):
     made = []
 
@@ -465,9 +450,6 @@ async def test_an_agent_that_has_returned_supervises_no_more(runtime):
     await runtime.spawn(new(), parent).wait()
     with pytest.raises(AgentNotRunningError):
         kept[0].supervisor()
-
-
-# -- what is told -----------------------------------------------------------------------------
 
 
 async def test_a_supervisor_shows_its_children_in_order(runtime, lives):

@@ -47,9 +47,6 @@ async def status_of(handle):
     return outcome.status
 
 
-# -- an agent that waits for its restart ------------------------------------------------------
-
-
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all"])
 @pytest.mark.parametrize(
     ("end", "status"), [("shutdown", EndStatus.CRASHED), ("kill", EndStatus.KILLED)]
@@ -139,9 +136,6 @@ async def test_who_interrupts_a_message_that_is_put_back_does_not_wait_for_more_
         await handle.shutdown()
     assert trio.current_time() == 5
     assert len((await handle.wait()).undelivered) == 1
-
-
-# -- a supervisor that is shut down -----------------------------------------------------------
 
 
 async def test_its_children_end_in_reverse_order_each_with_the_grace(runtime):
@@ -244,9 +238,6 @@ async def test_one_below_that_is_shut_down_while_its_group_is_restarted_stays_en
     assert (await below.shutdown()).status is EndStatus.COMPLETED
     assert await status_of(second) is EndStatus.CANCELLED
     assert (await first.ask("hello")).status is TurnStatus.COMPLETED
-
-
-# -- a home that ends -------------------------------------------------------------------------
 
 
 async def three_in_trouble(runtime, strategy):
@@ -398,9 +389,6 @@ async def test_a_supervisor_outlives_a_shutdown_of_all_agents(runtime):
     assert (await spawn(supervisor).ask("hello")).status is TurnStatus.COMPLETED
 
 
-# -- giving up --------------------------------------------------------------------------------
-
-
 async def test_when_it_gives_up_clean_up_gets_its_time_and_the_order_is_reversed(runtime):
     ended = []
 
@@ -472,9 +460,6 @@ async def test_giving_up_during_a_group_s_restart(runtime):
         EndStatus.CRASHED,
         EndStatus.CANCELLED,
     ]
-
-
-# -- a store that fails -----------------------------------------------------------------------
 
 
 class Failing(InMemoryStore):

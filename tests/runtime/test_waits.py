@@ -38,9 +38,6 @@ async def echo(agent, seconds=0.0):
             agent.session.add_message(Message.assistant(f"re {message.text}"))
 
 
-# -- one task takes the input, another one opens its turn -----------------------------------------
-
-
 async def reader_and_worker(agent, seconds=1.0):
     send, receive = trio.open_memory_channel(100)
 
@@ -237,9 +234,6 @@ async def test_a_turn_that_was_closed_at_the_end_of_a_life_is_left_without_effec
     assert left == [(ToolUseBlock("t1", "Tool"),)]
 
 
-# -- whose task it is ------------------------------------------------------------------------------
-
-
 async def test_a_task_of_the_application_may_wait_for_the_agent_that_started_it(runtime, nursery):
     async def agent_fn(agent):
         nursery.start_soon(wait)
@@ -269,9 +263,6 @@ def test_the_thread_of_an_agent_s_own_tool_may_not(abandon):
             assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
 
     trio.run(main)
-
-
-# -- circles ---------------------------------------------------------------------------------------
 
 
 async def asks(agent, runtime, other):
@@ -328,9 +319,6 @@ async def test_an_ask_beside_the_turn_closes_no_circle(runtime):
     handle = runtime.spawn(new("ann"), ann)
     await handle.wait()
     assert answers == ["re from ann"]
-
-
-# -- a time-out of ask -----------------------------------------------------------------------------
 
 
 async def test_at_its_time_out_an_ask_interrupts_its_turn(runtime):
@@ -441,9 +429,6 @@ async def test_a_time_out_that_is_no_length_of_time_is_refused(runtime, timeout)
         await runtime.spawn(new(), echo).ask("go", timeout=timeout)
 
 
-# -- subagents: what they end with, and who hears of it --------------------------------------------
-
-
 @pytest.mark.parametrize("scope", [None, "turn", "agent"])
 @pytest.mark.parametrize("end", ["completes", "is interrupted", "fails"])
 @pytest.mark.parametrize("report", [True, False])
@@ -539,9 +524,6 @@ async def test_an_ask_that_an_end_cuts_off_has_the_outcome_with_the_value(runtim
     with pytest.raises(AgentNotRunningError) as error:
         await runtime.spawn(new(), returns).ask("go")
     assert error.value.outcome.value == "gone"
-
-
-# -- the slots of a tool call that waits ----------------------------------------------------------
 
 
 async def call_tools(agent, *tools):
@@ -660,9 +642,6 @@ async def test_a_fan_out_that_times_out_waits_for_no_slot(runtime):
     assert trio.current_time() == pytest.approx(5)
 
 
-# -- what a parent hears of an end ----------------------------------------------------------------
-
-
 async def test_a_parent_hears_of_an_end_that_a_refused_ask_did_not_tell(runtime):
     heard = []
 
@@ -699,9 +678,6 @@ async def test_an_end_that_was_waited_for_counts_no_longer_as_a_subagent():
 
 async def end_at_once(agent):
     await trio.lowlevel.checkpoint()
-
-
-# -- readers --------------------------------------------------------------------------------------
 
 
 async def test_a_tool_may_read_what_its_own_agent_has_to_tell(runtime):

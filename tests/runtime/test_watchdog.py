@@ -203,9 +203,6 @@ async def test_a_log_handler_that_raises_does_not_end_it(report, caplog):
     assert runtime.statistics().blocked == 2
 
 
-# -- the thread's own reasoning, on clocks that the test turns ----------------------------------
-
-
 class Clock:
     """The process's clocks; the tests turn them."""
 

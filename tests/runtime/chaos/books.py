@@ -139,8 +139,6 @@ class Book:
         if life.never_leaves:
             life.absorbed.add(message.id)
 
-    # -- at any moment --------------------------------------------------------------------------
-
     def look(self, runtime):
         """Check what must be true at any moment between two steps."""
         actor, running = self.actor, runtime.get(self.session_id)
@@ -157,8 +155,6 @@ class Book:
         expect(not actor.children, "no subagent is left", self.handle)
         expect(actor.state.is_final, "the state is final", actor.state)
         expect(isinstance(self.told[-1], Exited), "Exited is the last chunk", self.told[-3:])
-
-    # -- the audit ------------------------------------------------------------------------------
 
     async def audit(self):
         with trio.move_on_after(1) as scope:
@@ -343,8 +339,6 @@ class Book:
                 continue
             expect(said[text] == 1 or text in absorbed, "what was answered was taken", text)
             expect(text in result.text, "an ask gets the result of its own turn", text, result.text)
-
-    # -- word of others' ends -------------------------------------------------------------------
 
     def heard(self, kind, session_id, undelivered=()):
         """Count how often its function was, or would be, told of the end of another agent."""

@@ -128,8 +128,6 @@ class Deeds:
     async def rest(self, life):
         await trio.sleep(self.random.random())
 
-    # -- tools ----------------------------------------------------------------------------------
-
     def new_call(self):
         return ToolUseBlock(self.world.new("t"), "Tool")
 
@@ -190,8 +188,6 @@ class Deeds:
     async def ask_permission(self, life):
         timeout = self.random.choice([None, self.random.random()])
         await life.agent.request_permission("Tool", "run", timeout=timeout)
-
-    # -- other agents ---------------------------------------------------------------------------
 
     async def delegate(self, life):
         if not life.depth:
@@ -311,8 +307,6 @@ class Deeds:
                 continue
             raise Violation("an agent waited for itself")
 
-    # -- turns, tasks, budgets ------------------------------------------------------------------
-
     async def receive_more(self, life):
         """Take what comes within the turn: it is part of the turn."""
         with trio.move_on_after(self.random.random()):
@@ -373,8 +367,6 @@ class Deeds:
                     case 3:
                         await self.rest(life)
                         await life.agent.send(TextDelta("from outside"))
-
-    # -- mishaps --------------------------------------------------------------------------------
 
     def error(self, life):
         names = [name for name in ERRORS if life.alone or name not in BREAKS_TRIO]

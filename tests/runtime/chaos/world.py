@@ -141,8 +141,6 @@ class World:
             permission_timeout=10.0,
         )
 
-    # -- helpers --------------------------------------------------------------------------------
-
     def chance(self, share):
         return self.random.random() < share
 
@@ -178,8 +176,6 @@ class World:
                 figures,
                 self.cut_off,
             )
-
-    # -- agents ---------------------------------------------------------------------------------
 
     def enrol(self, handle, **facts):
         """Open the book of an agent that was just spawned."""
@@ -349,8 +345,6 @@ class World:
             life.ended = self.tick()
             life.was_ended = not agent._actor.takes_results
 
-    # -- people ---------------------------------------------------------------------------------
-
     async def visit(self):
         """Ask the mild agent from time to time."""
         for _ in range(5):
@@ -511,8 +505,6 @@ class World:
                 if self.chance(0.01):
                     await self.rest()
         book.readers.append((chunks, missed))
-
-    # -- the whole ------------------------------------------------------------------------------
 
     async def _give_up(self):
         """End the program where something that no cancel reaches goes on for ever."""
