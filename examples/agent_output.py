@@ -1,4 +1,4 @@
-"""Structured output: a run comes to a value that was validated, and a wrong one is asked for again."""
+"""Structured output: a run returns a validated value, and a wrong answer is asked for again."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Approval in a web service: a question waits on disk, and any process of the service takes the answer.
+"""Approval in a web service: a question waits on disk, and any process may take the answer.
 
 POST /ask {"text": "…"}                       -> {"status": "waiting", "session": …, "request": …}
 POST /answer {"session": …, "request": …, "allow": true}          -> {"status": "completed", …}
@@ -56,7 +56,7 @@ class Service(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing of each request."""
+        """Log no requests."""
 
 
 if __name__ == "__main__":

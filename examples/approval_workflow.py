@@ -1,7 +1,7 @@
-"""A line that is written until a person agrees. The question waits on disk, and any process takes the answer.
+"""A workflow that rewrites a line until a person agrees. Its question waits on disk for an answer.
 
 python approval_workflow.py                   writes a draft, and ends at the question
-python approval_workflow.py no too loud       says why not: another draft is written, and asked about
+python approval_workflow.py no too loud       rejects it: another draft is written, with a question
 python approval_workflow.py yes               publishes it
 """
 
@@ -38,7 +38,7 @@ def model(request: ModelRequest) -> str:  # or "anthropic:claude-sonnet-5" for a
 
 writer = Agent(ScriptedProvider(model), instructions="Write one line of advertising.")
 workflow = Workflow(State).node("write", writer, input="brief", output="draft")
-workflow.node("approve", approve, repeatable=True)  # to ask again does no harm
+workflow.node("approve", approve, repeatable=True)  # asking again does no harm
 workflow.node("publish", publish).edge("publish", END)
 workflow.edge(START, "write").edge("write", "approve")
 workflow.route("approve", lambda state: "publish" if state.is_approved else "write")
@@ -46,9 +46,9 @@ workflow.route("approve", lambda state: "publish" if state.is_approved else "wri
 
 async def main() -> None:
     answers = {}
-    if told := sys.argv[1:]:
-        decision = RuleDecision.ALLOW if told[0] == "yes" else RuleDecision.DENY
-        answers["approve"] = Answer(decision, message=" ".join(told[1:]))
+    if words := sys.argv[1:]:
+        decision = RuleDecision.ALLOW if words[0] == "yes" else RuleDecision.DENY
+        answers["approve"] = Answer(decision, message=" ".join(words[1:]))
     run = await workflow.run(
         State("a lamp"),
         session="lamp",

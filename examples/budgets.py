@@ -1,8 +1,8 @@
-"""Budgets: a purse for a tree of agents, and a tighter one for a block that may fail and be caught.
-
-The model is scripted and has a price of its own, so this runs without a key.
+"""Budgets: one purse for several agents, and a tighter budget for a block of code.
 
     python examples/budgets.py
+
+The model is scripted, so this needs no API key. It has a price of its own.
 """
 
 import trio
@@ -17,12 +17,12 @@ ALLOW = gr.PermissionManager([gr.PermissionRule.allow_all()])
 
 @gr.tool(category="read")
 async def look_up(word: str) -> str:
-    """Look a word up in the dictionary."""
+    """Look up a word in the dictionary."""
     return f"{word}: see elsewhere"
 
 
 async def researcher(agent: gr.AgentInternals, llm: gr.LLMProvider) -> None:
-    """Look things up, twice at the most, and then answer with what there is."""
+    """Look up at most two words, then answer with the results."""
     tools = gr.ToolRegistry([look_up])
     async for message in agent.inputs():
         async with agent.turn(message):
@@ -30,8 +30,8 @@ async def researcher(agent: gr.AgentInternals, llm: gr.LLMProvider) -> None:
                 with agent.budget(tool_calls=2, seconds=60):
                     while (reply := await gr.stream_reply(agent, llm, tools)).tool_uses:
                         await gr.run_tools(agent, reply.tool_uses, tools, ALLOW)
-            except gr.BudgetExceededError as spent:
-                print("block:", spent)
+            except gr.BudgetExceededError as error:
+                print("block:", error)
                 # The last results tell the model the reason; now it may only answer.
                 await gr.stream_reply(agent, llm, tools, tool_choice="none")
 

@@ -1,10 +1,9 @@
-"""A bug hunt over three files at once: an agent for each, and a report of what they have found.
-
-In a terminal the plan is a list whose marks move; elsewhere each change is a line. /quit leaves.
+"""A bug hunt in three files at once: one agent per file, and a report of their findings.
 
     python examples/bug_hunt.py
 
-The model is scripted, so this runs without a key.
+In a terminal the plan is a list with live marks; elsewhere each change is a line. /quit leaves.
+The model is scripted, so this needs no API key.
 """
 
 import sys
@@ -30,12 +29,12 @@ BUGS = {
 
 async def read_file(name: str) -> str:
     """Read a file of the project."""
-    await trio.sleep(0.3)  # long enough for the plan to be seen
+    await trio.sleep(0.3)  # time enough to see the plan
     return FILES[name]
 
 
 async def report(findings: list[str]) -> str:
-    """Report what was found."""
+    """Report the findings."""
     return f"reported {len(findings)} bugs"
 
 
@@ -54,7 +53,7 @@ PLAN += [
 
 
 def hunt(request: ModelRequest) -> Step:
-    """Read the file that the agent was sent to, then name its bug."""
+    """Read the file in the goal, then name its bug."""
     seen = request.messages[-1]
     if not seen.tool_results:
         return call("read_file", name=seen.text.split()[-1])
@@ -62,7 +61,7 @@ def hunt(request: ModelRequest) -> Step:
 
 
 async def main() -> None:
-    """Hunt, and show how."""
+    """Hunt bugs, and show the progress."""
     steps: list[Step] = [hunt] * 6
     llm = ScriptedProvider(
         call("final_answer", subtasks=PLAN), *steps, "Three files, three bugs: see the report."

@@ -1,4 +1,4 @@
-"""A chatbot that remembers: run it again with the same name, and the conversation goes on."""
+"""A chatbot that remembers: run it again with the same name to continue the conversation."""
 
 import sys
 

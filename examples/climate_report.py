@@ -1,4 +1,4 @@
-"""A report by three agents that talk over a desk: who asked whom for what is its message log."""
+"""A report by three agents that talk through a topic, whose log shows who asked whom for what."""
 
 import msgspec
 import trio
@@ -20,7 +20,7 @@ desk = Topic[AgentMessage]("desk")
 
 
 class Step(msgspec.Struct):
-    """Something to do, and who is good at it."""
+    """A step of the plan, and the capability that it needs."""
 
     id: str
     capability: str
@@ -28,7 +28,7 @@ class Step(msgspec.Struct):
 
 
 class Steps(msgspec.Struct):
-    """What the model answers when it is asked for a plan."""
+    """The plan, as the model answers it."""
 
     steps: list[Step]
 
@@ -38,7 +38,7 @@ def search(query: str) -> str:
     return "IPCC: the sea rises 3.7 mm a year, heat waves come 2.8 times as often."
 
 
-team = [  # in a program of yours, their models are called "anthropic:claude-sonnet-5"
+team = [  # your program would use models such as "anthropic:claude-sonnet-5"
     Agent(
         ScriptedProvider(
             call("search", query="climate change impacts"),
@@ -50,7 +50,7 @@ team = [  # in a program of yours, their models are called "anthropic:claude-son
     ),
     Agent(
         ScriptedProvider("It gets warmer.\n\nThe sea rises 3.7 mm a year.\n\nHeat waves multiply."),
-        instructions="Write three paragraphs of what was found.",
+        instructions="Write three paragraphs about the findings.",
         capabilities=["writing"],
         name="writer",
     ),
@@ -68,7 +68,7 @@ planner = ScriptedProvider(
 
 
 async def worker(agent: AgentInternals, role: Agent) -> None:
-    """Do what the desk asks for, and answer over the desk."""
+    """Do the tasks that come over the desk, and answer there."""
     async for message in agent.inputs():
         async with agent.turn(message):
             result = await role.run(message.text)
@@ -78,21 +78,21 @@ async def worker(agent: AgentInternals, role: Agent) -> None:
 
 
 async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
-    """Plan, have each step done by who is good at it, and make one answer of the results."""
+    """Plan, give each step to a capable agent, and combine the results into one answer."""
     async for message in agent.inputs():
         async with agent.turn(message):
-            found: dict[str, object] = {}
+            results: dict[str, object] = {}
             plan = ModelRequest(messages=[Message.user(f"Plan: {message.text}")])
             for step in (await generate_structured(llm, plan, Steps)).steps:
                 who = next(each.name for each in team if step.capability in each.capabilities)
-                task = TaskRequest(step.id, step.goal, context=dict(found))
+                task = TaskRequest(step.id, step.goal, context=dict(results))
                 await desk.publish(AgentMessage("", who, content=task, correlation_id=step.id))
                 reply = AgentMessage.of(await agent.receive())
                 if reply and isinstance(done := reply.payload, TaskResponse):
-                    found[done.task_id] = done.result
-            results = "\n\n".join(f"{id_}: {result}" for id_, result in found.items())
-            told = Message.user(f"Answer: {message.text}\n\n{results}")
-            await stream_reply(agent, llm, messages=[told])
+                    results[done.task_id] = done.result
+            report = "\n\n".join(f"{id_}: {result}" for id_, result in results.items())
+            question = Message.user(f"Answer: {message.text}\n\n{report}")
+            await stream_reply(agent, llm, messages=[question])
 
 
 async def main() -> None:

@@ -1,9 +1,9 @@
 """A coding agent with nothing hidden: the whole loop, written with the primitives alone.
 
-`greenroom.coder` does the same in a few lines, by `stream_reply` and `run_tools`; start from here
-when you want another policy somewhere in between. Without a key it runs on the offline model.
+`greenroom.coder` does the same in a few lines, with `stream_reply` and `run_tools`. Start from here
+when you want another policy inside the loop. Without a key it runs on the offline model.
 
-    python examples/coder.py "read README.md"    # without words, it talks in the terminal
+    python examples/coder.py "read README.md"    # without a prompt, it opens a terminal session
 """
 
 import sys
@@ -36,31 +36,31 @@ class Coder:
                         while (reply := await self.reply()).tool_uses:
                             await self.run_calls(reply)
                 case gr.Interrupt() | gr.Resume():
-                    continue  # no turn is open, and the session was not loaded to keep its questions
+                    continue  # no turn is open, and no questions were kept
 
     async def reply(self) -> gr.Message:
-        """Call the model with the whole history, and pass on what it says while it says it."""
+        """Send the model the whole history, and stream its reply to the subscribers."""
         await self.agent.step()
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
-        await self.agent.session.save(flush=False)  # from here on it survives this process
+        await self.agent.session.save(flush=False)  # from here on the input survives a crash
         history, definitions = self.agent.session.history, self.tools.definitions()
         request = ModelRequest(messages=history, tools=definitions)
-        with self.agent.model_call(self.llm, request) as asked:
+        with self.agent.model_call(self.llm, request) as model_call:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
                     if isinstance(event, BlockDelta) and event.kind == "text":
                         await self.agent.send(gr.TextDelta(event.text))
                     elif isinstance(event, BlockEnd) and isinstance(event.block, gr.TextBlock):
                         await self.agent.send(gr.TextComplete(event.block.text))
-                reply = asked.reply = stream.message
+                reply = model_call.reply = stream.message
                 self.agent.session.add_message(reply)
                 if reply.usage is not None:
                     self.agent.send_nowait(gr.UsageReport(reply.usage, model=reply.model))
         return reply
 
     async def run_calls(self, reply: gr.Message) -> None:
-        """Ask about each call, make durable that they start, run them, append their results."""
+        """Ask about each call, record durably that they start, run them, append the results."""
         with ExitStack() as stack:
             scopes = [stack.enter_context(self.agent.tool_call(call)) for call in reply.tool_uses]
             allowed = [await self.may_run(scope.call) for scope in scopes]
@@ -72,7 +72,7 @@ class Coder:
         self.agent.session.add_message(gr.Message.user(results))
 
     async def run_call(self, scope: gr.ToolCallScope, allowed: bool) -> gr.ToolResultBlock:
-        """Run one call, where budgets count it, or answer that it was not allowed."""
+        """Run one call, counted by the budgets, or answer that it was not allowed."""
         call = scope.call
         info = self.tools.info(call.name, call.input) if allowed else None
         await self.agent.send(gr.ToolStart(call.id, call.name, call.input, info))
@@ -86,19 +86,19 @@ class Coder:
         return result.block(call.id)
 
     async def may_run(self, call: gr.ToolUseBlock) -> bool:
-        """Decide by the rules, and where they say to ask, by a person."""
+        """Decide by the rules, and ask a person if they say so."""
         tool = self.tools.get(call.name)
         if tool is None:  # the registry answers with the names that exist
             return True
-        found = self.permissions.explain(tool, call.input, self.agent.context)
-        if found.decision is not gr.RuleDecision.ASK:
-            return found.decision is gr.RuleDecision.ALLOW
+        explanation = self.permissions.explain(tool, call.input, self.agent.context)
+        if explanation.decision is not gr.RuleDecision.ASK:
+            return explanation.decision is gr.RuleDecision.ALLOW
         action = tool.info(call.input).action
         return (await self.agent.request_permission(call.name, action, input=call.input)).allowed
 
 
 async def main(prompt: str) -> None:
-    """Answer one prompt, or talk with a person in the terminal."""
+    """Answer one prompt, or open a terminal session."""
     tools, llm = gr.ToolRegistry(gr.builtin_tools()), gr.open_model(None)
     rules = gr.PermissionManager([gr.PermissionRule.allow_category("read")])
 

@@ -2,8 +2,8 @@
 
     python examples/custom_agent.py
 
-The model here follows a script, so that the program needs no key; put any other in its place, such
-as `open_model("anthropic:…")`.
+The model is scripted, so this needs no API key; replace it with any other, such as
+`open_model("anthropic:…")`.
 """
 
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from greenroom.testing import ScriptedProvider, call
 
 @dataclass
 class Shelf:
-    """What the tools of this agent share; the model never sees it."""
+    """State that the agent's tools share; the model never sees it."""
 
     books: list[str] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ async def add_book(title: str, context: AgentContext) -> str:
 
     Args:
         title: The book's title.
-        context: Given by the runtime, hidden from the model.
+        context: Passed by the runtime, hidden from the model.
     """
     shelf = context.resources.get(Shelf)
     assert shelf is not None
@@ -53,7 +53,7 @@ async def add_book(title: str, context: AgentContext) -> str:
 async def librarian(
     agent: AgentInternals, llm: LLMProvider, tools: ToolRegistry, permissions: PermissionManager
 ) -> None:
-    """Keep a shelf, one turn for each input."""
+    """Keep a shelf of books, one turn for each input."""
     agent.context.resources.insert(Shelf())
     async for message in agent.inputs():
         async with agent.turn(message):
@@ -65,7 +65,7 @@ async def librarian(
 
 
 async def main() -> list[str]:
-    """Ask for one book, and print what happens."""
+    """Add one book, and print what happens."""
     llm = ScriptedProvider(call("add_book", title="Middlemarch"), "It is on the shelf.")
     tools = ToolRegistry([add_book])
     permissions = PermissionManager([PermissionRule.allow_tool("add_book")])

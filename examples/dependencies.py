@@ -1,4 +1,4 @@
-"""Typed dependencies: what tools and instructions work with is given to the run, and is not global."""
+"""Typed dependencies: a run passes what tools and instructions work with; nothing is global."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ async def lend(title: str, context: RunContext[Library]) -> str:
 
 
 def instructions(context: RunContext[Library]) -> str:
-    """Tell the model who is there."""
+    """Tell the model about the reader."""
     return f"You talk to {context.deps.reader}. {len(context.deps.lent)} books are lent."
 
 

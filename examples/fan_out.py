@@ -1,4 +1,4 @@
-"""One agent per prompt, a few at once: wait for all, for the first few, or until one fails.
+"""One agent per prompt, a few at once: wait for all, for the first, or until one fails.
 
 python examples/fan_out.py
 """
@@ -12,7 +12,7 @@ SIZES = {"core": 3, "tools": 2, "runtime": 1}
 
 
 async def reviewer(agent: AgentInternals) -> None:
-    """Look at one package; how long that takes is its size."""
+    """Review one package; a larger one takes longer."""
     async for message in agent.inputs():
         async with agent.turn(message):
             if message.text not in SIZES:
@@ -22,7 +22,7 @@ async def reviewer(agent: AgentInternals) -> None:
 
 
 async def lead(agent: AgentInternals) -> None:
-    """Have the packages that are named reviewed, each by a subagent of its own."""
+    """Give each package in the input to a subagent of its own."""
     async for message in agent.inputs():
         async with agent.turn(message):
             reviews = await fan_out(agent, reviewer, prompts=message.text.split(), limit=2)

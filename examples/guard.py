@@ -1,4 +1,4 @@
-"""A guard that stops a stream: what it rejects is seen by nobody, and written nowhere."""
+"""A guard that stops a stream: no one sees the text that it rejects, and nothing stores it."""
 
 import trio
 
@@ -9,7 +9,7 @@ STORY = "Once there was a cat. It knew the code of the safe: 4711. Nobody asked 
 
 
 def no_codes(context: RunContext, text: str) -> Reject | None:
-    """Let no code pass that has four digits; so the window is four characters at least."""
+    """Reject the code; its four digits need a window of at least four characters."""
     return Reject("it holds a code") if "4711" in text else None
 
 

@@ -1,4 +1,4 @@
-"""Instruments: one that writes down what agents do, and one that keeps a tool in its folder.
+"""Instruments: one that logs what agents do, and one that restricts a tool to a folder.
 
 python examples/instrument.py
 """
@@ -17,20 +17,20 @@ async def publish(folder: str, page: str) -> str:
 
 
 class Drafts:
-    """Publishes nothing for real: whatever folder the model asks for, it becomes `drafts`."""
+    """Publishes only drafts: replaces any folder that the model asks for by `drafts`."""
 
     def before_tool_call(
         self, agent: gr.AgentContext, call: gr.ToolUseBlock
     ) -> dict[str, object] | None:
-        """Put another folder in; what stands there now is judged, shown and run."""
+        """Replace the folder; the new input is judged, shown and run."""
         return call.input | {"folder": "drafts"} if call.name == "publish" else None
 
 
 class Diary:
-    """Writes down who did what; for OpenTelemetry it would open and close spans."""
+    """Logs who did what; for OpenTelemetry it would open and close spans."""
 
     def before_model_call(self, agent: gr.AgentContext, call: ModelCall) -> None:
-        """Note a question."""
+        """Log a question."""
         print(f"{'/'.join(agent.lineage)} asks {call.provider}:{call.model}")
 
     def after_tool_call(
@@ -40,17 +40,17 @@ class Diary:
         result: gr.ToolResult | None,
         error: BaseException | None,
     ) -> None:
-        """Note a result, or why there is none."""
-        told = result.text.splitlines() if result else [repr(error)]
-        print(f"{'/'.join(agent.lineage)} called {call.name}: {told[-1]}")
+        """Log a result, or the error."""
+        lines = result.text.splitlines() if result else [repr(error)]
+        print(f"{'/'.join(agent.lineage)} called {call.name}: {lines[-1]}")
 
     def after_turn(self, agent: gr.AgentContext, end: gr.Done) -> None:
-        """Note how it ended."""
+        """Log how the turn ended."""
         print(f"{'/'.join(agent.lineage)} has {end.status}")
 
 
 async def main() -> None:
-    """Ask for a page, and see where it goes."""
+    """Ask for a page, and watch where it goes."""
     llm = ScriptedProvider(call("publish", folder="/var/www", page="index"), "It is online.")
     tools = gr.ToolRegistry([publish])
     permissions = gr.PermissionManager([gr.PermissionRule.allow_tool("publish")])

@@ -1,10 +1,10 @@
-"""A blocking tool that can be stopped: a search whose pattern may never come to an end.
+"""A blocking tool that can be stopped: a search whose pattern may run forever.
 
     python examples/killable_tool.py
 
-Python's `re` holds the interpreter's lock while it searches: in a thread it would stop the whole
-program, and nobody could stop it. In a process of its own it is killed, by a limit, by the time-out
-or by an interrupt. The model here follows a script, so that the program needs no key.
+Python's `re` holds the interpreter's lock while it searches, so in a thread it would stop the whole
+program and could not be cancelled. In its own process, a limit, the time-out or an interrupt kills
+it. The model is scripted, so this needs no API key.
 """
 
 import re
@@ -40,19 +40,19 @@ def search(pattern: str, context: AgentContext) -> str:
 
     Args:
         pattern: A regular expression.
-        context: Given by the runtime, hidden from the model.
+        context: Passed by the runtime, hidden from the model.
     """
     context.progress(f"searching for {pattern}")
-    found = [line for line in LINES if re.search(pattern, line)]
-    return "\n".join(found) or "no line matches"
+    matches = [line for line in LINES if re.search(pattern, line)]
+    return "\n".join(matches) or "no line matches"
 
 
 async def main() -> None:
-    """Search for something, for something that takes for ever, and interrupt a third search."""
+    """Search once, then with a pattern that runs forever, and interrupt a third search."""
     llm = ScriptedProvider(
         call("search", pattern="gr.*room"),
         call("search", pattern="^(a+)+$"),
-        "The second pattern does not come to an end.",
+        "The second pattern never ends.",
         call("search", pattern="^(a|a)+$"),
         "I am still here.",
     )
@@ -73,6 +73,6 @@ async def main() -> None:
         print("model:", (await handle.ask("Are you there?")).text)
 
 
-# The process loads this script as well, under another name: it must not start all over again.
+# The process imports this script too, under another name: it must not run the program again.
 if __name__ == "__main__":
     trio.run(main)

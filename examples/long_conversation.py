@@ -1,10 +1,10 @@
-"""A conversation that outgrows the model's window: what the user said stays, and the rest becomes notes."""
+"""A conversation that outgrows the model's window: the user's words stay, the rest is a summary."""
 
 from greenroom import Agent, AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 
 model = ScriptedProvider(*["Noted."] * 40, name="groq", model="openai/gpt-oss-20b")
-agent = Agent(model, instructions="You plan a journey.")  # its window is known: 131,072 tokens
+agent = Agent(model, instructions="You plan a journey.")  # its known window: 131,072 tokens
 session = AgentSession.new("guide", store=InMemoryStore())
 
 agent.run_sync("I'm vegetarian.", session=session)
@@ -12,5 +12,5 @@ for number in range(30):
     agent.run_sync(f"Page {number}: " + "A lovely town. " * 1_000, session=session)
 
 summary, *rest = session.history
-print(len(rest), "messages, and in the place of the others:")
+print(len(rest), "messages, and a summary of the others:")
 print(*summary.text.split("\n\n")[1:5], sep="\n")

@@ -1,4 +1,4 @@
-"""Map and reduce: each file is read by an agent, three at a time, and what they say is put together."""
+"""Map and reduce: agents read the files, three at a time, and their summaries become one report."""
 
 import operator
 from pathlib import Path

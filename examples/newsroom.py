@@ -1,4 +1,4 @@
-"""Researcher, writer, editor: two look things up side by side, one writes, one has it written again."""
+"""Researcher, writer, editor: two research in parallel, one writes until the editor agrees."""
 
 import trio
 

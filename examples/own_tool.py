@@ -1,4 +1,4 @@
-"""Tools without any agent: a calculator, one of your own, and what comes of calls that go wrong.
+"""Tools without an agent: a built-in one, two of your own, and calls that go wrong.
 
 python examples/own_tool.py
 """
@@ -11,11 +11,11 @@ from greenroom.tools import calculator
 
 @tool
 async def ship(grams: int, express: bool = False) -> str:
-    """Say what it costs to send a parcel.
+    """Return the price of sending a parcel.
 
     Args:
-        grams: its weight.
-        express: whether it is in a hurry.
+        grams: Its weight.
+        express: Whether it is urgent.
     """
     if grams > 20_000:
         raise ValueError(f"{grams} g is too heavy")
@@ -24,13 +24,13 @@ async def ship(grams: int, express: bool = False) -> str:
 
 @tool(timeout=0.2)
 async def wait_for_parcel() -> str:
-    """Wait, for longer than anybody will."""
+    """Wait forever."""
     await trio.sleep_forever()
     return "it is here"
 
 
 async def main() -> None:
-    """Register tools while the program runs, and call them rightly and wrongly."""
+    """Register tools at run time, and call them with good and bad arguments."""
     registry = ToolRegistry([calculator])
     registry.register(ship)
     registry.register(wait_for_parcel)

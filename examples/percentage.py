@@ -1,8 +1,8 @@
-"""ReAct in words, each step printed: "What is 18% of 250?"
-
-The model is scripted, so this runs without a key.
+"""ReAct in words, with each step printed: "What is 18% of 250?"
 
     python examples/percentage.py
+
+The model is scripted, so this needs no API key.
 """
 
 from typing import Literal
@@ -20,7 +20,8 @@ async def calculate(operation: Literal["percentage"], value: float, percentage: 
 
 llm = ScriptedProvider(
     "Thought: I need to calculate 18% of 250\n"
-    'Action: {"tool": "CalculatorTool", "args": {"operation": "percentage", "value": 250, "percentage": 18}}',
+    'Action: {"tool": "CalculatorTool",'
+    ' "args": {"operation": "percentage", "value": 250, "percentage": 18}}',
     "Final Answer: 18% of 250 is 45",
 )
 run = run_agent(react, llm, [calculate], inputs="What is 18% of 250?")

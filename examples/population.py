@@ -1,8 +1,8 @@
-"""A goal of several steps: the model plans, tools and an agent do the work, the model answers.
-
-The model is scripted, so this runs without a key.
+"""A goal of several steps: the model plans, tools and an agent work, and the model answers.
 
     python examples/population.py
+
+The model is scripted, so this needs no API key.
 """
 
 import trio
@@ -41,13 +41,13 @@ async def search(query: str) -> str:
 
 
 def answer(request: ModelRequest) -> str:
-    """Answer with what the subtasks came to, as the model is told."""
-    found = dict(
+    """Answer from the results of the subtasks, which the request lists."""
+    results = dict(
         line.removeprefix("- ").split(": ", 1)
         for line in request.messages[-1].text.splitlines()
         if line.startswith("- ")
     )
-    return f"Tokyo has {found['extract']} inhabitants; 10% of that is {found['calculate']}."
+    return f"Tokyo has {results['extract']} inhabitants; 10% of that is {results['calculate']}."
 
 
 async def main() -> None:

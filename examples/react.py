@@ -1,8 +1,8 @@
-"""ReAct: a model without tool calls looks up the weather and translates it, and each step is told.
-
-The model is scripted, so this runs without a key.
+"""ReAct: a model without tool calls looks up the weather and translates it, step by step.
 
     python examples/react.py
+
+The model is scripted, so this needs no API key.
 """
 
 import trio

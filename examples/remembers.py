@@ -1,4 +1,4 @@
-"""An agent that remembers over sessions: run it twice, and the second run knows what the first was told."""
+"""An agent with a memory: run it twice, and the second run knows what you told the first."""
 
 from greenroom import Agent
 from greenroom.memory import SQLiteMemory, memory_tools

@@ -1,4 +1,4 @@
-"""A writer that asks a researcher: an agent as a tool of another one, under one budget."""
+"""A writer that asks a researcher: one agent as the tool of another, under one budget."""
 
 import trio
 

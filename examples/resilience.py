@@ -1,8 +1,8 @@
-"""Resilience: a model that fails, one to fall back on, and a breaker around a tool.
-
-The models are scripted, so this runs without a key, and the delays are short.
+"""Resilience: a model that fails, another to fall back on, and a breaker around a tool.
 
     python examples/resilience.py
+
+The models are scripted, so this needs no API key, and the delays are short.
 """
 
 import trio
@@ -20,7 +20,7 @@ QUICK = Retry(attempts=2, backoff=Backoff(first=0.01))
 
 @gr.tool(category="read")
 async def look_up(word: str) -> str:
-    """Look a word up in the dictionary."""
+    """Look up a word in the dictionary."""
     raise ConnectionError("the dictionary does not answer")
 
 
@@ -30,7 +30,7 @@ def busy(_: ModelRequest) -> str:
 
 
 async def tell(handle: gr.AgentHandle) -> None:
-    """Print what the readers of an agent see of its troubles."""
+    """Print what an agent's subscribers see of the failures."""
     async with handle.subscribe() as chunks:
         async for chunk in chunks:
             if isinstance(chunk, gr.Custom):
@@ -44,7 +44,7 @@ async def tell(handle: gr.AgentHandle) -> None:
 
 
 async def main() -> None:
-    """Ask an agent whose first model fails, and whose tool does, too."""
+    """Ask an agent whose first model fails, and whose tool fails as well."""
     first = ScriptedProvider(*[busy] * 6)
     words = [call("look_up", word=word) for word in ("actor", "stage")]
     second = ScriptedProvider(*words, "I can't look it up.", name="second")

@@ -1,4 +1,4 @@
-"""Go on with a conversation by its name, also where the process before was killed in the middle."""
+"""Go on with a conversation by its name, even if the last process was killed in the middle."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def look(place: str) -> str:
 
 
 if "--again" in sys.argv:
-    text = None  # what was asked is in the session
+    text = None  # the session has the question
     llm = ScriptedProvider(call("look", place="garden"), "It was in the garden after all.")
 else:
     text = "Where is the cat?"

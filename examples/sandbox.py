@@ -1,10 +1,9 @@
-"""A coding agent whose commands are held in a sandbox by the operating system.
+"""A coding agent whose commands run in a sandbox of the operating system.
 
     python examples/sandbox.py
 
-Nobody is asked about a command here; what it can do is another question. What this machine can hold
-is found by trying it, and the report says so. The model here follows a script, so that the
-program needs no key.
+The rules let every command run, and the sandbox limits what it can do. The report shows what this
+machine can enforce, which was found by trying. The model is scripted, so this needs no API key.
 """
 
 import tempfile
@@ -33,7 +32,7 @@ COMMANDS = {
 
 
 async def main() -> None:
-    """Let the agent run each command, and print what came of it."""
+    """Run each command through the agent, and print the result."""
     sandbox = Sandbox(limits=SandboxLimits(file_megabytes=1, processes=100))
     report = await examine_sandbox(sandbox)
     print("asked for:", report.mode, "with network", report.network)

@@ -1,8 +1,8 @@
-"""Structured output: facts out of a text, as a value that was validated.
-
-The model is scripted, and wrong at first, so this runs without a key.
+"""Structured output: facts from a text, as a validated value.
 
     python examples/structured_output.py
+
+The model is scripted, so this needs no API key. Its first answer is wrong.
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ class Item(BaseModel):
 
 
 class Invoice(BaseModel):
-    """What is to be paid."""
+    """An invoice to pay."""
 
     number: str
     items: list[Item]
@@ -45,7 +45,7 @@ SECOND = """{"number": "4711", "items": [
 
 
 async def main() -> None:
-    """Read an invoice, and then give up on one that can't be read."""
+    """Read an invoice, then give up on an answer without one."""
     request = ModelRequest(messages=[gr.Message.user(NOTE)], system="Read the invoice.")
     llm = ScriptedProvider(FIRST, SECOND)
     invoice = await generate_structured(llm, request, Invoice)

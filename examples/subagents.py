@@ -1,4 +1,4 @@
-"""A parent that drives subagents by their handles: once waiting, once going on meanwhile.
+"""A parent that runs subagents through their handles: it waits for one, and not for the other.
 
 python examples/subagents.py
 """
@@ -26,18 +26,18 @@ async def counter(agent: AgentInternals) -> None:
 
 
 async def boss(agent: AgentInternals) -> None:
-    """Delegate twice, in the two ways that there are."""
+    """Delegate in two ways."""
     async for message in agent.inputs():
         async with agent.turn(message):
             if isinstance(message, SubAgentResult):
-                # The one that went on by itself has ended: its result is an input like any other.
+                # The subagent in the background has ended: its result is an input like any other.
                 await say(agent, f"in the background: {message.text}")
             else:
                 await delegate(agent, message.text)
 
 
 async def delegate(agent: AgentInternals, text: str) -> None:
-    """Wait for one subagent; start another, and go on without it."""
+    """Wait for one subagent, then start another and go on without it."""
     helper = agent.spawn(AgentSession.new("counter"), counter)
     result = await helper.ask(text)
     await helper.shutdown()

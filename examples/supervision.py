@@ -1,4 +1,4 @@
-"""A feed and a desk that reads it: when the feed crashes, both are started again.
+"""A feed and a desk that reads it: when the feed crashes, both are restarted.
 
 python examples/supervision.py
 """
@@ -19,7 +19,7 @@ from greenroom.resilience import Backoff
 
 
 async def feed(agent: AgentInternals) -> None:
-    """Fetch what is asked for; a source that is down is a bug that nobody has thought of."""
+    """Fetch from a source; a broken one crashes the agent."""
     async for message in agent.inputs():
         async with agent.turn(message):
             if message.text == "the broken source":
@@ -28,7 +28,7 @@ async def feed(agent: AgentInternals) -> None:
 
 
 async def desk(agent: AgentInternals) -> None:
-    """Say what is read, and how much the conversation holds by now."""
+    """Print each item, and the length of the conversation so far."""
     async for message in agent.inputs():
         async with agent.turn(message):
             lines = len(agent.session.history)
@@ -36,7 +36,7 @@ async def desk(agent: AgentInternals) -> None:
 
 
 async def main() -> None:
-    """Run both, crash the first, and show what comes back."""
+    """Run both, crash the first, and show how they come back."""
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         team = runtime.supervisor("rest_for_one", backoff=Backoff(first=0.01), name="newsroom")
         source = team.spawn(AgentSession.new("feed"), feed, restart="transient")
@@ -69,7 +69,7 @@ async def print_what_the_desk_saw(runtime: AgentRuntime, session_id: str) -> Non
 
 
 async def watch_an_end(runtime: AgentRuntime) -> None:
-    """Monitor an agent that nobody starts again."""
+    """Monitor an agent without a supervisor."""
 
     async def guard(agent: AgentInternals) -> None:
         agent.monitor(lonely)

@@ -1,4 +1,4 @@
-"""A support desk of three agents with one conversation; the session knows which of them has it."""
+"""A support desk of three agents that share a conversation; the session knows which one has it."""
 
 import trio
 
@@ -10,7 +10,7 @@ ORDERS = {"ann": "a lamp"}
 
 
 def find_order(context: RunContext[str]) -> str:
-    """Find what the person who asks has ordered."""
+    """Return the customer's order."""
     return ORDERS[context.deps]
 
 

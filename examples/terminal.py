@@ -1,11 +1,9 @@
-"""An interactive session in the terminal: prompts for permission, subagents, interrupts.
-
-`ConsoleRenderer` shows any handle; the agent behind it is the ready-made coder.
+"""A terminal session with a coding agent: permission prompts, subagents, interrupts.
 
     python examples/terminal.py
 
-It runs on the offline model unless a key is set. Try `run ls -la`, Esc to interrupt, Ctrl-C twice
-to leave.
+`ConsoleRenderer` works with any handle; this one runs the ready-made coder, on the offline model
+unless a key is set. Try `run ls -la`, press Esc to interrupt, and Ctrl-C twice to leave.
 """
 
 import trio
@@ -25,7 +23,7 @@ from greenroom import (
 
 
 async def main() -> None:
-    """Talk to a coding agent until one of the two has enough."""
+    """Talk to a coding agent until you leave."""
     llm = open_model(None)
     tools = ToolRegistry(builtin_tools())
     permissions = PermissionManager([PermissionRule.allow_category("read")])

@@ -1,4 +1,4 @@
-"""A trip that is planned anew when the hotel is full: what is booked stays booked, and nobody is asked."""
+"""A trip that is planned again when the hotel is full; bookings that were made are kept."""
 
 import trio
 
@@ -27,7 +27,7 @@ first = [
 ]
 second = [step("hostel", "{flight.day}", "flight"), step("museum", "{hostel.day}", "hostel")]
 
-llm = ScriptedProvider(  # in a program of yours: "anthropic:claude-sonnet-5"
+llm = ScriptedProvider(  # or "anthropic:claude-sonnet-5"
     call("final_answer", subtasks=first),
     call("final_answer", subtasks=second),
     "You fly on Friday and sleep in a hostel: the hotel was full.",

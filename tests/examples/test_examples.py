@@ -195,7 +195,7 @@ def test_a_chatbot_of_twenty_lines_remembers(tmp_path):
 def test_a_conversation_of_twenty_lines_outgrows_its_window(tmp_path):
     assert len((EXAMPLES / "long_conversation.py").read_text().splitlines()) <= 20
     said = run("long_conversation.py", cwd=tmp_path).splitlines()
-    assert said[0].endswith("messages, and in the place of the others:")
+    assert said[0].endswith("messages, and a summary of the others:")
     assert said[1:3] == ["A model's notes on them:", "| Noted."]
     assert said[4] == "| I'm vegetarian."
 
