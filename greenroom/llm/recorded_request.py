@@ -1,7 +1,7 @@
 """Requests read back from recorded bodies; `read_request` of each API builds on this.
 
-No field may be lost, even if it has no typed place. So a request that was read is encoded again, and
-any difference from the original becomes `extra` or `options`.
+No field may be lost, even if it has no typed place. So a request that was read is encoded again,
+and any difference from the original becomes `extra` or `options`.
 """
 
 import dataclasses

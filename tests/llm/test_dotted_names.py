@@ -118,14 +118,14 @@ def test_a_registry_takes_all_names_that_a_model_can_tell_apart_and_no_others(na
     for name in names:
         if (portable := portable_name(name)) in taken:
             with pytest.raises(ToolError, match="are one name to a model"):
-                registry.register(named(name))
+                registry.register(make_tool(name))
         else:
-            registry.register(named(name))
+            registry.register(make_tool(name))
         taken.add(portable)
     assert {portable_name(name) for name in registry.list_tools()} == taken
 
 
-def named(name):
+def make_tool(name):
     @tool(name=name)
     async def do() -> str:
         """Do it."""
@@ -137,8 +137,8 @@ def named(name):
 @pytest.mark.parametrize("name", [".a", "a.", "a..b", "a." + "b" * 62, "."])
 def test_dots_stand_between_words_and_count_as_two(name):
     with pytest.raises(ToolError, match="not a name for a tool"):
-        ToolRegistry([named(name)])
-    assert ToolRegistry([named("a." + "b" * 61)]).list_tools()
+        ToolRegistry([make_tool(name)])
+    assert ToolRegistry([make_tool("a." + "b" * 61)]).list_tools()
 
 
 async def test_a_provider_refuses_tools_that_its_model_could_not_tell_apart():
@@ -154,7 +154,7 @@ async def test_rules_chunks_and_history_know_the_name_with_dots():
         [PermissionRule.parse("fs.read", "allow"), PermissionRule.parse("fs.list", "deny")]
     )
     llm = ScriptedProvider([call("fs.read"), call("fs.list")], "done")
-    agent = Agent(llm, tools=[named("fs.read"), named("fs.list")], permissions=rules)
+    agent = Agent(llm, tools=[make_tool("fs.read"), make_tool("fs.list")], permissions=rules)
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         async with agent.stream("go", runtime=runtime) as run:
             chunks = [chunk async for chunk in run]

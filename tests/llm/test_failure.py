@@ -28,7 +28,7 @@ def error_of(status, value, **headers):
     return error_of_response("acme", status, given, serde.dumps(value), hint="check ACME_KEY")
 
 
-def said(message, **fields):
+def error_body(message, **fields):
     return {"error": {"message": message} | fields}
 
 
@@ -58,7 +58,7 @@ def said(message, **fields):
     ],
 )
 def test_the_status_decides_the_kind(status, kind):
-    error = error_of(status, said("no"))
+    error = error_of(status, error_body("no"))
     assert type(error) is kind
     assert (error.status, error.provider) == (status, "acme")
     assert error.hint
@@ -67,18 +67,18 @@ def test_the_status_decides_the_kind(status, kind):
 @pytest.mark.parametrize(
     "said_",
     [
-        said("prompt is too long: 210000 tokens > 200000 maximum"),
-        said("This model's maximum context length is 8192 tokens."),
-        said("x", code="context_length_exceeded"),
-        said("The input token count (1200000) exceeds the maximum number of tokens allowed"),
-        said("Input tokens exceed the configured limit of 272000 tokens"),
-        said("The total length of all messages is too long.", type="too_many_prompt_tokens"),
-        said("the request exceeds the available context size"),
-        said("Input is too long for requested model."),
-        said("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
-        said("Please reduce the length of the messages."),
-        said("This model's maximum prompt length is 131072 but the request contains 187654"),
-        said("Invalid request: Your request exceeded model token limit: 8192"),
+        error_body("prompt is too long: 210000 tokens > 200000 maximum"),
+        error_body("This model's maximum context length is 8192 tokens."),
+        error_body("x", code="context_length_exceeded"),
+        error_body("The input token count (1200000) exceeds the maximum number of tokens allowed"),
+        error_body("Input tokens exceed the configured limit of 272000 tokens"),
+        error_body("The total length of all messages is too long.", type="too_many_prompt_tokens"),
+        error_body("the request exceeds the available context size"),
+        error_body("Input is too long for requested model."),
+        error_body("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+        error_body("Please reduce the length of the messages."),
+        error_body("This model's maximum prompt length is 131072 but the request contains 187654"),
+        error_body("Invalid request: Your request exceeded model token limit: 8192"),
     ],
 )
 def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
@@ -102,11 +102,11 @@ def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
     ],
 )
 def test_other_bad_requests_are_not_taken_for_too_long(words):
-    assert type(error_of(400, said(words))) is ModelBadRequestError
+    assert type(error_of(400, error_body(words))) is ModelBadRequestError
 
 
 def test_a_limit_on_tokens_per_minute_is_no_overflow():
-    error = error_of(429, said("Request too large for gpt-4 on tokens per min (TPM)"))
+    error = error_of(429, error_body("Request too large for gpt-4 on tokens per min (TPM)"))
     assert type(error) is ModelRateLimitError
     assert not error.retryable
     assert "send less" in error.hint
@@ -119,49 +119,57 @@ FILTERED = {"innererror": {"code": "ResponsibleAIPolicyViolation"}}
     ("status", "body", "kind"),
     [
         # The quota or the credit is spent, under whatever status.
-        (429, said("x", code="insufficient_quota"), ModelQuotaError),
-        (429, said("x", type="insufficient_quota"), ModelQuotaError),
-        (429, said("You exceeded your current quota, please check your plan."), ModelQuotaError),
-        (429, said("x", type="exceeded_current_quota_error"), ModelQuotaError),
-        (403, said("x", type="billing_error"), ModelQuotaError),
-        (400, said("Your credit balance is too low to access the API."), ModelQuotaError),
-        (402, said("Insufficient Balance"), ModelQuotaError),
-        (403, said("Key limit exceeded (total limit)"), ModelQuotaError),
+        (429, error_body("x", code="insufficient_quota"), ModelQuotaError),
+        (429, error_body("x", type="insufficient_quota"), ModelQuotaError),
+        (
+            429,
+            error_body("You exceeded your current quota, please check your plan."),
+            ModelQuotaError,
+        ),
+        (429, error_body("x", type="exceeded_current_quota_error"), ModelQuotaError),
+        (403, error_body("x", type="billing_error"), ModelQuotaError),
+        (400, error_body("Your credit balance is too low to access the API."), ModelQuotaError),
+        (402, error_body("Insufficient Balance"), ModelQuotaError),
+        (403, error_body("Key limit exceeded (total limit)"), ModelQuotaError),
         (403, {"code": "x", "error": "Your team has used all available credits"}, ModelQuotaError),
         # The same words for a limit that is renewed within a minute.
         (
             429,
-            said("You exceeded your current quota.", status="RESOURCE_EXHAUSTED"),
+            error_body("You exceeded your current quota.", status="RESOURCE_EXHAUSTED"),
             ModelRateLimitError,
         ),
         # A model or an address that is not there.
-        (404, said("x", type="not_found_error"), ModelNotFoundError),
-        (400, said("x", code="model_not_found"), ModelNotFoundError),
-        (400, said("The requested model 'm' does not exist."), ModelNotFoundError),
-        (400, said("Model Not Exist"), ModelNotFoundError),
-        (400, said("acme/m is not a valid model ID"), ModelNotFoundError),
+        (404, error_body("x", type="not_found_error"), ModelNotFoundError),
+        (400, error_body("x", code="model_not_found"), ModelNotFoundError),
+        (400, error_body("The requested model 'm' does not exist."), ModelNotFoundError),
+        (400, error_body("Model Not Exist"), ModelNotFoundError),
+        (400, error_body("acme/m is not a valid model ID"), ModelNotFoundError),
         (400, {"message": "Invalid model: m", "type": "invalid_model"}, ModelNotFoundError),
         (400, {"code": "invalid argument", "error": "Model not found: m"}, ModelNotFoundError),
         # A content filter.
-        (400, said("x", code="content_filter"), ModelContentFilterError),
-        (400, said("x", **FILTERED), ModelContentFilterError),
-        (400, said("Azure OpenAI's content management policy"), ModelContentFilterError),
-        (400, said("Output blocked by content filtering policy"), ModelContentFilterError),
-        (400, said("x", code="content_policy_violation"), ModelContentFilterError),
-        (403, said("It requires moderation. Your input was flagged."), ModelContentFilterError),
-        (400, said("Content Exists Risk"), ModelContentFilterError),
+        (400, error_body("x", code="content_filter"), ModelContentFilterError),
+        (400, error_body("x", **FILTERED), ModelContentFilterError),
+        (400, error_body("Azure OpenAI's content management policy"), ModelContentFilterError),
+        (400, error_body("Output blocked by content filtering policy"), ModelContentFilterError),
+        (400, error_body("x", code="content_policy_violation"), ModelContentFilterError),
+        (
+            403,
+            error_body("It requires moderation. Your input was flagged."),
+            ModelContentFilterError,
+        ),
+        (400, error_body("Content Exists Risk"), ModelContentFilterError),
         # A key that is refused, or that may not do this.
-        (403, said("x", type="permission_error"), ModelPermissionError),
-        (403, said("The API key is missing a scope."), ModelPermissionError),
-        (400, said("x", type="permission_error"), ModelPermissionError),
+        (403, error_body("x", type="permission_error"), ModelPermissionError),
+        (403, error_body("The API key is missing a scope."), ModelPermissionError),
+        (400, error_body("x", type="permission_error"), ModelPermissionError),
         (403, {"error_code": "PERMISSION_DENIED", "message": "x"}, ModelPermissionError),
-        (400, said("x", details=[{"reason": "API_KEY_INVALID"}]), ModelAuthenticationError),
+        (400, error_body("x", details=[{"reason": "API_KEY_INVALID"}]), ModelAuthenticationError),
         # Names that say more than the status, and one that does not.
-        (429, said("x", type="engine_overloaded_error"), ModelOverloadedError),
-        (400, said("x", type="rate_limit_error"), ModelRateLimitError),
-        (401, said("Unauthorized", type="api_error"), ModelAuthenticationError),
-        (400, said("x", type="api_error"), ModelBadRequestError),
-        (500, said("prompt is too long"), ModelContextTooLongError),
+        (429, error_body("x", type="engine_overloaded_error"), ModelOverloadedError),
+        (400, error_body("x", type="rate_limit_error"), ModelRateLimitError),
+        (401, error_body("Unauthorized", type="api_error"), ModelAuthenticationError),
+        (400, error_body("x", type="api_error"), ModelBadRequestError),
+        (500, error_body("prompt is too long"), ModelContextTooLongError),
     ],
 )
 def test_the_body_says_more_than_the_status(status, body, kind):
@@ -189,7 +197,7 @@ def test_the_body_says_more_than_the_status(status, body, kind):
     ],
 )
 def test_the_provider_and_the_status_say_whether_to_try_again(status, should, retryable):
-    error = error_of(status, said("no"), **({"x_should_retry": should} if should else {}))
+    error = error_of(status, error_body("no"), **({"x_should_retry": should} if should else {}))
     assert error.retryable is retryable
     assert ("will not" in error.hint) is (not retryable)
     assert type(error).retryable == type(error)("fresh").retryable
@@ -197,7 +205,7 @@ def test_the_provider_and_the_status_say_whether_to_try_again(status, should, re
 
 @pytest.mark.parametrize("words", ["API key not valid.", "Incorrect API key provided: xai-…"])
 def test_a_refused_key_may_come_as_a_bad_request(words):
-    error = error_of(400, said(words))
+    error = error_of(400, error_body(words))
     assert type(error) is ModelAuthenticationError
     assert error.hint == "check ACME_KEY"
 
@@ -235,7 +243,7 @@ def test_bodies_of_every_shape_are_read(body, message, code):
 
 
 def test_a_message_is_one_line_of_bounded_length_without_control_characters():
-    error = error_of(400, said("a\n\x1b[31mb\r\n" + "x" * 5000))
+    error = error_of(400, error_body("a\n\x1b[31mb\r\n" + "x" * 5000))
     assert "\n" not in str(error)
     assert "\x1b" not in str(error)
     assert len(error.message) < 600
@@ -261,24 +269,24 @@ def test_hints_say_what_to_do():
     assert "model's name" in error_of(404, {}).hint
     assert "base URL" in error_of(204, {}).hint
     assert "base URL" in error_of(307, {}).hint
-    assert "billing" in error_of(429, said("x", code="insufficient_quota")).hint
+    assert "billing" in error_of(429, error_body("x", code="insufficient_quota")).hint
     assert "new session" in error_of(413, {}).hint
 
 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        (said("x", type="overloaded_error"), ModelOverloadedError),
-        (said("x", type="odd", code="rate_limit_exceeded"), ModelRateLimitError),
-        (said("x", code=503), ModelOverloadedError),
-        (said("Token limit reached", code=400), ModelBadRequestError),
-        (said("x", code="content_filter"), ModelContentFilterError),
-        (said("x", code=402), ModelQuotaError),
-        (said("x", status="UNAVAILABLE", code=503), ModelOverloadedError),
-        (said("x", code=12), ModelStreamError),
-        (said("x", code="9" * 5000), ModelStreamError),
-        (said("x", code="0400" + "0" * 5000), ModelStreamError),
-        (said("x", code="0503"), ModelStreamError),
+        (error_body("x", type="overloaded_error"), ModelOverloadedError),
+        (error_body("x", type="odd", code="rate_limit_exceeded"), ModelRateLimitError),
+        (error_body("x", code=503), ModelOverloadedError),
+        (error_body("Token limit reached", code=400), ModelBadRequestError),
+        (error_body("x", code="content_filter"), ModelContentFilterError),
+        (error_body("x", code=402), ModelQuotaError),
+        (error_body("x", status="UNAVAILABLE", code=503), ModelOverloadedError),
+        (error_body("x", code=12), ModelStreamError),
+        (error_body("x", code="9" * 5000), ModelStreamError),
+        (error_body("x", code="0400" + "0" * 5000), ModelStreamError),
+        (error_body("x", code="0503"), ModelStreamError),
         ({"error": "odd"}, ModelStreamError),
         (None, ModelStreamError),
     ],
@@ -353,9 +361,9 @@ def test_an_error_carries_the_wait():
 
 def test_a_wait_may_be_in_the_body():
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "48s"}
-    error = error_of(429, said("x", details=[{"links": []}, delay]))
+    error = error_of(429, error_body("x", details=[{"links": []}, delay]))
     assert error.retry_after == 48.0
-    assert error_of(429, said("x", details=[{"retryDelay": "soon"}])).retry_after is None
+    assert error_of(429, error_body("x", details=[{"retryDelay": "soon"}])).retry_after is None
 
 
 def test_how_long_the_provider_asks_to_wait_is_told():

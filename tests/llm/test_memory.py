@@ -71,12 +71,12 @@ class Client:
         raise StopAsyncIteration
 
 
-async def generated(vendor, deltas):
+async def generate_reply(vendor, deltas):
     provider = vendor.provider("m", api_key="k", client=Client(vendor, deltas), env={})
     return peak_by_text((await provider.generate(HELLO)).text)
 
 
-async def streamed(vendor, deltas):
+async def stream_in_agent(vendor, deltas):
     """Read a reply in an agent, up to where it is in the history; to store it comes after that.
 
     What it keeps for late readers is small here, since that has bounds of its own, whatever the
@@ -112,7 +112,10 @@ async def peak_of(read, vendor):
 
 
 # In an agent the rest takes too much beside a short text.
-@pytest.mark.parametrize("read", [generated, streamed] if IS_LONG else [generated])
+READERS = [generate_reply, stream_in_agent] if IS_LONG else [generate_reply]
+
+
+@pytest.mark.parametrize("read", READERS)
 async def test_a_reply_of_many_deltas_takes_three_times_its_text_at_the_most(vendor, read):
     assert 1 < await peak_of(read, vendor) < 3
 

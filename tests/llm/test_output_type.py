@@ -125,11 +125,11 @@ def places_in(value, path=()):
         yield from places_in(part, (*path, key))
 
 
-def changed(value, path, leaf):
+def replace_at(value, path, leaf):
     if not path:
         return leaf
     made = dict(value) if isinstance(value, dict) else list(value)
-    made[path[0]] = changed(value[path[0]], path[1:], leaf)
+    made[path[0]] = replace_at(value[path[0]], path[1:], leaf)
     return made
 
 
@@ -143,7 +143,7 @@ def test_what_a_schema_says_is_what_is_accepted(data):
     assert output.validate(said) == value
     # Strict modes let the model say each value that has all its fields, and, once something is
     # changed in it, nothing that we refuse.
-    other = changed(said, data.draw(st.sampled_from(list(places_in(said)))), data.draw(leaves))
+    other = replace_at(said, data.draw(st.sampled_from(list(places_in(said)))), data.draw(leaves))
     for strict in STRICT[at]:
         if not isinstance(value, dict) or "note" in value:
             assert strict.is_valid(said)

@@ -145,15 +145,15 @@ async def test_a_chain_of_models_is_asked_in_a_way_that_each_of_them_takes(spare
     assert (last.requests[0].output is not None) == has_form
 
 
-def refusing(text):
+def refuse(text):
     """Refuse a request with this complaint."""
     return Reply(error=ModelBadRequestError(f"acme answered 400: {text}", status=400))
 
 
 async def test_a_server_that_refuses_a_way_of_asking_is_asked_in_the_next():
     llm = SchemaProvider(
-        refusing("Unknown parameter: 'response_format.json_schema'"),
-        refusing("tool_choice: this model takes only auto"),
+        refuse("Unknown parameter: 'response_format.json_schema'"),
+        refuse("tool_choice: this model takes only auto"),
         "Paris!",
         answer(name="Paris", people=7),
     )
@@ -224,7 +224,7 @@ STRICT = {
 }
 
 
-async def sent(provider, replies, kind=City, **options):
+async def ask_over_http(provider, replies, kind=City, **options):
     """Ask for the type; return its value, or the error, and the bodies of the requests."""
     answers = iter(replies)
     async with model_server(lambda _: Answer.stream(next(answers))) as server:
@@ -243,7 +243,7 @@ PIECES = ['{"name": "Par', 'is", "people": 7}']
 async def test_anthropic_is_asked_by_its_output_config():
     replies = [wire.anthropic(*wire.text_block(0, *PIECES))]
     options = {"output_config": {"effort": "low"}}
-    value, [body] = await sent(NativeAnthropic, replies, options=options)
+    value, [body] = await ask_over_http(NativeAnthropic, replies, options=options)
     assert value == PARIS
     assert body["output_config"] == {
         "format": {"type": "json_schema", "schema": STRICT | {"required": ["name"]}},
@@ -254,7 +254,7 @@ async def test_anthropic_is_asked_by_its_output_config():
 
 async def test_openai_is_asked_by_its_response_format():
     replies = [wire.chat(*({"content": piece} for piece in PIECES))]
-    value, [body] = await sent(NativeOpenAI, replies)
+    value, [body] = await ask_over_http(NativeOpenAI, replies)
     assert value == PARIS
     form = {"name": "City", "strict": True, "schema": STRICT | {"required": ["name", "people"]}}
     assert body["response_format"] == {"type": "json_schema", "json_schema": form}
@@ -262,7 +262,7 @@ async def test_openai_is_asked_by_its_response_format():
 
 async def test_openai_is_not_strict_where_the_schema_can_not_be():
     replies = [wire.chat({"content": '{"a": 1}'})]
-    value, [body] = await sent(NativeOpenAI, replies, dict[str, int])
+    value, [body] = await ask_over_http(NativeOpenAI, replies, dict[str, int])
     assert value == {"a": 1}
     form = body["response_format"]["json_schema"]
     assert not form["strict"]
@@ -274,7 +274,7 @@ async def test_other_servers_are_given_a_tool_and_told_what_is_wrong():
     replies = [
         wire.chat(wire.call(0, "c1", ANSWER_TOOL, said), finish="stop") for said in (wrong, right)
     ]
-    value, [first, second] = await sent(OpenAIProvider, replies, Node)
+    value, [first, second] = await ask_over_http(OpenAIProvider, replies, Node)
     assert value == Node("root", [Node("leaf")])
     assert first["tool_choice"] == {"type": "function", "function": {"name": ANSWER_TOOL}}
     assert second["tools"] == first["tools"]
@@ -285,7 +285,7 @@ async def test_other_servers_are_given_a_tool_and_told_what_is_wrong():
     replies = [
         wire.anthropic(*wire.tool_block(0, "c1", ANSWER_TOOL, said)) for said in (wrong, right)
     ]
-    value, [first, second] = await sent(AnthropicProvider, replies, Node)
+    value, [first, second] = await ask_over_http(AnthropicProvider, replies, Node)
     assert value == Node("root", [Node("leaf")])
     assert first["tool_choice"] == {"type": "tool", "name": ANSWER_TOOL}
     assert second["messages"][-1]["content"][0]["is_error"]
@@ -293,7 +293,7 @@ async def test_other_servers_are_given_a_tool_and_told_what_is_wrong():
 
 async def test_openai_refuses_in_a_field_of_its_own():
     replies = [wire.chat({"refusal": "I can't."})]
-    error, _ = await sent(NativeOpenAI, replies)
+    error, _ = await ask_over_http(NativeOpenAI, replies)
     assert isinstance(error, ModelContentFilterError)
     assert error.message == "the model refused to answer: I can't."
 

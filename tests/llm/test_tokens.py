@@ -41,7 +41,7 @@ FIELD = {"type": "string", "description": "The path of the file."}
 READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {"path": FIELD}})
 
 
-def asked(*messages, **fields):
+def make_request(*messages, **fields):
     return ModelRequest(messages=messages, **fields)
 
 
@@ -97,7 +97,7 @@ def test_thinking_that_does_not_go_back_does_not_count():
 
 def test_system_tools_and_form_count():
     counter = EstimatedCounter()
-    bare = asked(Message.user("hi"))
+    bare = make_request(Message.user("hi"))
     counts = [
         counter.count(dataclasses.replace(bare, **more))
         for more in (
@@ -142,7 +142,7 @@ class Session:
     def step(self):
         """Return the next request, and what it really takes."""
         self.messages.append(Message.user(self.words(400)))
-        request = asked(*self.messages, **self.fields)
+        request = make_request(*self.messages, **self.fields)
         self.messages.append(Message.assistant(self.words(300)))
         said = estimate_text(self.fields["system"]) + sum(
             5 + estimate_text(message.text) for message in request.messages
@@ -215,7 +215,7 @@ class Work:
         else:
             self.messages += [Message.assistant(self.text())] if number else []
             self.messages.append(Message.user(self.text()))
-        request = asked(*self.messages, system=SAYINGS["prose"] * 20, tools=[READ])
+        request = make_request(*self.messages, system=SAYINGS["prose"] * 20, tools=[READ])
         said = sum(4 + sum(map(self.written, message.content)) for message in self.messages)
         return request, 300 + self.pieces(request.system) + said
 
@@ -252,17 +252,21 @@ def test_nine_of_ten_requests_are_within_15_percent_or_50_tokens(vocabulary):
 def test_a_request_that_goes_on_is_what_the_last_one_took_and_what_is_new():
     counter = EstimatedCounter()
     first = [Message.user("hello " * 100)]
-    counter.observe(asked(*first), Usage(1_000, cache_read_tokens=500, cache_write_tokens=200))
+    counter.observe(
+        make_request(*first), Usage(1_000, cache_read_tokens=500, cache_write_tokens=200)
+    )
     more = [*first, Message.assistant("yes"), Message.user("go on")]
-    assert counter.count(asked(*first)) == 1_700
-    assert 1_705 < counter.count(asked(*more)) < 1_740
+    assert counter.count(make_request(*first)) == 1_700
+    assert 1_705 < counter.count(make_request(*more)) < 1_740
     other = [Message.user("hello " * 100), *more[1:]]  # the same words, of another conversation
-    assert counter.count(asked(*other)) == pytest.approx(counter.count(asked(*more)), abs=2)
+    assert counter.count(make_request(*other)) == pytest.approx(
+        counter.count(make_request(*more)), abs=2
+    )
 
 
 def test_models_do_not_learn_from_each_other():
     counter = EstimatedCounter()
-    request = asked(Message.user("hello"))
+    request = make_request(Message.user("hello"))
     before = counter.count(request, model="b")
     counter.observe(request, Usage(input_tokens=900), model="a")
     assert counter.count(request, model="a") == 900
@@ -271,7 +275,7 @@ def test_models_do_not_learn_from_each_other():
 
 def test_a_report_without_input_teaches_nothing():
     counter = EstimatedCounter()
-    request = asked(Message.user("hello"))
+    request = make_request(Message.user("hello"))
     before = counter.count(request)
     counter.observe(request, Usage(output_tokens=7))
     assert (counter.count(request), counter.error) == (before, 0.3)
@@ -280,11 +284,11 @@ def test_a_report_without_input_teaches_nothing():
 def test_a_report_that_can_not_be_of_the_whole_request_teaches_nothing():
     counter = EstimatedCounter()
     said = [Message.user(f"{number} " + "word " * 100) for number in range(9)]
-    before = [counter.count(asked(*said[:end])) for end in range(1, 10)]
+    before = [counter.count(make_request(*said[:end])) for end in range(1, 10)]
     for end in range(1, 10):
-        counter.observe(asked(*said[:end]), Usage(input_tokens=10))
-    assert [counter.count(asked(*said[:end])) for end in range(1, 10)] == before
-    picture = asked(Message.user([ImageBlock("image/png", "aaaa")]))
+        counter.observe(make_request(*said[:end]), Usage(input_tokens=10))
+    assert [counter.count(make_request(*said[:end])) for end in range(1, 10)] == before
+    picture = make_request(Message.user([ImageBlock("image/png", "aaaa")]))
     counter.observe(picture, Usage(input_tokens=85))  # a small one; its size is not looked at
     assert counter.count(picture) == 85
 
@@ -292,25 +296,25 @@ def test_a_report_that_can_not_be_of_the_whole_request_teaches_nothing():
 def test_a_conversation_that_goes_on_is_not_added_up_again(monkeypatch):
     counter, looked = EstimatedCounter(), []
     messages = [Message.user(str(number)) for number in range(100)]
-    whole = counter.count(asked(*messages))
+    whole = counter.count(make_request(*messages))
     monkeypatch.setattr(
         counter, "_weigh", lambda message: looked.append(message) or (message, 5.0, 0)
     )
-    counter.observe(asked(*messages), Usage(input_tokens=whole))
+    counter.observe(make_request(*messages), Usage(input_tokens=whole))
     assert counter.count([]) == 0
     more = [*messages, Message.assistant("yes")]
-    assert counter.count(asked(*more)) == whole + 5
-    assert counter.count(asked(*messages[:50])) < whole
-    assert counter.count(asked(*messages)) == whole
+    assert counter.count(make_request(*more)) == whole + 5
+    assert counter.count(make_request(*messages[:50])) < whole
+    assert counter.count(make_request(*messages)) == whole
     assert looked == more[100:]
-    counter.count(asked(Message.user("another"), *more[1:]))
+    counter.count(make_request(Message.user("another"), *more[1:]))
     assert len(looked) == 102
 
 
 def test_a_wild_report_moves_the_factor_within_bounds():
     counter = EstimatedCounter()
     for size, tokens in ((100, 40), (10_000, 9_000_000)):
-        counter.observe(asked(Message.user("word " * size)), Usage(input_tokens=tokens))
+        counter.observe(make_request(Message.user("word " * size)), Usage(input_tokens=tokens))
     plain = EstimatedCounter().count([Message.user("word " * 1_000)])
     assert counter.count([Message.user("word " * 1_000)]) == pytest.approx(3 * plain, rel=0.01)
 
@@ -330,10 +334,10 @@ def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
     counter = EstimatedCounter()
     messages = [Message.user(str(number)) for number in range(8)]
     for end in range(1, 9):
-        counter.count(asked(*messages[:end]))
+        counter.count(make_request(*messages[:end]))
     assert len(looked) == 8
     for number in range(40):
-        request = asked(Message.user(f"again {number}"))
+        request = make_request(Message.user(f"again {number}"))
         counter.count(request)
         counter.observe(request, Usage(input_tokens=5), model=str(number))
     assert len(counter._weights) == 10
@@ -351,7 +355,7 @@ def test_a_counter_is_one():
 # What the provider counts itself
 
 
-async def counted(answer, request, **options):
+async def count_remotely(answer, request, **options):
     """Ask for a count; return it, or the error, and what the server saw."""
     async with model_server(answer) as server:
         llm = AnthropicProvider("m", base_url=server.url, api_key="sk-1", env={}, **options)
@@ -368,7 +372,7 @@ def plain(value):
 
 
 async def test_anthropic_counts_what_it_would_be_sent_without_what_it_does_not_count():
-    request = asked(
+    request = make_request(
         Message.user("hello"),
         system="Be brief.",
         tools=[READ],
@@ -378,7 +382,7 @@ async def test_anthropic_counts_what_it_would_be_sent_without_what_it_does_not_c
         thinking=1_024,
         options={"service_tier": "auto", "speed": "fast"},
     )
-    count, [sent] = await counted(plain({"input_tokens": 2_095}), request)
+    count, [sent] = await count_remotely(plain({"input_tokens": 2_095}), request)
     assert count == 2_095
     assert sent.path == "/v1/messages/count_tokens"
     assert sent.headers["x-api-key"] == "sk-1"
@@ -399,13 +403,13 @@ async def test_anthropic_counts_what_it_would_be_sent_without_what_it_does_not_c
     ids=["absent", "limited", "no number", "stream", "empty"],
 )
 async def test_a_count_fails_as_a_request_does(answer, kind):
-    error, _ = await counted(answer, asked(Message.user("hello")))
+    error, _ = await count_remotely(answer, make_request(Message.user("hello")))
     assert type(error) is kind
     assert error.provider == "anthropic"
 
 
 async def test_what_can_not_be_written_can_not_be_counted():
-    request = asked(Message.user("hello"), options={"speed": object()})
-    error, requests = await counted(plain({}), request)
+    request = make_request(Message.user("hello"), options={"speed": object()})
+    error, requests = await count_remotely(plain({}), request)
     assert isinstance(error, ModelBadRequestError)
     assert requests == []

@@ -73,7 +73,7 @@ def decode(item, sizes):
     return events, events[-1].message, None
 
 
-def thinking(message):
+def thinking_text(message):
     return "".join(b.thinking for b in message.content if isinstance(b, ThinkingBlock))
 
 
@@ -115,7 +115,7 @@ if SAMPLE:
             return  # the library itself fell over, so there is nothing to compare with
         assert message.text == expected["text"]
         assert same_calls(message, expected)
-        assert thinking(message) == expected["thinking_text"]
+        assert thinking_text(message) == expected["thinking_text"]
         assert (message.native_stop_reason or None) == (expected["stop_reason"] or None)
         if expected["output_tokens"] is not None:  # the library forgets counts that a null follows
             assert tokens(message) == (expected["input_tokens"], expected["output_tokens"])
@@ -137,7 +137,7 @@ if SAMPLE:
         for field in ("text", "stop_reason", "model", "response_id"):
             assert getattr(ours, field) == getattr(expected, field), field
         assert same_calls(message, {"tool_calls": [call[1:] for call in expected.calls]})
-        assert thinking(message) == "".join(text for text, _ in expected.thinking)
+        assert thinking_text(message) == "".join(text for text, _ in expected.thinking)
         if expected.counts is not None:  # it has no place for some of them
             pairs = zip(ours.counts, expected.counts, strict=True)
             assert all(given == count for given, count in pairs if count is not None)
@@ -150,7 +150,7 @@ if SAMPLE:
         message, expected = end.message, item["expected"]
         assert message.text == (expected["text"] or expected.get("refusal") or "")
         assert same_calls(message, expected)
-        assert thinking(message) == expected["thinking_text"]
+        assert thinking_text(message) == expected["thinking_text"]
         assert message.native_stop_reason == expected["stop_reason"]
         assert tokens(message) == (expected["input_tokens"], expected["output_tokens"])
         assert message.response_id == expected["response_id"]
