@@ -61,7 +61,7 @@ CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
 
 
 @dataclass(frozen=True)
-class Target:
+class ModelTarget:
     """A model with its circuit breaker and its limits."""
 
     llm: LLMProvider
@@ -87,7 +87,7 @@ class ModelAttempt:
         has_output: whether a piece of the reply that a reader sees has been received.
     """
 
-    def __init__(self, target: Target, request: ModelRequest) -> None:
+    def __init__(self, target: ModelTarget, request: ModelRequest) -> None:
         """Begin the call at the circuit breaker.
 
         Raises:
@@ -242,14 +242,16 @@ def resilient(
             f"after_output is {after_output!r}", hint='write "raise" or "restart"'
         )
     limits = () if limit is None else (limit,) if isinstance(limit, CallLimit) else tuple(limit)
-    targets = (Target(llm, breaker, limits), *map(Target, fallback))
+    targets = (ModelTarget(llm, breaker, limits), *map(ModelTarget, fallback))
     return _ResilientProvider(targets, retry, after_output)
 
 
 class _ResilientProvider(ProviderWrapper):
     """A model and its fallbacks, as one provider."""
 
-    def __init__(self, targets: Sequence[Target], retry: Retry, after_output: AfterOutput) -> None:
+    def __init__(
+        self, targets: Sequence[ModelTarget], retry: Retry, after_output: AfterOutput
+    ) -> None:
         super().__init__(targets[0].llm)
         self._targets = targets
         self._llms = [target.llm for target in targets]
@@ -300,7 +302,7 @@ class _ResilientStream(ModelStream):
 
     def __init__(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[ModelTarget],
         retry: Retry,
         after_output: AfterOutput,
         request: ModelRequest,
@@ -418,7 +420,7 @@ class _ResilientStream(ModelStream):
         data = {"seconds": seconds, "attempt": number, "attempts": most}
         return self._announce("model.retry", text, _error_data(error) | data)
 
-    def _announce_fallback(self, error: Exception, previous: Target) -> Announcement:
+    def _announce_fallback(self, error: Exception, previous: ModelTarget) -> Announcement:
         text = f"{_describe(error)}; {self._target.full_name} answers instead"
         data = _error_data(error) | {"instead_of": previous.full_name}
         return self._announce("model.fallback", text, data)

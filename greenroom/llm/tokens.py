@@ -216,7 +216,7 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Report:
+class _ReportedUsage:
     """The estimate of a request, and the tokens that it took.
 
     Attributes:
@@ -250,7 +250,7 @@ class _Correction:
     """Corrects estimates by the reports of one model."""
 
     habits: _Habits
-    reports: deque[_Report] = field(default_factory=lambda: deque(maxlen=_REPORTS))
+    reports: deque[_ReportedUsage] = field(default_factory=lambda: deque(maxlen=_REPORTS))
 
     def factor(self) -> float:
         """Return tokens per estimated one: the slope among the reports of each setup.
@@ -286,7 +286,7 @@ class _Correction:
         return mean + self.factor() * (estimate.total - middle)
 
 
-def _means(reports: Sequence[_Report]) -> tuple[float, float]:
+def _means(reports: Sequence[_ReportedUsage]) -> tuple[float, float]:
     estimates = sum(report.estimate for report in reports)
     return estimates / len(reports), sum(report.tokens for report in reports) / len(reports)
 
@@ -375,7 +375,9 @@ class EstimatedCounter:
             self._models.popitem(last=False)
         self._errors.append(abs(correction.tokens_of(estimate) - tokens) / tokens)
         length = len(estimate.sums) - 1
-        report = _Report(estimate.total, tokens, estimate.setup, length, estimate.sums[length])
+        report = _ReportedUsage(
+            estimate.total, tokens, estimate.setup, length, estimate.sums[length]
+        )
         correction.reports.append(report)
 
     def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:

@@ -40,7 +40,7 @@ CUSTOM: dict[str, object] = {"type": "custom"}
 """The `extra` of a call with free text."""
 
 
-class _Call:
+class _StreamedCall:
     """One call, put together from its fragments.
 
     By the book a fragment names its call by `index`, and only the first one has an `id` and a name.
@@ -99,16 +99,16 @@ class _Call:
         return self._arguments.getvalue()
 
 
-class _Calls:
+class _StreamedCalls:
     """The calls of one reply; true if there are any."""
 
     def __init__(self) -> None:
-        self._calls: list[_Call] = []
+        self._calls: list[_StreamedCall] = []
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def open_call(self, fragment: dict[str, object]) -> _Call | None:
+    def open_call(self, fragment: dict[str, object]) -> _StreamedCall | None:
         """Find the call that a fragment continues, or None if it begins a new one."""
         place, call_id = as_int(fragment.get("index")), as_text(fragment.get("id"))
         if place is None and not call_id:
@@ -121,9 +121,9 @@ class _Calls:
                 return call
         return None
 
-    def begin(self, index: int, fragment: dict[str, object]) -> _Call:
+    def begin(self, index: int, fragment: dict[str, object]) -> _StreamedCall:
         """Begin the call of this fragment as the block of this index."""
-        call = _Call(index, as_int(fragment.get("index")))
+        call = _StreamedCall(index, as_int(fragment.get("index")))
         self._calls.append(call)
         return call
 
@@ -164,7 +164,7 @@ class _Passage:
         return core.ThinkingBlock(whole, extra=extra)
 
 
-class _Reply:
+class _ReplyBuilder:
     """The blocks so far: each change from text to reasoning or back begins a new one.
 
     Calls stay open until the reply ends, since their fragments may be interleaved.
@@ -174,7 +174,7 @@ class _Reply:
         self.is_refused = False
         self.extra: dict[str, object] = {}  # fields of the message that have no typed place
         self._passage: _Passage | None = None
-        self._calls = _Calls()
+        self._calls = _StreamedCalls()
         self._blocks: dict[int, core.ContentBlock] = {}
         self._next = 0
 
@@ -316,7 +316,7 @@ class OpenAIDecoder:
         self._provider = provider
         self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
-        self._reply = _Reply()
+        self._reply = _ReplyBuilder()
         self._finish: str | None = None
         self._ends_with_usage = False  # whether nothing came after the token counts
         self._usage: dict[str, object] = {}

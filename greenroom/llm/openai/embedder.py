@@ -122,7 +122,9 @@ class OpenAIEmbedder:
         """
         provider = self._endpoint.provider
         try:
-            data = {each.index: each.embedding for each in serde.decode(reply, _Reply).data}
+            data = {
+                each.index: each.embedding for each in serde.decode(reply, _EmbeddingReply).data
+            }
             found = [data[index] for index in range(count)]
         except (InvalidJSONError, KeyError) as error:
             raise ModelStreamError(
@@ -140,5 +142,5 @@ class _Embedding(msgspec.Struct):
     embedding: list[float]
 
 
-class _Reply(msgspec.Struct):
+class _EmbeddingReply(msgspec.Struct):
     data: list[_Embedding]
