@@ -78,7 +78,7 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """Replace a file in a folder that is ours with these bytes, all or nothing, and sync the folder.
+    """Replace a file in a folder of ours with these bytes, all or nothing, and sync the folder.
 
     One program at a time may do so: it writes to the path with `.tmp` behind it first.
 
@@ -100,8 +100,8 @@ def write_file(path: str, data: bytes) -> None:
         SyncError: the content could not be flushed; what was there is in place.
         OSError: what was there is in place.
     """
-    folder, name = os.path.split(path)
-    _rename_over(path, os.path.join(folder, f".{name[:60]}.{secrets.token_hex(8)}"), data)
+    folder = os.path.dirname(path)
+    _rename_over(path, os.path.join(folder, f".greenroom-{secrets.token_hex(8)}.tmp"), data)
     try:
         sync_folder(folder or ".")
     except OSError as error:

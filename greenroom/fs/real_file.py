@@ -19,7 +19,7 @@ _LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NotRegularError(OSError):
-    """The path leads to a folder, pipe, socket or device, not to a regular file; the message says which."""
+    """The path leads to a folder, pipe, socket or device; the message says which."""
 
 
 def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> bytes:

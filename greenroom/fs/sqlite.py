@@ -76,15 +76,15 @@ def find_stray_log(path: str) -> str | None:
 def create_database(
     path: str, create_tables: Callable[[sqlite3.Connection], None], *, patience: float
 ) -> None:
-    """Create a database under another name and link it into place, unless another process is faster.
+    """Create a database under another name, then link it into place; another process may be first.
 
     Raises:
         sqlite3.Error: it could not be written.
         OSError: the file could not be created.
     """
-    folder, name = os.path.split(path)
+    folder = os.path.dirname(path)
     durable.make_folder(folder)
-    aside = os.path.join(folder, f".{name}.{new_id('new')}")
+    aside = os.path.join(folder, f".{new_id('database')}")
     os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with contextlib.closing(connect(aside, patience=patience)) as connection:

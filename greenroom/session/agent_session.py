@@ -29,11 +29,11 @@ from greenroom.session.store import SessionStore, unknown_error
 
 @dataclass(frozen=True)
 class SessionStatistics:
-    """A look at one session.
+    """Figures about one session.
 
     Attributes:
         messages: messages in the conversation.
-        unsaved: entries (messages, rewinds, answers and notes about calls) that no save has stored.
+        unsaved: entries (messages, rewinds, answers and notes about calls) not stored yet.
         is_open: whether the session holds its writer lock.
     """
 
@@ -45,13 +45,13 @@ class SessionStatistics:
 class AgentSession:
     """A conversation with its lineage and metadata. Made by `new`, `new_subagent` and `load`.
 
-    Changes are made in memory at once, and stored by `save`: all that is pending in one commit. An
-    agent that runs holds the session open, so that no other writer does; a short program need
-    not, since `save` takes the lock for itself.
+    Changes are made in memory at once; `save` stores everything pending in one commit. A running
+    agent holds the session open, which locks out other writers. A short program need not, since
+    `save` takes the lock for itself.
 
-    It has three parts, for code that works on sessions as the runtime does: its `description` (who
+    It has three parts, for code that works on sessions as the runtime does: its `description` (what
     it is, and whose child), its `conversation` (what is said and done) and its `journal` (what of
-    that is stored). What most programs need of them is offered here.
+    that is stored). This class offers what most programs need of them.
 
     Example:
         >>> from greenroom import Message
@@ -62,7 +62,7 @@ class AgentSession:
     """
 
     def __init__(self, record: SessionMetadata, store: SessionStore | None = None) -> None:
-        """Begin with this description, and without a message; see `new` and `load`."""
+        """Begin with this description, without messages; see `new` and `load`."""
         self.description = Description(record)
         self.conversation = Conversation(self.description.touch)
         self.journal = Journal(self.description, self.conversation, store)
@@ -71,15 +71,17 @@ class AgentSession:
     def new(
         cls, agent_type: str, *, session_id: str | None = None, store: SessionStore | None = None
     ) -> "AgentSession":
-        """Make an empty session in memory; nothing is read or written.
+        """Create an empty session in memory; nothing is read or written.
 
         Raises:
             InvalidSessionIdError: the id is not valid.
         """
         id_ = new_id("s") if session_id is None else check_session_id(session_id)
         at = utc_now()
-        made = SessionMetadata(session_id=id_, agent_type=agent_type, created_at=at, updated_at=at)
-        return cls(made, store)
+        record = SessionMetadata(
+            session_id=id_, agent_type=agent_type, created_at=at, updated_at=at
+        )
+        return cls(record, store)
 
     @classmethod
     def new_subagent(
@@ -91,7 +93,7 @@ class AgentSession:
         session_id: str | None = None,
         store: SessionStore | None = None,
     ) -> "AgentSession":
-        """Make an empty session that another session's tool call started.
+        """Create an empty session as the child of another session, started by a tool call.
 
         Raises:
             InvalidSessionIdError: an id is not valid.
@@ -104,16 +106,17 @@ class AgentSession:
     async def load(
         cls, session_id: str, *, store: SessionStore | None = None, keep_open: bool = False
     ) -> "AgentSession":
-        """Read a session. Nothing is locked or repaired; `repair` says if its end is incomplete.
+        """Read a session. Nothing is locked or repaired; `repair` tells whether its end is torn.
 
-        Calls of the last reply without a result show as interrupted; the next save stores that.
+        Calls of the last reply without a result are answered as interrupted; the next save stores
+        these answers.
 
         Args:
             session_id: its id.
             store: where it is kept.
-            keep_open: leave the calls open that had not started, such as those that a person was
-                asked about when the process died. They are in `unstarted`, and an agent that goes
-                on with the session finds them as a `Resume` among its inputs.
+            keep_open: leave calls open that had not started, such as those that a person was asked
+                about when the process died. They are in `unstarted`, and an agent that continues
+                the session gets them as a `Resume` among its inputs.
 
         Raises:
             SessionNotFoundError: the store holds no such session.
@@ -135,7 +138,7 @@ class AgentSession:
     ) -> list[SessionMetadata]:
         """Describe every session of a store, the last changed first, without reading histories.
 
-        Those that are archived are left out, unless they are asked for.
+        Archived sessions are included only with `archived`.
 
         Raises:
             SessionStorageError: the store can't be read.
@@ -147,12 +150,10 @@ class AgentSession:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"
 
     def statistics(self) -> SessionStatistics:
-        """Return figures about the conversation and what of it is stored."""
+        """Return figures about the session."""
         conversation = self.conversation
         messages, unsaved = len(conversation.transcript), len(conversation.pending)
         return SessionStatistics(messages, unsaved, self.journal.is_open)
-
-    # -- who it is
 
     @property
     def session_id(self) -> str:
@@ -161,7 +162,7 @@ class AgentSession:
 
     @property
     def agent_type(self) -> str:
-        """What kind of agent it belongs to, such as "coder"."""
+        """The kind of agent that it belongs to, such as "coder"."""
         return self.description.record.agent_type
 
     @property
@@ -176,7 +177,7 @@ class AgentSession:
 
     @property
     def child_session_ids(self) -> tuple[str, ...]:
-        """The sessions that this one started, in order."""
+        """The ids of the sessions that this one started, in order."""
         return self.description.record.child_session_ids
 
     @property
@@ -186,76 +187,74 @@ class AgentSession:
 
     @property
     def model(self) -> str:
-        """The model last used, empty before the first."""
+        """The last model used; empty before the first."""
         return self.description.record.model
 
     @property
     def provider(self) -> str:
-        """The provider last used, empty before the first."""
+        """The last provider used; empty before the first."""
         return self.description.record.provider
 
     def set_model(self, provider: str, model: str) -> None:
-        """Record which model answers now."""
+        """Record which model answers from now on."""
         self.description.set_model(provider, model)
 
     @property
     def created_at(self) -> datetime:
-        """When it was made, aware and in UTC."""
+        """When it was created, in UTC."""
         return self.description.record.created_at
 
     @property
     def updated_at(self) -> datetime:
-        """When it was last changed, aware and in UTC."""
+        """When it was last changed, in UTC."""
         return self.description.record.updated_at
 
     @property
     def metadata(self) -> dict[str, object]:
-        """The programmer's own values, as a copy; `set_metadata` changes them."""
+        """A copy of the programmer's own values; `set_metadata` changes them."""
         return copy.deepcopy(self.description.record.metadata)
 
     def get_metadata(self, key: str) -> object:
-        """Return a copy of the value kept under a key, or None."""
+        """Return a copy of the value under a key, or None."""
         return copy.deepcopy(self.description.record.metadata.get(key))
 
     def set_metadata(self, key: str, value: object) -> None:
-        """Keep a JSON value under a key; it is copied.
+        """Set a JSON value under a key; it is copied.
 
         Raises:
             InvalidJSONError: it is not a JSON value; the message names the key.
         """
         self.description.set_value(key, value)
 
-    # -- what is said and done
-
     @property
     def history(self) -> tuple[Message, ...]:
-        """The conversation in order; the same tuple until it changes."""
+        """The messages of the conversation, in order; the same tuple until they change."""
         return self.conversation.transcript.messages
 
     @property
     def used(self) -> Used:
-        """What it has used since it was made, as far as it is on record; rewound parts count too.
+        """The usage on record since the session was created, rewound parts included.
 
-        Replies count that a model has written, and calls of tools that started. What a fork was
-        copied from was paid there, and what subagents use is on record in their own sessions.
+        It counts replies written by a model, and tool calls that started. It leaves out what a fork
+        copied, which the original paid for, and subagents, which have their own sessions.
         """
         return self.conversation.transcript.expenses.used
 
     @property
     def unstarted(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that were requested, and never started nor were answered.
+        """The last reply's calls that neither started nor got a result.
 
-        Where the session was loaded with `keep_open`, they are what an earlier process left open.
+        In a session loaded with `keep_open`, these include calls that an earlier process left open.
         """
         return self.conversation.transcript.unstarted
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """What a person was asked about the `unstarted` calls, by this process or an earlier one."""
+        """The questions asked about `unstarted` calls, by this process or an earlier one."""
         return tuple(self.conversation.open_questions.values())
 
     def add_message(self, message: Message) -> None:
-        """Add a message to the conversation, in memory; one without an id or a time gets them.
+        """Add a message in memory, and give it an id and a time if it has none.
 
         Raises:
             TypeError: it is not a `Message`.
@@ -264,18 +263,18 @@ class AgentSession:
         self.conversation.add_message(message)
 
     def mark_tools_started(self, ids: Iterable[str]) -> None:
-        """Record that these calls of the last reply start; save it before they do."""
+        """Record that these calls of the last reply start; save this before they do."""
         self.conversation.mark_tools_started(ids)
 
     def add_record(self, kind: str, value: object) -> None:
-        """Keep a JSON value of your own beside the conversation, in memory; the next save stores it.
+        """Add a JSON value of your own beside the conversation; the next save stores it.
 
         It is copied, committed together with the messages, and never sent to a model. It belongs to
-        the place where it was written: a rewind to before that takes it away, a fork from behind it
-        copies it, a compaction leaves it alone. Plans and the steps of a workflow are such records.
+        its place in the conversation: a rewind to before that place removes it, a fork from after
+        it copies it, and a compaction keeps it. Plans and workflow steps are such records.
 
         Args:
-            kind: what kind of value it is, such as "plan.step"; the words are yours.
+            kind: the kind of value, such as "plan.step"; you choose it.
             value: at most 256 KB as JSON.
 
         Raises:
@@ -293,23 +292,21 @@ class AgentSession:
         self.conversation.add_record(kind, value)
 
     def records(self, kind: str) -> tuple[JSON, ...]:
-        """Return copies of the values that `add_record` has kept under a kind, oldest first."""
+        """Return copies of the values that `add_record` added under a kind, oldest first."""
         return tuple(self.conversation.transcript.records.values(kind))
 
     def last_record(self, kind: str) -> JSON:
-        """Return a copy of the newest value under a kind, None where there is none; no other is read."""
+        """Return a copy of the newest value under a kind, or None; no other is decoded."""
         return self.conversation.transcript.records.last(kind)
-
-    # -- its place in a store
 
     @property
     def store(self) -> SessionStore | None:
-        """The store it was given, or came to use by default; None before that."""
+        """The store it was given or uses by default; None until it needs one."""
         return self.journal.store
 
     @property
     def repair(self) -> RepairReport | None:
-        """What was found torn at the history's end, when it was loaded or opened; else None."""
+        """The torn end that was found when the session was loaded or opened; else None."""
         return self.journal.repair
 
     @property
@@ -319,12 +316,12 @@ class AgentSession:
 
     @property
     def durability(self) -> Durability:
-        """Which of its saves a power cut can't take back: at every "step", every "turn", or "none".
+        """Which saves survive a power cut: those of every "step", every "turn", or "none".
 
-        Every save survives the process, whatever this says. With "turn", a save while calls wait
-        for their results is not synced, and the one at the turn's end makes all of it durable; with
-        "none" it is left to the system, which takes half a minute or so. It is not stored: set it
-        on the session, new or loaded; a fork takes it over.
+        Every save survives the end of the process. With "turn", saves while calls wait for their
+        results are not synced, and the save at the turn's end makes all of them durable. With
+        "none" syncing is left to the system, which takes half a minute or so. The setting is not
+        stored: set it on each new or loaded session; forks inherit it.
         """
         return self.journal.durability
 
@@ -333,7 +330,7 @@ class AgentSession:
         self.journal.durability = value
 
     async def open(self) -> None:
-        """Become the session's only writer until `close`; a torn end is set aside.
+        """Become the session's only writer until `close`, and set a torn end aside.
 
         Raises:
             SessionLockedError: another writer has it; `pid` says which process.
@@ -341,27 +338,27 @@ class AgentSession:
             SessionNotFoundError: it was removed.
             SessionCorruptError: it is damaged before its end.
             SessionStorageError: the disk refused.
-            SessionError: it was changed in the store and in memory, since it was loaded.
+            SessionError: since it was loaded, it was changed both in the store and in memory.
         """
         await self.journal.open()
 
     async def close(self) -> None:
-        """Let another writer have it; cancellation waits. What is not saved stays in memory.
+        """Release the session to other writers; cancellation waits. Unsaved changes stay in memory.
 
         Raises:
-            SessionStorageError: the disk refused; the lock is let go all the same.
+            SessionStorageError: the disk refused; the lock is released nevertheless.
         """
         await self.journal.close()
 
     async def save(self, *, flush: bool = True) -> None:
-        """Store all that is pending, as one commit; durable when it returns, see `durability`.
+        """Store everything pending as one commit; durable when it returns, see `durability`.
 
-        A new session that begins long takes several lines; it is stored once the last of them is.
-        Without `flush` it survives this process, and a power cut from the next save on. A session
-        with nothing on record, no metadata and no children is not stored. If it fails, all stays
-        pending, and a later save may succeed; after a failed sync only once it is closed and opened
-        again. What was stored though its save failed, as behind a lost connection, is not stored
-        twice. Calls that wait for a save in another task share the next one, and return together.
+        A new session with a long beginning takes several lines, and is stored once the last one is.
+        Without `flush` the commit survives this process, and a power cut only after the next save.
+        A session without entries, metadata and children is not stored. If a save fails, everything
+        stays pending, and a later save may succeed; after a failed sync, only once the session was
+        closed and opened again. Entries stored by a save that seemed to fail, for instance because
+        a connection was lost, are not stored twice. Concurrent saves share the next commit.
 
         Raises:
             SessionLockedError: another writer has it.
@@ -371,17 +368,15 @@ class AgentSession:
         """
         await self.journal.save(flush=flush)
 
-    # -- going back, and going on from something else
-
     async def fork(self, at: int | None = None, *, branch: int | None = None) -> "AgentSession":
-        """Make and save a new session that begins with this one's first `at` messages, or all.
+        """Create and save a new session that begins with this one's first `at` messages, or all.
 
-        With the number of a `branch` it begins with that one's: so what a rewind or a compaction
-        left is taken up again. The new session's `forked_from` says where it came from.
+        With the number of a `branch` it begins with that branch's messages, to continue what a
+        rewind or a compaction left. The new session's `forked_from` says where it came from.
 
         Raises:
             SessionError: there are fewer messages, or there is no such branch.
-            SessionCorruptError: a branch is asked for, and what is stored is damaged.
+            SessionCorruptError: `branch` is given, and the stored session is damaged.
             SessionStorageError: the disk refused.
         """
         past = self.conversation.transcript
@@ -409,16 +404,15 @@ class AgentSession:
         await self.save()
 
     async def compact(self, summary: Message | str, keep: int) -> None:
-        """Go on with a summary and the last `keep` messages, and save; the others stay on record.
+        """Replace all but the last `keep` messages by a summary, and save; they stay on record.
 
-        From here on `history` begins with the summary, as a message of the user; one that is a text
-        has the sender `SUMMARY`. More messages are kept where the place is between a call and its
-        result, or where calls wait for theirs. A summary that has a `usage` counts in `used` as the
-        model call that it was.
+        `history` then begins with the summary, as a user's message; if given as a text, it has the
+        sender `SUMMARY`. More messages are kept if calls would be separated from their results, or
+        still wait for them. A summary with a `usage` counts in `used` as a model call.
 
         Raises:
             TypeError: the summary is neither a text nor a message.
-            SessionError: nothing would be left out, or no conversation can begin with that summary.
+            SessionError: no message would be replaced, or a conversation can't begin with it.
             InvalidJSONError: the summary holds something that can't be stored.
             SessionStorageError: the disk refused.
         """
@@ -427,11 +421,11 @@ class AgentSession:
         await self.save()
 
     async def rewrite(self, messages: Iterable[Message]) -> None:
-        """Go on with these messages in place of all that there are, and save; the others stay on record.
+        """Replace all messages by these, and save; the old ones stay on record.
 
-        It is one record, stored whole or not at all. Whether a model accepts what they add up to is
-        yours to see to. A model was paid for none of them anew, records and answers for the session
-        stay, and a call that had started is still known to.
+        It is one entry, stored whole or not at all. It is up to you that a model accepts these
+        messages. They don't count as usage; records, answers for the session, and which calls have
+        started are kept.
 
         Raises:
             TypeError: one of them is not a `Message`.

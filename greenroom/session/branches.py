@@ -1,6 +1,6 @@
-"""What a session's history holds beside the conversation as it stands: branches, and checkpoints.
+"""What a session's history holds besides the current conversation: branches and checkpoints.
 
-Both are read off the entries, and nothing of them is kept in memory.
+Both are computed from the entries when asked for, and not kept in memory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,22 +26,22 @@ _Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """A conversation as it stood when it was left, or as it stands.
+    """The current conversation, or an earlier one as it was when it was left.
 
-    A rewind begins a branch, and so does a compaction or a rewrite; together they are a tree. A
-    branch from which nothing was said is not one.
+    A rewind, a compaction or a rewrite begins a branch; together they form a tree. A branch without
+    a message of its own does not count.
 
     Attributes:
         number: its place among the branches, from 0, in the order in which they were left. It never
             changes; the current one has the last.
         begun_by: "rewind", "compaction" or "rewrite"; None for the first.
-        parent: the branch from which it goes off; None for the first.
-        begins_at: how many messages of the parent's history stand before that place.
-        messages: what it does not share with its parent: what was said since a rewind; or since a
-            compaction, after its summary and the `kept` messages that it repeats; or since a
-            rewrite, after what it wrote.
+        parent: the branch that it left; None for the first.
+        begins_at: how many messages of the parent's history come before that place.
+        messages: those that it does not share with its parent: after a rewind, the new ones; after
+            a compaction, its summary, the `kept` messages that it repeats, and the new ones; after
+            a rewrite, those that it wrote, and the new ones.
         kept: how many messages a compaction repeats.
-        is_current: whether it is the conversation as it stands.
+        is_current: whether it is the current conversation.
     """
 
     number: int
@@ -54,7 +54,7 @@ class Branch:
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The whole conversation, with what it shares: what `fork(at, branch=number)` counts."""
+        """The whole conversation with the shared part, as `fork(at, branch=number)` counts it."""
         pieces = [self.messages]
         branch, end = self.parent, self.shared
         while branch is not None and end:
@@ -65,7 +65,7 @@ class Branch:
 
     @property
     def shared(self) -> int:
-        """How many messages it begins with that its parent holds for it."""
+        """How many messages at its beginning are its parent's."""
         return self.begins_at if self.begun_by == "rewind" else 0
 
 
@@ -76,10 +76,10 @@ def find_branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
         if not isinstance(entry, RewindEntry | Replacement):
             transcript.apply(entry)
             continue
-        length, said = len(transcript), transcript.own
+        length, own = len(transcript), transcript.own
         transcript.apply(entry)
         if transcript.branch > len(found):
-            found.append(start.branch(len(found), said, is_current=False))
+            found.append(start.branch(len(found), own, is_current=False))
             start = start.next(entry, length, found[-1])
         elif length > len(transcript) or isinstance(entry, Replacement):
             start = start.next(entry, length, start.parent)
@@ -87,7 +87,7 @@ def find_branches(entries: Iterable[Entry]) -> tuple[Branch, ...]:
 
 
 def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
-    """Return the conversation of a branch, as it was when it was left.
+    """Return the conversation of a branch as it was when it was left.
 
     Raises:
         SessionError: there is no such branch.
@@ -107,16 +107,16 @@ def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
 
 @dataclass(frozen=True)
 class _BranchStart:
-    """How the branch began that is still being added to."""
+    """How the branch began that the entries now add to."""
 
     begun_by: _Beginning | None = None
     parent: Branch | None = None
     begins_at: int = 0
     kept: int = 0
 
-    def branch(self, number: int, said: tuple[Message, ...], *, is_current: bool) -> Branch:
+    def branch(self, number: int, own: tuple[Message, ...], *, is_current: bool) -> Branch:
         return Branch(
-            number, self.begun_by, self.parent, self.begins_at, said, self.kept, is_current
+            number, self.begun_by, self.parent, self.begins_at, own, self.kept, is_current
         )
 
     def next(
@@ -125,7 +125,7 @@ class _BranchStart:
         if isinstance(entry, Replacement):
             word: _Beginning = "compaction" if isinstance(entry, CompactionEntry) else "rewrite"
             return _BranchStart(word, parent, length, min(entry.keep, length))
-        # The messages before that place may be an older branch's.
+        # The messages before that place may belong to an older branch.
         while parent is not None and parent.shared > 0 and entry.to <= parent.shared:
             parent = parent.parent
         return _BranchStart("rewind", parent, entry.to)
@@ -135,22 +135,22 @@ _COPIED = Checkpoint("", "", (), gaps=("what tools changed before it was copied 
 
 
 def checkpoints_after(entries: Iterable[Entry], to: int) -> tuple[Checkpoint, ...]:
-    """Return which checkpoints a rewind to the first `to` messages has to undo, in order.
+    """Return the checkpoints that a rewind to the first `to` messages has to undo, in order.
 
-    Those are the ones recorded since the last of these messages was added, whatever was rewound
-    since. Of two records of one checkpoint, the later one counts. A session that is a copy, as
-    forks are, has no record of what calls before that have changed: for them, there is one that
+    Those are the ones recorded since the last of these messages was added, no matter what was
+    rewound since. Of two records of one checkpoint, the later one counts. A copied session, such as
+    a fork, has no record of what calls changed before the copy; one checkpoint stands for them and
     says so.
 
     Raises:
         SessionError: there are fewer messages.
     """
-    places: list[int] = []  # of each message that stands, how many checkpoints came before it
+    places: list[int] = []  # for each message, how many checkpoints came before it
     found: dict[str, Checkpoint] = {}
     called = 0  # how many messages there were with the last reply that calls tools
     for entry in entries:
         place = len(found)
-        if isinstance(entry, Replacement):  # a summary stands where the last did that it replaces
+        if isinstance(entry, Replacement):  # its head takes the place of the last one replaced
             cut = max(len(places) - entry.keep, 0)
             place = places[cut - 1] if cut else 0
         update_values(places, entry, [place] * len(messages_of(entry)))

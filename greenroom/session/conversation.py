@@ -1,20 +1,19 @@
 """A conversation in memory: what is added to it, and which of that waits for a commit.
 
-An entry is validated when it is added and not when it is saved: what could not be written, or not be
-read again, is refused at its source and never stands in the way of what comes behind it. From there
-on it is
+An entry is validated when it is added, not when it is saved. What could not be written, or not be
+read again, is refused at its source and never blocks later entries. After that an entry is
 
-    pending    in memory alone; a crash loses it
-    offered    handed to a commit that has not returned, or has failed: it may be stored or not
-    stored     in the store, and no longer kept here in its encoded form
+    pending        in memory only; a crash loses it
+    unconfirmed    passed to a commit that is running or has failed: it may be stored or not
+    stored         in the store, and no longer kept here in its encoded form
 
-`commit` writes the first entries that are pending. If its block raises, as where a cancel falls
-into it or a connection is lost behind the commit, they stay both pending and offered, until
-`settle` is told what the store holds: then they are stored, or merely pending again. Nothing that
-is added meanwhile gets in between, since additions go to the end.
+The block of `commit` writes the first pending entries. If it raises, because of a cancel or a lost
+connection for instance, they stay pending and unconfirmed until `settle` is told what the store
+holds: then they are stored, or only pending again. Entries added meanwhile go to the end, so they
+can't get in between.
 
-`mark_tools_started` may be taken back while it is pending. While it is offered it may be stored as
-well, so it is only noted as withdrawn, and `settle` removes it where it turns out not to be stored.
+`mark_tools_started` may be taken back while it is pending. While it is unconfirmed it may be stored
+as well, so it is only marked as withdrawn, and `settle` removes it if it was not stored.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,21 +56,21 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Conversation:
-    """The messages of a session and what stands beside them, with the entries that are not stored."""
+    """A session's messages, what belongs to them, and the entries that are not stored yet."""
 
     def __init__(self, touch: Callable[[], None]) -> None:
-        """Begin without a message; `touch` is called with every change."""
+        """Begin without a message; `touch` is called on every change."""
         self._touch = touch
         self.keep_open = False
-        """Whether calls that never started stay open where an agent ends, for another to ask again."""
+        """Whether unstarted calls stay open when an agent ends, for the next one to ask again."""
         self._begin(())
 
     def _begin(self, entries: Iterable[Entry]) -> None:
         self.transcript = Transcript(entries)
-        """What all entries add up to, stored or not."""
+        """The sum of all entries, stored or not."""
         self.pending: list[PendingEntry] = []
-        """The entries that no commit is known to have stored, in order."""
-        self._unconfirmed = 0  # how many of these the commit has that was begun last
+        """The entries not known to be stored, in order."""
+        self._unconfirmed = 0  # how many of these the last commit was given
         self._is_writing = False
         # The last `mark_tools_started`, and how many calls it names.
         self._start_entry: PendingEntry | None = None
@@ -79,33 +78,29 @@ class Conversation:
         self._is_withdrawn = False
 
     def restore(self, entries: Iterable[Entry]) -> None:
-        """Go on from what is stored; calls that were cut off are answered, which is pending then."""
+        """Continue from what is stored, and answer calls that were cut off (not saved yet)."""
         self._begin(entries)
         self._pair("interrupted", keep_unstarted=self.keep_open)
 
     def begin_with(self, entries: Sequence[Entry]) -> None:
         """Begin with the entries of another conversation, all pending here, and pair its calls."""
         self._begin(entries)
-        self.pending += (
-            entries  # validated when they were added there, so they can wait for a thread
-        )
+        self.pending += entries  # validated there already, so a thread may encode them later
         self.pair_tool_uses()
 
     @property
     def stored(self) -> int:
-        """How many entries are known to be stored, not counting those that tell the format."""
+        """How many entries are known to be stored; format entries don't count."""
         return self.transcript.count - len(self.pending)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a call of the last reply has no result, and is to get one in this process."""
+        """Whether a call of the last reply still has to get its result in this process."""
         is_left = self.keep_open and bool(self.transcript.unstarted)
         return not is_left and bool(self.transcript.open_calls)
 
-    # -- what is added
-
     def add_message(self, message: Message) -> None:
-        """Add a message; one without an id or a time gets them.
+        """Add a message, and give it an id and a time if it has none.
 
         Raises:
             TypeError: it is not a `Message`.
@@ -114,9 +109,9 @@ class Conversation:
         self._add(MessageEntry(_check_message(message).stamp()))
 
     def copy_messages(self, messages: Iterable[Message]) -> None:
-        """Add messages that were said elsewhere, as they are, and note that they were paid for there.
+        """Add another conversation's messages as they are, and record that it paid for them.
 
-        Their calls without a result are answered as if they had started, since that can't be told.
+        Their calls without a result are answered as if they had started, since we can't tell.
 
         Raises:
             InvalidJSONError: one holds something that can't be stored.
@@ -128,7 +123,7 @@ class Conversation:
         self._add(CopiedEntry())
 
     def add_decision(self, record: PermissionRecord) -> None:
-        """Record what was decided about a tool call; no rewind takes it back.
+        """Record a decision about a tool call; no rewind takes it back.
 
         Raises:
             TypeError: it is not a `PermissionRecord`.
@@ -139,7 +134,7 @@ class Conversation:
         self._add(decision_entry(record))
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Record what calls are about to do to files, or under the same id what they have done.
+        """Record what calls are about to do to files, or under the same id, what they did.
 
         Raises:
             InvalidJSONError: a path in it can't be stored.
@@ -147,20 +142,20 @@ class Conversation:
         self._add(CheckpointEntry(checkpoint))
 
     def add_record(self, kind: str, value: object) -> None:
-        """Keep a JSON value of a program's; see `AgentSession.add_record`."""
+        """Keep a program's JSON value; see `AgentSession.add_record`."""
         self._add(record_entry(kind, value))
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
-        """The rules of a person's answers that hold for the rest of the session, as JSON objects.
+        """The rules from a person's answers for the rest of the session, as JSON objects.
 
-        `PermissionManager.bind_session` reads and adds them. The same tuple until they change; a
-        rewind to before an answer, or just to where it was given, takes its rules away.
+        `PermissionManager.bind_session` reads and adds them. It is the same tuple until they
+        change. A rewind to where an answer was given, or further, removes its rules.
         """
         return self.transcript.grants.rules
 
     def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
-        """Record the rules of a person's answer.
+        """Record the rules made from a person's answer.
 
         Raises:
             InvalidJSONError: a rule is not a JSON object.
@@ -169,21 +164,21 @@ class Conversation:
             self._add(GrantEntry(added))
 
     def revoke_grants(self) -> None:
-        """Record that none of the answers so far holds any longer; no rewind brings one back."""
+        """Revoke all answers so far; no rewind brings them back."""
         if self.grants:
             self._add(RevokeEntry())
 
     @property
     def open_questions(self) -> dict[str, OpenQuestion]:
-        """What a person was asked about the calls that have not started, by the call's id."""
+        """The questions that a person was asked about unstarted calls, by the call's id."""
         records = self.transcript.records_since_reply(QUESTION)
         return open_questions(records, (call.id for call in self.transcript.unstarted))
 
     def add_question(self, question: OpenQuestion) -> bool:
-        """Record what a person is asked about an unstarted call, unless it is on record already.
+        """Record a question to a person about an unstarted call, unless it is on record already.
 
         Returns:
-            Whether it is about such a call: then a save keeps the question over this process.
+            Whether the call is unstarted, so that the question outlives this process once saved.
         """
         if all(call.id != question.tool_use_id for call in self.transcript.unstarted):
             return False
@@ -191,10 +186,8 @@ class Conversation:
             self.add_record(QUESTION, asdict(question))
         return True
 
-    # -- calls and their results
-
     def mark_tools_started(self, ids: Iterable[str]) -> None:
-        """Record that these calls of the last reply start; to be saved before they do."""
+        """Record that these calls of the last reply start; save this before they do."""
         if started := tuple(ids):
             self._add(ToolsStartedEntry(started))
             self._start_entry, self._start_calls = self.pending[-1], len(started)
@@ -202,12 +195,12 @@ class Conversation:
     def withdraw_tools_started(self) -> None:
         """Take back the record that calls of the last reply start, unless it is being committed."""
         is_last = bool(self.pending) and self.pending[-1] is self._start_entry
-        is_offered = len(self.pending) <= self._unconfirmed
-        if not is_last or self._is_withdrawn or (is_offered and self._is_writing):
+        is_unconfirmed = len(self.pending) <= self._unconfirmed
+        if not is_last or self._is_withdrawn or (is_unconfirmed and self._is_writing):
             return
         self.transcript.withdraw_start(self._start_calls)
-        self._is_withdrawn = is_offered
-        if not is_offered:
+        self._is_withdrawn = is_unconfirmed
+        if not is_unconfirmed:
             self._drop_start()
 
     def pair_tool_uses(
@@ -217,10 +210,10 @@ class Conversation:
         *,
         keep_unstarted: bool = False,
     ) -> tuple[str, ...]:
-        """Answer each call of the last reply that has no result, in one message; return their ids.
+        """Answer each call of the last reply without a result, in one message; return their ids.
 
         Each answer is an error that names the reason, whether the call had started, and its output
-        until then. With `keep_unstarted` calls stay open that had not.
+        until then. With `keep_unstarted`, calls that had not started stay open.
         """
         if ids := self._pair(reason, outputs, keep_unstarted=keep_unstarted):
             self._touch()
@@ -238,10 +231,8 @@ class Conversation:
             self.transcript.mark_paired()
         return ids
 
-    # -- going back, and going on from something else
-
     def rewind(self, to: int) -> None:
-        """Go back to the first `to` messages, and answer what then has no result.
+        """Go back to the first `to` messages, and answer calls left without a result.
 
         Raises:
             SessionError: there are fewer messages.
@@ -251,34 +242,32 @@ class Conversation:
         self.pair_tool_uses()
 
     def compact(self, summary: Message, keep: int) -> None:
-        """Put a summary in the place of all but the last `keep` messages, or some more.
+        """Replace all but the last messages by a summary; `count_to_keep` says how many stay.
 
         Raises:
             TypeError: the summary is not a message.
-            SessionError: nothing would be left out, or no conversation can begin with that summary.
+            SessionError: no message would be replaced, or a conversation can't begin with it.
             InvalidJSONError: the summary holds something that can't be stored.
         """
         first = check_summary(summary).stamp()
         self._add(CompactionEntry(first, count_to_keep(self.transcript.messages, keep)))
 
     def rewrite(self, messages: Sequence[Message]) -> None:
-        """Put these messages in the place of all that there are.
+        """Replace all messages by these.
 
         Raises:
             TypeError: one of them is not a message.
             InvalidJSONError: one holds something that can't be stored.
         """
         known = {id(each) for each in self.transcript.messages}
-        stayed = [each if id(each) in known else None for each in messages]
+        unchanged = [each if id(each) in known else None for each in messages]
         new = (_check_message(each) for each in messages)
         self._add(RewriteEntry(tuple(each if id(each) in known else each.stamp() for each in new)))
-        self.transcript.keep_identity(stayed)
-
-    # -- commits
+        self.transcript.keep_identity(unchanged)
 
     @contextmanager
     def commit(self, count: int) -> Iterator[None]:
-        """Offer the first entries that are pending; once the block is left they are stored."""
+        """Store the first `count` pending entries in the block; if it succeeds they are stored."""
         self._unconfirmed, self._is_writing = count, True
         try:
             yield
@@ -287,7 +276,7 @@ class Conversation:
         self.settle(is_stored=True)
 
     def settle(self, *, is_stored: bool) -> None:
-        """Note whether the entries that were offered last are stored."""
+        """Record whether the unconfirmed entries are stored."""
         if is_stored:
             del self.pending[: self._unconfirmed]
         elif self._is_withdrawn:
@@ -303,7 +292,7 @@ class Conversation:
         self._touch()
 
     def _queue(self, entry: Entry) -> None:
-        """Take an entry in as it will be read again, and let it wait for the next commit.
+        """Apply an entry as it will be read again, and queue it for the next commit.
 
         Raises:
             InvalidJSONError: it holds something that JSON can't express.
@@ -322,10 +311,9 @@ def _check_message(message: Message) -> Message:
 
 
 def count_to_keep(messages: Sequence[Message], keep: int) -> int:
-    """Return how many of the last messages stay, so that at least `keep` of them do.
+    """Return how many of the last messages a compaction keeps: `keep`, or a few more.
 
-    It is more where the place is between a call and its result, or where calls still wait for
-    theirs: then the reply that made them stays as well.
+    A reply stays together with its calls' results, and stays while calls wait for their results.
 
     Raises:
         SessionError: the number is negative, or all messages would stay.
@@ -342,11 +330,11 @@ def count_to_keep(messages: Sequence[Message], keep: int) -> int:
 
 
 def check_summary(summary: Message) -> Message:
-    """See that a conversation may begin with this message.
+    """Check that a conversation may begin with this message, and return it.
 
     Raises:
         TypeError: it is not a message.
-        SessionError: it is not a user's, says nothing, or holds a call or a result.
+        SessionError: it is not a user's, is blank, or holds a call or a result.
     """
     if not isinstance(summary, Message):
         raise TypeError(f"{summary!r} is not a summary: write a text or Message.user(…)")
@@ -361,7 +349,7 @@ def check_summary(summary: Message) -> Message:
 
 
 def _cut(messages: Sequence[Message], cut: int) -> int:
-    """Return the last place up to this one that parts no call from its result."""
+    """Return the last place, up to this one, that separates no call from its result."""
     at = cut - 1
     while at >= 0 and messages[at].role == "user":
         at -= 1
@@ -372,8 +360,8 @@ def _cut(messages: Sequence[Message], cut: int) -> int:
     if call == cut:
         return cut
     end = cut
-    goes_on = messages[cut - 1].role == "assistant"  # it may, behind the cut
-    for role in ("assistant", "user") if goes_on else ("user",):
+    may_continue = messages[cut - 1].role == "assistant"  # the reply, after the cut
+    for role in ("assistant", "user") if may_continue else ("user",):
         while end < len(messages) and messages[end].role == role:
             end += 1
     answered = any(message.tool_results for message in messages[cut:end])

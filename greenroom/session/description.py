@@ -1,4 +1,4 @@
-"""A session's description: what `metadata.json` says of it, and the changes to that in memory."""
+"""A session's description: the content of `metadata.json`, and changes to it in memory."""
 
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Annotated
@@ -15,16 +15,16 @@ from greenroom.core import (
 )
 
 FORKED_FROM = "forked_from"
-"""The key of a fork's origin among the values in `metadata`."""
+"""The key of a fork's origin in `metadata`."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a fork left another session.
+    """The place at which a fork left another session.
 
     Attributes:
         session_id: the other session.
         at: how many messages of its history the fork began with.
-        branch: the number of the branch whose history that was, see `read_branches`.
+        branch: the number of the branch with that history; see `read_branches`.
     """
 
     session_id: str
@@ -45,9 +45,9 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         provider: the provider last used, empty before the first.
         created_at: when it was made, aware and in UTC.
         updated_at: when it was last changed, aware and in UTC.
-        metadata: values of the programmer's own.
-        unknown: keys that this version does not know, as a newer one has written them; a store
-            keeps those that it holds. Unset where there are none.
+        metadata: the programmer's own values.
+        unknown: keys written by a newer version, which this one does not know; a store keeps those
+            that it holds. Unset if there are none.
     """
 
     session_id: str
@@ -64,7 +64,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def forked_from(self) -> Origin | None:
-        """Where this session was forked from another; None where it was not, or that can't be told."""
+        """Where this session was forked from another, or None; also None if unreadable."""
         try:
             return msgspec.convert(self.metadata.get(FORKED_FROM), Origin | None)
         except msgspec.ValidationError:  # the values are the user's
@@ -72,7 +72,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_archived(self) -> bool:
-        """Whether it was put out of the lists; see `archive_session`."""
+        """Whether lists leave it out; see `archive_session`."""
         return self.metadata.get("archived") is True
 
     def with_updated_at(self, moment: datetime) -> "SessionMetadata":
@@ -81,16 +81,16 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, updated_at=later)
 
     def differs(self, other: "SessionMetadata | None") -> bool:
-        """Whether anything but `updated_at` is another, or there is nothing to compare with."""
+        """Whether anything but `updated_at` differs, or there is nothing to compare with."""
         return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
 
 
 def encode_metadata(
     metadata: SessionMetadata, previous: bytes = b"", *, lines: int | None = None
 ) -> bytes:
-    """Write it as indented JSON, keeping keys of `previous` that this version does not know.
+    """Encode it as indented JSON, keeping keys of `previous` that this version does not know.
 
-    With `lines` it says how many lines the history has at the least.
+    `lines` records how many lines the history has at least.
     """
     unknown = metadata.unknown or {}
     known = serde.loads(serde.encode(msgspec.structs.replace(metadata, unknown=msgspec.UNSET)))
@@ -104,18 +104,17 @@ def encode_metadata(
 
 
 def with_line_count(data: bytes, lines: int) -> bytes:
-    """Return a description that says that the history has so many lines at the least.
+    """Return a description that records that the history has at least this many lines.
 
     Raises:
         InvalidJSONError: it is not a description.
     """
-    return (
-        serde.dumps({**serde.decode(data, dict[str, object]), "lines": lines}, pretty=True) + b"\n"
-    )
+    fields = serde.decode(data, dict[str, object])
+    return serde.dumps({**fields, "lines": lines}, pretty=True) + b"\n"
 
 
 def read_line_count(data: bytes) -> int:
-    """Return how many lines the history has at the least, as far as its description knows."""
+    """Return how many lines the history has at least, according to its description."""
     try:
         return max(serde.decode(data, _Lines).lines, 0)
     except InvalidJSONError:
@@ -133,7 +132,7 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
     """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
 
     Raises:
-        SessionCorruptError: it is no JSON, lacks a key, or describes another session.
+        SessionCorruptError: it is not JSON, lacks a key, or describes another session.
     """
     try:
         found = in_utc(serde.decode(data, SessionMetadata))
@@ -143,8 +142,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint=f"nothing was changed; `greenroom sessions repair {session_id}` puts the description "
-            "together anew: the messages are kept apart from it",
+            hint=f"nothing was changed; `greenroom sessions repair {session_id}` reconstructs it: "
+            "the messages are kept apart from it",
         ) from error
     if found.session_id != session_id:
         raise SessionCorruptError(
@@ -152,8 +151,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="a session's folder bears the session's id: name it so, or let "
-            f"`greenroom sessions repair {session_id}` describe what is there by this one",
+            hint="a session's folder has the session's id as its name: rename it, or run "
+            f"`greenroom sessions repair {session_id}` to describe the session by this id",
         )
     raw = serde.decode(data, dict[str, msgspec.Raw])
     if raw.keys() <= _KNOWN:
@@ -170,40 +169,40 @@ def in_utc(metadata: SessionMetadata) -> SessionMetadata:
     """Return it with its times in UTC.
 
     Raises:
-        InvalidJSONError: one of them is in the first year of the calendar or in the last: there it
-            can't be told in every time zone.
+        InvalidJSONError: one of them is in the calendar's first or last year, which not every time
+            zone can express.
     """
     times = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
     for name, moment in times.items():
         if not MINYEAR < moment.year < MAXYEAR:
-            raise InvalidJSONError(f"{name} is not a time that every zone could tell: {moment}")
+            raise InvalidJSONError(f"{name} is not a time that every zone can express: {moment}")
     utc = {name: moment.astimezone(UTC) for name, moment in times.items()}
     return msgspec.structs.replace(metadata, **utc)
 
 
 class Description:
-    """What `metadata.json` holds of a session, in memory, and the changes to it."""
+    """The content of a session's `metadata.json` in memory, and changes to it."""
 
     def __init__(self, record: SessionMetadata) -> None:
         """Begin with this record."""
         self.record = record
-        """The description as it stands; frozen."""
+        """The current description; frozen."""
         self.is_stored = False
-        """Whether the store has a description of this session, be it an older one."""
+        """Whether the store has a description of this session, even if an older one."""
         self.is_changed = False
-        """Whether anything of the session was changed here since it was stored or read."""
+        """Whether the session was changed here since it was stored or read."""
 
     def restore(self, record: SessionMetadata) -> None:
-        """Go on from what is stored."""
+        """Continue from what is stored."""
         self.record, self.is_stored, self.is_changed = record, True, False
 
     def touch(self, **changes: object) -> None:
-        """Change these fields of the record, and its time."""
+        """Change these fields of the record, and its update time."""
         self.record = msgspec.structs.replace(self.record, **changes, updated_at=utc_now())
         self.is_changed = True
 
     def set_value(self, key: str, value: object) -> None:
-        """Keep a JSON value of the programmer's own under a key; it is copied.
+        """Set a JSON value of the programmer's under a key; it is copied.
 
         Raises:
             InvalidJSONError: it is not a JSON value; the message names the key.
@@ -212,12 +211,12 @@ class Description:
         self.touch(metadata=serde.plain(values, f"metadata {key!r}"))
 
     def set_model(self, provider: str, model: str) -> None:
-        """Record which model answers now."""
+        """Record which model answers from now on."""
         if (provider, model) != (self.record.provider, self.record.model):
             self.touch(provider=provider, model=model)
 
     def set_parent(self, session_id: str, tool_use_id: str | None) -> None:
-        """Make it the child of another session, before it is stored; a fork may be stored already.
+        """Make it the child of another session before it is stored; a fork may be stored already.
 
         Raises:
             InvalidSessionIdError: the parent's id is not valid.
@@ -229,13 +228,13 @@ class Description:
             raise SessionError(
                 f"session {self.record.session_id!r} has its place already",
                 session_id=self.record.session_id,
-                hint="a subagent takes a new session, or one that this agent has given it before; to"
-                " take up the conversation of another, pass `await session.fork()`",
+                hint="a subagent takes a new session, or one that this agent gave it before; to "
+                "continue another conversation, pass `await session.fork()`",
             )
         self.touch(parent_session_id=session_id, parent_tool_use_id=tool_use_id)
 
     def add_child(self, session_id: str) -> None:
-        """Record that this session started another one; once is enough.
+        """Record that this session started another one, unless that is on record already.
 
         Raises:
             InvalidSessionIdError: the id is not valid.

@@ -1,7 +1,7 @@
-"""The entries of a history: what each line of `history.jsonl` may hold, and how it is read.
+"""The entries of a history: what a line of `history.jsonl` may hold, and how it is read.
 
-Entries are only ever added. A kind that this version does not know is passed over and stays in the
-file, so a newer version finds it again.
+Entries are only ever added. A kind that this version does not know is skipped and stays in the
+file, where a newer version finds it again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class FormatEntry(Wire, frozen=True, tag_field="kind", tag="format"):
-    """The first entry of a history: in which version of the format the file is written."""
+    """The first entry of a history: the version of the format that the file is written in."""
 
     version: int
 
@@ -45,15 +45,15 @@ class MessageEntry(Wire, frozen=True, tag_field="kind", tag="message"):
 
 
 class ToolsStartedEntry(Wire, frozen=True, tag_field="kind", tag="tools_started"):
-    """These calls of the last reply may have run from here on; written before they start."""
+    """From here on these calls of the last reply may have run; written before they start."""
 
     tool_use_ids: tuple[str, ...]
 
 
 class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
-    """The conversation goes on from its first `to` messages; the later ones remain on record.
+    """The conversation continues from its first `to` messages; the later ones stay on record.
 
-    `left` is how many those are, so that who reads from the end knows; older versions don't say.
+    `left` counts the later ones, for readers that begin at the end; older versions lack it.
     """
 
     to: int
@@ -61,16 +61,16 @@ class RewindEntry(Wire, frozen=True, tag_field="kind", tag="rewind"):
 
 
 class CheckpointEntry(Wire, frozen=True, tag_field="kind", tag="checkpoint"):
-    """What calls are about to do to files, or have done."""
+    """What calls are about to do to files, or did."""
 
     checkpoint: Checkpoint
 
 
 class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
-    """The conversation goes on as a summary and its last `keep` messages; the others remain on record.
+    """The conversation continues as a summary and its last `keep` messages.
 
-    From the first one on a history is of version 2: who passes it over counts other messages than
-    the rewinds behind it do.
+    The other messages stay on record. A history with such an entry is of version 2: a reader that
+    skipped the entry would count other messages than the rewinds after it do.
     """
 
     summary: Message
@@ -78,59 +78,59 @@ class CompactionEntry(Wire, frozen=True, tag_field="kind", tag="compaction"):
 
     @property
     def head(self) -> tuple[Message, ...]:
-        """What takes the place of the messages that are not kept."""
+        """The messages that replace those that are not kept."""
         return (self.summary,)
 
 
 class RewriteEntry(Wire, frozen=True, tag_field="kind", tag="rewrite"):
-    """The conversation goes on as these messages; the ones before remain on record.
+    """The conversation continues as these messages; the earlier ones stay on record.
 
-    From the first one on a history is of version 3, for the same reason.
+    A history with such an entry is of version 3, for the same reason.
     """
 
     messages: tuple[Message, ...]
 
     @property
     def head(self) -> tuple[Message, ...]:
-        """What takes the place of the messages that are not kept."""
+        """The messages that replace those that are not kept."""
         return self.messages
 
     @property
     def keep(self) -> int:
-        """How many of the last messages it keeps as they are: none."""
+        """How many of the last messages it keeps: none."""
         return 0
 
 
 Replacement: TypeAlias = CompactionEntry | RewriteEntry
-"""What puts its `head` in the place of all but the last `keep` messages."""
+"""An entry that replaces all but the last `keep` messages by its `head`."""
 
 
 class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
-    """All before this was copied from another session, which has paid for it."""
+    """Everything before this was copied from another session, which paid for it."""
 
 
 class GrantEntry(Wire, frozen=True, tag_field="kind", tag="grant"):
-    """A person's answer was to hold for the rest of the session: these rules were made of it."""
+    """The rules made from a person's answer that holds for the rest of the session."""
 
     rules: tuple[dict[str, object], ...]
 
 
 class RevokeEntry(Wire, frozen=True, tag_field="kind", tag="revoke"):
-    """The rules of all answers so far hold no longer."""
+    """The rules from all answers so far no longer hold."""
 
 
 class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
-    """What was decided about a tool call, as a `PermissionRecord`; written before it starts.
+    """The decision about a tool call, a `PermissionRecord`; written before the call starts.
 
-    It is left as it is until it is asked for: neither a long conversation nor what a newer version
-    adds to it is to keep a session from being loaded.
+    It is decoded only when asked for, so that neither many decisions nor what a newer version adds
+    to one can slow down or prevent loading a session.
     """
 
     decision: msgspec.Raw
 
 
 class RecordEntry(Wire, frozen=True, tag_field="kind", tag="record"):
-    """A program kept a value of its own, of the kind `name`; it is not a part of the conversation."""
+    """A program's own value, of the kind `name`, beside the conversation."""
 
     name: str
     value: msgspec.Raw
@@ -156,14 +156,14 @@ T = TypeVar("T")
 
 
 def messages_of(entry: Entry) -> tuple[Message, ...]:
-    """Return the messages that an entry puts into the conversation, at its end or in place of others."""
+    """Return the messages that an entry adds to the conversation, or replaces others by."""
     if isinstance(entry, MessageEntry):
         return (entry.message,)
     return entry.head if isinstance(entry, Replacement) else ()
 
 
 def update_values(standing: list[T], entry: Entry, new: Iterable[T]) -> None:
-    """Keep one value for each message of a conversation: `new` are those of the entry's own messages."""
+    """Keep one value for each message of a conversation, given those of the entry's messages."""
     if isinstance(entry, MessageEntry):
         standing += new
     elif isinstance(entry, RewindEntry):
@@ -188,7 +188,7 @@ class _Loose(msgspec.Struct):
 
 
 def decode_entries(line: bytes) -> tuple[Entry, ...]:
-    """Read the entries of one line; what a newer version added does not get in the way.
+    """Read the entries of one line, tolerating what a newer version added.
 
     Raises:
         InvalidJSONError: an entry of a known kind can't be read.
@@ -201,9 +201,9 @@ def decode_entries(line: bytes) -> tuple[Entry, ...]:
 
 
 def decode_kinds(line: bytes) -> Iterator[tuple[bytes, Entry | None]]:
-    """Yield the entries of one line as they are written, each with what it means here.
+    """Yield the entries of one line as written, each with its decoded form.
 
-    That is None for a kind that this version does not know.
+    The decoded form is None for a kind that this version does not know.
 
     Raises:
         InvalidJSONError: an entry of a known kind can't be read.
@@ -214,10 +214,10 @@ def decode_kinds(line: bytes) -> Iterator[tuple[bytes, Entry | None]]:
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Read one entry back, strictly: it has to be whole and of a kind that this version knows.
+    """Read one entry strictly: it must be whole, and of a kind that this version knows.
 
     Raises:
-        InvalidJSONError: it does not fit; the message says where.
+        InvalidJSONError: it is not valid; the message says where.
     """
     return serde.decode(b'{"e":[' + data + b"]}", _Line).e[0]
 
@@ -247,7 +247,7 @@ def _message(raw: dict[str, object]) -> dict[str, object]:
 
 
 def _block(raw: object) -> object:
-    """Keep a block that this version can't read as an unknown one, but keep a result a result."""
+    """Keep an unreadable block as an unknown one, but keep a tool result as a result."""
     if isinstance(raw, dict) and raw.get("type") == "tool_result":
         content = raw.get("content", [])
         if isinstance(content, list):
@@ -270,7 +270,7 @@ def _fits(raw: object, kind: object) -> bool:
 
 
 LONGEST_RECORD = 256 * 1024
-"""Bytes of JSON that one record may have: what is longer belongs into a file of its own."""
+"""Bytes of JSON that one record may have; keep longer values in files of their own."""
 
 
 def record_entry(name: str, value: object) -> RecordEntry:
@@ -292,19 +292,16 @@ def record_entry(name: str, value: object) -> RecordEntry:
     return RecordEntry(name, msgspec.Raw(encoded))
 
 
-# -- What was decided about tool calls: kept as bytes, and read when they are asked for.
-
-
 def decision_entry(record: PermissionRecord) -> DecisionEntry:
-    """Make the entry of a record."""
+    """Make the entry of a decision."""
     return DecisionEntry(msgspec.Raw(serde.encode(record)))
 
 
 def decode_decisions(entries: Iterable[Entry]) -> tuple[PermissionRecord, ...]:
-    """Return what was decided, in order.
+    """Return the decisions about tool calls, in order.
 
     Raises:
-        SessionError: a newer version has recorded what this one can't read.
+        SessionError: a newer version recorded one that this version can't read.
     """
     found = (entry.decision for entry in entries if isinstance(entry, DecisionEntry))
     try:
@@ -315,20 +312,17 @@ def decode_decisions(entries: Iterable[Entry]) -> tuple[PermissionRecord, ...]:
         ) from error
 
 
-# -- Which questions about calls are open: asked of a person, on record, and without an answer.
-
 QUESTION = "permission.question"
 """The kind of the records that hold questions."""
 
 
 class OpenQuestion(Wire, frozen=True):
-    """A person was asked about a call that has not started.
+    """A recorded question to a person about a call that has not started.
 
     Attributes:
-        request_id: the id of the permission request; asked again it keeps it.
+        request_id: the id of the permission request, also when it is asked again.
         tool_use_id: the call.
-        digest: what the answer is bound to; one that is given ahead counts only while it is the
-            same.
+        digest: what the answer is bound to; an early answer counts only while this is the same.
     """
 
     request_id: str
@@ -337,44 +331,40 @@ class OpenQuestion(Wire, frozen=True):
 
 
 def open_questions(records: Iterable[JSON], unstarted: Iterable[str]) -> dict[str, OpenQuestion]:
-    """Return the newest question about each of these calls that there is one about, by the call."""
+    """Return the newest question about each of these calls, if there is one, by the call's id."""
     calls = frozenset(unstarted)
     found = map(_read, records) if calls else ()
     return {each.tool_use_id: each for each in found if each and each.tool_use_id in calls}
 
 
 def _read(record: JSON) -> OpenQuestion | None:
-    """Read a question; one that can't be read, as of a newer version, is asked as if it were new."""
+    """Read a question; one that can't be read, such as a newer version's, is asked anew."""
     try:
         return msgspec.convert(record, OpenQuestion)
     except msgspec.ValidationError:
         return None
 
 
-# -- Entries that wait for their commit: encoded already, or left for a thread where they are long.
-
 LONG = 256 * 1024
-"""From so many characters on, an entry takes longer to encode than the event loop should stand still."""
+"""Characters from which on encoding an entry would block the event loop for too long."""
 
-_PIECE = 64 * 1024  # bytes to a line where there is a choice: about what a last page takes
+_LINE_SIZE = 64 * 1024  # bytes to a line of several entries: about what the last page takes
 
-_FRAME = 8  # levels of an entry around what came from outside, such as the input of a call
+_FRAME = 8  # levels of an entry around values from outside, such as the input of a call
 
 PendingEntry: TypeAlias = bytes | Entry
-"""An entry in its encoded form; a long one as it is."""
+"""An entry that waits for its commit: encoded, or as it is if a thread is to encode it."""
 
 
 def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
-    """Make sure that an entry can be written and read again; return it as read, and to be kept.
+    """Check that an entry can be written and read; return it as it will be read, and to be queued.
 
-    A long one is not encoded for that.
+    A long entry is not encoded for this.
 
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
-    if isinstance(
-        entry, RecordEntry
-    ):  # `record_entry` has checked its value, and limited its length
+    if isinstance(entry, RecordEntry):  # `record_entry` has checked its value and length
         return entry, serde.encode(entry)
     if not _is_short(entry):
         try:
@@ -382,7 +372,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
         except RecursionError:
-            pass  # it is deep as well, and that is checked: so it is encoded here after all
+            pass  # long and deep: encoded here after all, which checks the depth
         else:
             return valid, valid
     encoded = serde.encode(entry)
@@ -390,7 +380,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
 
 
 def is_long(entries: Iterable[PendingEntry]) -> bool:
-    """Whether these entries are better encoded in a thread."""
+    """Whether these entries should be encoded in a thread."""
     size = 0
     for entry in entries:
         size += len(entry) if isinstance(entry, bytes) else LONG
@@ -398,7 +388,7 @@ def is_long(entries: Iterable[PendingEntry]) -> bool:
 
 
 def encode_pending(entries: Iterable[PendingEntry]) -> list[bytes]:
-    """Encode what is not encoded yet.
+    """Encode the entries that are not encoded yet.
 
     Raises:
         InvalidJSONError: an entry can't be written after all.
@@ -407,27 +397,27 @@ def encode_pending(entries: Iterable[PendingEntry]) -> list[bytes]:
 
 
 def decode_pending(entries: Iterable[PendingEntry]) -> list[Entry]:
-    """Return the entries themselves."""
+    """Decode the entries that are encoded already."""
     return [decode_entry(each) if isinstance(each, bytes) else each for each in entries]
 
 
 def split_lines(encoded: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Divide entries, in order, into lines of moderate size; there is always a last one."""
-    piece, size = list[bytes](), 0
+    """Divide entries, in order, into lines of moderate size; yields at least one."""
+    line, size = list[bytes](), 0
     for entry in encoded:
-        if piece and size + len(entry) > _PIECE:
-            yield piece
-            piece, size = [], 0
-        piece.append(entry)
+        if line and size + len(entry) > _LINE_SIZE:
+            yield line
+            line, size = [], 0
+        line.append(entry)
         size += len(entry)
-    yield piece
+    yield line
 
 
 def _is_short(entry: Entry) -> bool:
-    """Whether an entry is quickly encoded, or better be, since it may be none that can.
+    """Whether to encode an entry at once: because it is short, or to see whether it can be encoded.
 
     Raises:
-        InvalidJSONError: it could be written and not read again.
+        InvalidJSONError: it could be written, but not read again.
     """
     try:
         plain = msgspec.to_builtins(entry)
@@ -439,7 +429,7 @@ def _is_short(entry: Entry) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Turn a value into what it will be once it was written and read."""
+    """Turn a value into what it will be after writing and reading it."""
     if isinstance(value, str):
         return value if value.isascii() else valid_unicode(value)
     if isinstance(value, dict):

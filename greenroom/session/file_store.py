@@ -1,8 +1,8 @@
 """Sessions in files: `<folder>/<session id>/metadata.json` and `history.jsonl`.
 
-Files are for this user alone (0600, folders 0700). Everything runs in threads, under a limit of the
-store's own: tool threads that hang can't keep a session from being saved, and sessions sync side by
-side. No thread is abandoned on cancellation: what has begun to be written is written.
+Only this user can access the files (0600, folders 0700). Everything runs in threads with a limit of
+their own, so hanging tool threads can't keep a session from being saved, and sessions sync side by
+side. No thread is abandoned on cancellation: a write that has begun is finished.
 """
 
 import os
@@ -31,23 +31,24 @@ from greenroom.session.store import (
     StoreSurvey,
     locked_error,
     newest_first,
+    release_after,
     unknown_error,
 )
 
 T = TypeVar("T")
 
-_THREADS = 32  # as many sessions sync at once; more would only queue at the disk
+_THREADS = 32  # how many sessions sync at once; more would only wait for the disk
 
 
 class FileStore:
-    """Keeps each session in a folder of its own, below one folder; made at the first save.
+    """Keeps each session in its own folder below one folder, which the first save creates.
 
-    What a save has returned for survives `kill -9`, and a loss of power on a disk that honours
-    flushes. A session has one writer, in whatever process; readers need no lock.
+    What `save` has acknowledged survives `kill -9`, and a loss of power if the disk honours
+    flushes. A session has one writer among all processes; readers need no lock.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Name the folder; nothing is read or made yet."""
+        """Set the folder; nothing is read or created yet."""
         self._folder = os.path.abspath(folder)
         self._limiter = trio.CapacityLimiter(_THREADS)
         self._is_safe = False  # whether the folder's own name is known to be on the disk
@@ -60,12 +61,12 @@ class FileStore:
         return StoreStatistics.of(self._limiter)
 
     async def exists(self, session_id: str) -> bool:
-        """Whether a session of this id is stored."""
+        """Whether a session with this id is stored."""
         path = os.path.join(self.folder(session_id), "metadata.json")
         return await self._run(session_id, lambda: os.path.exists(path))
 
     async def read(self, session_id: str) -> StoredSession:
-        """Read a session as it stands, changing nothing.
+        """Read a session, changing nothing.
 
         Raises:
             SessionCorruptError: the description or the middle of the history is damaged.
@@ -77,11 +78,11 @@ class FileStore:
         )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
-        """Read the last messages of a session as it stands; of its history no more than that takes.
+        """Read the last messages of a session, without reading what precedes them.
 
         Raises:
             ValueError: `count` is less than 1.
-            SessionCorruptError: the description is damaged, or the end of the history but for its
+            SessionCorruptError: the description is damaged, or the end of the history before its
                 last line.
             SessionStorageError: a file can't be read.
         """
@@ -92,10 +93,10 @@ class FileStore:
         )
 
     async def list_all(self) -> list[SessionMetadata]:
-        """Describe every stored session, the last changed first; histories are not read.
+        """Describe every stored session, the last changed first, without reading histories.
 
-        Anything else in the folder is passed over. A session that can't be listed is logged;
-        `survey` says which they are.
+        Anything else in the folder is ignored. A session that can't be listed is logged; `survey`
+        returns the reasons.
 
         Raises:
             SessionStorageError: the folder can't be read.
@@ -103,7 +104,7 @@ class FileStore:
         return (await self.survey()).log_damaged()
 
     async def survey(self) -> StoreSurvey:
-        """Describe every stored session, and say which are damaged; histories are not read.
+        """Describe every stored session, and say which are damaged, without reading histories.
 
         Raises:
             SessionStorageError: the folder can't be read.
@@ -111,10 +112,10 @@ class FileStore:
         return await self._run("", self._survey)
 
     async def acquire(self, session_id: str) -> FileWriter:
-        """Become the one writer of this session, in this process and all others.
+        """Become the only writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: another writer is; it carries the process id.
+            SessionLockedError: there is another writer; the error has its process id.
             SessionStorageError: the folder can't be written.
         """
         folder = self.folder(session_id)
@@ -125,15 +126,14 @@ class FileStore:
         return FileWriter(session_id, folder, fd, self._limiter)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
-        """Make a damaged session usable again, with all that can be shown to be whole.
+        """Make a damaged session usable again, with everything that can be verified.
 
-        The lines before the first damaged one stay. Of what follows, the lines that verify are
-        written again behind a message that says that something is missing; and all of it, as it
-        was, is moved into a file beside the history. A description that is damaged or missing is
-        put together anew.
+        The lines before the first damaged one stay. Everything after them is moved into a file
+        beside the history, and the lines of it that verify are written again, after a message that
+        says what is missing. A damaged or missing description is reconstructed.
 
         Returns:
-            What was set aside and where, what was kept and what was lost; None where nothing was
+            What was set aside and where, what was kept and what was lost; None if nothing was
             damaged.
 
         Raises:
@@ -145,19 +145,15 @@ class FileStore:
         if not await self._run(session_id, lambda: os.path.exists(folder)):
             raise unknown_error(session_id, self)
         relatives = [each for each in await self.list_all() if each.session_id != session_id]
-        writer = await self.acquire(session_id)
-        try:
+        async with release_after(await self.acquire(session_id)) as writer:
             return await writer.salvage(relatives)
-        finally:
-            with trio.CancelScope(shield=True):
-                await writer.release()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
         return await trio.to_thread.run_sync(work, limiter=self._limiter)
 
     def folder(self, session_id: str) -> str:
-        """Return a session's folder, where files that belong to it may lie beside its own.
+        """Return a session's folder, where other files that belong to it may be kept.
 
         Raises:
             InvalidSessionIdError: the id could lead out of the store.
@@ -199,5 +195,5 @@ class FileStore:
 
 
 def default_store() -> FileStore:
-    """Return the store used where none is named: the folder `sessions` in the working directory."""
+    """Return the store used by default: the folder `sessions` in the working directory."""
     return FileStore("sessions")

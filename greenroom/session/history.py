@@ -4,13 +4,13 @@ One line is one commit:
 
     {"n":N,"u":U,"e":[entry,...],"crc":"xxxxxxxx"}\n
 
-`n` counts the lines from 0. `u`, left out where it is 0, tells how many bytes directly before the
-line had not been synced when it was written: a power cut may damage those in any order, so damage
-there passes for an unfinished write, and damage before them does not. The checksum is a CRC-32 of
-the line up to `,"crc"`, and starts from the checksum of the whole line before, mixed with a
-constant: so no line can be left out, repeated, moved, or glued to its neighbour unnoticed. (Started
-from the neighbour's own checksum alone, two glued lines would verify: a CRC of a CRC is the CRC of
-both texts.) Lines end at the byte `\n` only, so U+2028 and its like inside a text split nothing.
+`n` numbers the lines from 0. `u`, omitted if 0, says how many bytes directly before the line were
+not synced when it was written. A power cut may damage those in any order, so damage there counts as
+an unfinished write, and damage before them does not. The checksum is a CRC-32 of the line up to
+`,"crc"`. It starts from the checksum of the whole line before, mixed with a constant, so that
+leaving out, repeating, moving or joining lines is noticed. (Without the constant, two joined lines
+would verify, since the CRC of a text continued from another's CRC is the CRC of both.) Only the
+byte `\n` ends a line, so U+2028 and the like inside a text split nothing.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from greenroom.session.entries import (
 )
 
 SALT = 0x5EA7_1EAF
-"""What the checksum of the line before is mixed with."""
+"""The constant that is mixed with the checksum of the line before."""
 _SUFFIX = len(',"crc":"00000000"}\n')
 _HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
 _END = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
@@ -46,8 +46,8 @@ class Position(msgspec.Struct, frozen=True):
     Attributes:
         lines: how many lines are before it.
         size: how many bytes are before it.
-        last: the line just before it, with its newline; the next line's checksum builds on it.
-        loose: how many bytes directly before it may not have been synced.
+        last: the line just before it, with its newline; the next line's checksum starts from it.
+        loose: how many bytes directly before it may not be synced.
     """
 
     lines: int = 0
@@ -56,11 +56,11 @@ class Position(msgspec.Struct, frozen=True):
     loose: int = 0
 
     def after(self, line: bytes) -> "Position":
-        """Return the place behind this line, which stands here and may not be synced."""
+        """Return the place after this line, which begins here and may not be synced."""
         return Position(self.lines + 1, self.size + len(line), line, self.loose + len(line))
 
     def as_synced(self) -> "Position":
-        """Return the same place, with all before it synced."""
+        """Return the same place, with everything before it synced."""
         return msgspec.structs.replace(self, loose=0)
 
 
@@ -69,12 +69,12 @@ START = Position()
 
 
 class History(msgspec.Struct, frozen=True):
-    """What was read from a history.
+    """The part of a history that was read.
 
     Attributes:
         entries: the entries of all sound lines, in order.
-        end: the place behind the last sound line.
-        torn: the bytes after it, which are not a sound line; empty where all is well.
+        end: the place after the last sound line.
+        torn: the bytes after that, which are not a sound line; empty if all is well.
         missing: how many lines are gone from the end, as far as a store can tell.
     """
 
@@ -85,13 +85,13 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """What was read from a history, line by line.
+    """The part of a history that was read, line by line.
 
     Attributes:
         first: the number of the first line, from 1.
         entries: the entries of each sound line, in order.
-        end: the place behind the last sound line.
-        torn: the bytes after it, which are not a sound line; empty where all is well.
+        end: the place after the last sound line.
+        torn: the bytes after that, which are not a sound line; empty if all is well.
     """
 
     first: int
@@ -115,7 +115,7 @@ def read_history(
     since: Position = START,
     salvage: bool = False,
 ) -> History:
-    """Read and verify what a history holds from the place `since` on; see `read_lines`.
+    """Read and verify a history from the place `since` on; see `read_lines`.
 
     Raises:
         SessionCorruptError: a damaged line is followed by others.
@@ -135,8 +135,8 @@ def read_lines(
 ) -> Lines:
     """Read and verify the lines of a history from the place `since` on.
 
-    A last line that is cut off or damaged is left in `torn`: that is what a crash leaves behind. To
-    `salvage` is to leave everything there from the first damaged line on, instead of raising.
+    A last line that is cut off or damaged, as a crash leaves it, is returned in `torn`. With
+    `salvage`, everything from the first damaged line on is returned there, and nothing raises.
 
     Raises:
         SessionCorruptError: a damaged line is followed by others.
@@ -165,7 +165,7 @@ def read_lines(
 
 
 def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> History:
-    """Read what follows a place, in bytes that begin with the line before it, if there is one.
+    """Read what follows a place, from bytes that begin with the line before it, if any.
 
     Raises:
         SessionCorruptError: they begin with another line, or a damaged line is followed by others.
@@ -193,19 +193,19 @@ def _is_sound(line: bytes, at: Position) -> bool:
 
 
 def _is_followed(torn: bytes, at: Position) -> bool:
-    """Whether a later line shows that the one here had been synced, and so is not a torn write.
+    """Whether a later line shows that the line here was synced, so that it is not a torn write.
 
-    A record holds no raw newline, so one before the beginning of a record is a border. Where it is
-    the newline itself that is damaged, a sound record ends before more than that one byte.
+    A line holds no other newline, so a newline before the beginning of a line separates two. If the
+    newline itself is damaged, a sound line ends one byte before the next.
     """
     starts = [found.start() + 1 for found in re.finditer(rb"\n(?=\{)", torn)]
     starts += [end + 1 for end in _sound_ends(torn, at)]
-    # A line that begins after the damage, and before which less was loose, was written later.
+    # A line that begins after the damage was written later, unless all before it was loose.
     return any(_HEAD.match(torn, start) and _loose(torn, start) < start for start in starts)
 
 
 def _sound_ends(torn: bytes, at: Position) -> Iterator[int]:
-    """Find where a sound record ends, if its newline were there; each byte is summed up once."""
+    """Find where a line is sound up to its missing newline; each byte is summed once."""
     checksum, start = zlib.crc32(at.last) ^ SALT, 0
     for found in _END.finditer(torn, endpos=len(torn) - 2):
         checksum, start = zlib.crc32(torn[start : found.start()], checksum), found.start()
@@ -214,16 +214,16 @@ def _sound_ends(torn: bytes, at: Position) -> Iterator[int]:
 
 
 def _loose(data: bytes, start: int = 0) -> int:
-    """Return how many bytes before the line that begins here had not been synced."""
+    """Return how many bytes before the line that begins here were not synced."""
     head = _HEAD.match(data, start)
     return int(head[1] or 0) if head else 0
 
 
 def check_format(entries: tuple[Entry, ...], session_id: str, path: str) -> None:
-    """See that this line is not of a newer format: one may begin in the middle of a file.
+    """Check that this line is not of a newer format, which may begin in the middle of a file.
 
     Raises:
-        SessionError: it is.
+        SessionError: it is of a newer format.
     """
     first = entries[0] if entries else None
     if isinstance(first, FormatEntry) and first.version > FORMAT:
@@ -241,37 +241,34 @@ def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionC
         session_id=session_id,
         path=path,
         line=line,
-        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps every line that can "
-        "be verified, and sets the rest aside",
+        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps every line that "
+        "can be verified, and sets the rest aside",
     )
 
 
-# -- What was found and done where a history or a description could not be read.
-
-
 class RepairReport(msgspec.Struct, frozen=True):
-    """The end of a history could not be read: a crash or a broken disk cut its last commit off.
+    """What could not be read of a session, and what was done about it.
 
-    After a store's `salvage` it is everything from the first damaged line on; what of that verifies
-    was written again, and the report says what else was lost.
+    On loading and opening, that is the end of the history, where a crash or a broken disk cut off
+    the last commit. After a store's `salvage` it is everything from the first damaged line on; the
+    lines that verify were written again, and the report says what else was lost.
 
-    Damage inside the very last line can't be told from a write that never finished. So what was
-    set aside may hold a commit that had been acknowledged; it is kept, never deleted. A reader
-    looks twice while a writer writes: a commit that is under way is not a torn end, unless it stays
-    so.
+    Damage inside the very last line can't be told from an unfinished write. So what was set aside
+    may hold an acknowledged commit; it is kept, never deleted. A reader looks twice while a writer
+    writes, so a running commit is not reported as a torn end.
 
     Attributes:
         path: the history.
         line: the number of the first line that can't be read, from 1.
         offset: where that line begins, in bytes.
         size: how many bytes can't be read.
-        set_aside: the file that now holds these bytes; empty while they are still in place, which
-            they are until the session is opened for writing.
-        kept: how many messages behind the damage were kept; a message stands where some are
-            missing.
-        missing: how many lines are gone from the end, at the least; an empty file that bears the
-            place in its name is left as a trace of them.
-        restored: which fields of the description could not be read, and were put together anew.
+        set_aside: the file that now holds these bytes; empty while they are still in place, until
+            the session is opened for writing.
+        kept: how many messages after the damage were kept; a note in the conversation marks each
+            place where some are missing.
+        missing: how many lines, at least, are gone from the end; an empty file with the place in
+            its name is left as a trace of them.
+        restored: the fields of the description that could not be read, and were reconstructed.
     """
 
     path: str
@@ -284,51 +281,47 @@ class RepairReport(msgspec.Struct, frozen=True):
     restored: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = list[str]()
+        parts = list[str]()
         if self.size:
-            fate = (
-                f"set aside in {self.set_aside}" if self.set_aside else "not loaded, still in place"
-            )
-            said.append(f"{self.size} bytes that can't be read, {fate}")
+            fate = f"set aside in {self.set_aside}" if self.set_aside else "still in place"
+            parts.append(f"{self.size} bytes that can't be read, {fate}")
         if self.kept:
-            count = f"{self.kept} message{'s verify and were' if self.kept > 1 else ' verifies and was'}"
-            said.append(f"{count} kept from them, behind a note of what is missing")
+            messages = "messages verify and were" if self.kept > 1 else "message verifies and was"
+            parts.append(f"{self.kept} {messages} kept from them, after a note of what is missing")
         if self.missing:
             lines = "lines are" if self.missing > 1 else "line is"
-            said.append(f"at least {self.missing} {lines} gone from its end")
+            parts.append(f"at least {self.missing} {lines} gone from its end")
         if self.set_aside and not (self.size or self.missing):
-            said.append("its end is gone")
+            parts.append("its end is gone")
         if self.restored:
-            said.append(f"put together anew in its description: {', '.join(self.restored)}")
+            parts.append(f"reconstructed in its description: {', '.join(self.restored)}")
         place = f"{self.path}:{self.line}" if self.size or self.missing else self.path
-        return f"{place}: {'; '.join(said)}"
+        return f"{place}: {'; '.join(parts)}"
 
 
 def report_on(
     at: Position, size: int, path: str, set_aside: str = "", *, missing: int = 0
 ) -> RepairReport:
-    """Describe so many bytes at this place that are not a sound line, and so many lines that are gone."""
+    """Report `size` bytes at this place that are not a sound line, and how many lines are gone."""
     return RepairReport(path, at.lines + 1, at.size, size, set_aside, missing=missing)
 
 
-# -- The end of a conversation, found from the end of its history without reading the rest.
-
 _BLOCK = 64 * 1024
-"""Bytes to begin with: some tens of messages. Where they don't do, twice as many are read."""
+"""Bytes to begin with, some tens of messages; if they don't suffice, twice as many are read."""
 
 _NUMBER = re.compile(rb'\{"n":(\d{1,18}),')
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The last messages of a conversation as it stands in the store.
+    """The last messages of a stored conversation.
 
     A call without a result is shown as it is: nothing is added.
 
     Attributes:
         messages: the messages, oldest first.
-        lines: for each, in which line of the history it stands, from 1; lines only grow.
+        lines: the number of each message's line in the history, from 1, in ascending order.
         is_whole: whether the conversation begins with the first of them.
-        repair: what was found torn at the history's end; None where all is well.
+        repair: the torn end of the history, if there is one.
     """
 
     messages: tuple[Message, ...] = ()
@@ -338,10 +331,10 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def check_count(count: int) -> int:
-    """See that a page is to hold something.
+    """Check and return how many messages a page is to hold.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is less than 1.
     """
     if count < 1:
         raise ValueError(f"a page holds one message or more, not {count}")
@@ -349,7 +342,7 @@ def check_count(count: int) -> int:
 
 
 def read_backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-    """Read so many bytes block by block from their end; `read` takes two offsets."""
+    """Read `size` bytes block by block from the end; `read` takes two offsets."""
     for stop in range(size, 0, -_BLOCK):
         yield read(max(stop - _BLOCK, 0), stop)
 
@@ -359,9 +352,9 @@ def read_page(
 ) -> Page:
     """Return the last `count` messages of a history of `size` bytes.
 
-    It is read block by block from its end, and no further than it takes, or twice as far. What is
-    read is verified; damage in front of it is not seen. A rewind that does not say how many
-    messages it left, as in version 1 of the format, takes reading all.
+    It is read block by block from its end, at most twice as far as needed. What is read is
+    verified; damage before it goes unnoticed. If a rewind does not say how many messages it left,
+    as in version 1 of the format, all of the history is read.
 
     Raises:
         ValueError: `count` is less than 1.
@@ -375,10 +368,10 @@ def read_page(
             _check_size(lines, size, session_id=session_id, path=path)
             return _make_page(_all_messages(lines), count, lines, path)
         tail = _read_tail(data, size, session_id=session_id, path=path)
-        said = None if tail is None else _last_messages(tail, count + 1)
-        if tail is not None and said is not None:
-            return _make_page(said, count, tail, path)
-    raise AssertionError("the last of the ends is all of it")
+        messages = None if tail is None else _last_messages(tail, count + 1)
+        if tail is not None and messages is not None:
+            return _make_page(messages, count, tail, path)
+    raise AssertionError("the last tail is the whole history")
 
 
 def _check_size(lines: Lines, size: int, *, session_id: str, path: str) -> None:
@@ -394,7 +387,7 @@ def _check_size(lines: Lines, size: int, *, session_id: str, path: str) -> None:
 
 
 def _grow_tail(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Join blocks to ever longer ends, each twice as long; the last one is all there is."""
+    """Join blocks to ever longer tails, each twice as long; the last one is the whole history."""
     parts, length, wanted = list[bytes](), 0, _BLOCK
     for block in blocks:
         parts.append(block)
@@ -406,9 +399,9 @@ def _grow_tail(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _read_tail(data: bytes, size: int, *, session_id: str, path: str) -> Lines | None:
-    """Read an end behind its first whole line, which only serves to verify the next.
+    """Read a tail after its first whole line, which only serves to verify the next.
 
-    Returns None where that does not tell: it may be no line, or damaged itself.
+    Returns None if that line may be damaged, or may not be a line.
     """
     start = data.find(b"\n") + 1
     stop = data.find(b"\n", start) + 1
@@ -434,18 +427,18 @@ def _number_lines(lines: Lines) -> Iterator[tuple[int, Sequence[Entry]]]:
 
 def _all_messages(lines: Lines) -> _NumberedMessages:
     """Return the whole conversation, each message with its line."""
-    said: _NumberedMessages = []
+    found: _NumberedMessages = []
     for line, entries in _number_lines(lines):
         for entry in entries:
-            update_values(said, entry, [(line, message) for message in messages_of(entry)])
-    return said
+            update_values(found, entry, [(line, message) for message in messages_of(entry)])
+    return found
 
 
 def _last_messages(lines: Lines, count: int) -> _NumberedMessages | None:
-    """Return the last `count` messages, or fewer if there are no more; None if that takes more lines.
+    """Return the last `count` messages, or all if there are fewer; None if more lines are needed.
 
-    Going back in time, a rewind says how many of the messages before it no longer count, and a
-    compaction or a rewrite how many before it still do, and what comes before those.
+    Read backwards, a rewind says how many messages before it no longer count. A compaction or a
+    rewrite says how many before it still count, and holds what comes before those.
     """
     found: _NumberedMessages = []
     heads: _NumberedMessages = []
@@ -464,7 +457,7 @@ def _last_messages(lines: Lines, count: int) -> _NumberedMessages | None:
             elif isinstance(entry, Replacement):
                 stays = len(found) + max(entry.keep - skipped, 0)
                 if stays < count:
-                    end = len(entry.head) - max(skipped - entry.keep, 0)  # the rest was left
+                    end = len(entry.head) - max(skipped - entry.keep, 0)  # the rest was rewound
                     head = entry.head[max(end - (count - stays), 0) : max(end, 0)]
                     heads += [(line, each) for each in head]
                     count = stays
@@ -473,12 +466,12 @@ def _last_messages(lines: Lines, count: int) -> _NumberedMessages | None:
     return None
 
 
-def _make_page(said: _NumberedMessages, count: int, lines: Lines, path: str) -> Page:
-    shown = said[-count:]
+def _make_page(found: _NumberedMessages, count: int, lines: Lines, path: str) -> Page:
+    shown = found[-count:]
     torn = report_on(lines.end, len(lines.torn), path) if lines.torn else None
     return Page(
         tuple(message for _, message in shown),
         tuple(line for line, _ in shown),
-        len(said) <= count,
+        len(found) <= count,
         torn,
     )

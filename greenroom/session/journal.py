@@ -1,32 +1,31 @@
-"""What of a session is stored, and how the rest comes to be: one writer, one line for each commit.
+"""What of a session is stored, and how the rest is: by one writer, one line for each commit.
 
-Each entry is pending, offered or stored (see `conversation`); here is what makes the moves.
+Each entry is pending, unconfirmed or stored (see `conversation`); this module moves them along.
 
-**A save** is one line, appended under the writer's lock and synced if the durability asks for it,
-then the description if that has changed. The line holds all entries that are pending when it is
-made; those that are added meanwhile wait for the next save. The line's checksum is chained to the
-line before, so it can only ever stand where it was made for. One save, open or close is under way
-at a time; the saves that are asked for meanwhile gather in a group and share the next line. The
-first of the group writes it, and if it fails or is cancelled, the others try again.
+**A save** appends one line under the writer's lock, syncs it if the durability asks for that, and
+then writes the description if it has changed. The line holds all entries pending at that moment;
+entries added meanwhile wait for the next save. The line's checksum is chained to the line before
+it, so the line is valid in one place only. One save, open or close runs at a time; saves requested
+meanwhile form a group and share the next line. The first of the group writes it. If that fails or
+is cancelled, the others try again.
 
-**What a crash leaves.** Before the line is whole: a torn end, which readers pass over and the next
-writer sets aside. Between line and description: all entries, and a description that is a little
-old; the session is new, then nothing that a list shows, and its next writer puts the line aside.
-After a line that was not synced, a power cut may take it, and all that was not synced before it;
-each line says how many bytes before it that may be (`loose`), so that their loss is not held for
-damage.
+**A crash** before the line is whole leaves a torn end, which readers skip and the next writer sets
+aside. A crash between line and description leaves all entries and a slightly old description; a
+new session then has no description yet, so no list shows it, and its next writer sets the line
+aside. If a line was not synced, a power cut may take it, and everything unsynced before it. Each
+line says how many bytes before it those are (`loose`), which tells their loss from damage.
 
-**Where a cancel may fall.** Before the lock is had: nothing has happened. While the line is
-written: the store finishes it or takes it back, and which of the two is not known here; so the line
-stays offered. The same goes for a failed sync, and for a connection that is lost behind the commit.
-Before anything else is written the line is looked for (`settle`): either it stands at its place and
-counts as stored, or its entries are merely pending again. Releasing the lock is shielded.
+**A cancel** before the lock is taken changes nothing. While the line is being written, the store
+finishes it or takes it back, and we don't know which, so the line stays unconfirmed. The same holds
+for a failed sync, and for a connection lost after the commit. Before anything else is written,
+`settle` looks for the line: it is in its place and counts as stored, or its entries are pending
+again. Releasing the lock is shielded.
 
-**Who else writes.** Without an open session each save takes the lock for itself, and others may
-write in between. What they stored is taken over when the lock is had again, unless there are
-changes here as well: then it is an error, since both can't be kept in order. A store may give the
-session to another writer that takes this one for dead; from then on each of our writes is refused
-(`SessionFencedError`), and nothing of it is stored.
+**Other writers.** Without an open session each save takes the lock for itself, and others may
+write in between. What they stored is adopted when we take the lock again. If there are changes here
+as well it is an error, since the two can't be put in order. A store may give the session to another
+writer that believes this one to be dead. From then on it refuses each of our writes with
+`SessionFencedError`, and stores nothing of them.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -62,8 +61,8 @@ from greenroom.session.store import (
     SessionStore,
     SessionWriter,
     StoredSession,
-    ThreadedStore,
     changed_error,
+    run_in_thread,
 )
 
 T = TypeVar("T")
@@ -74,7 +73,7 @@ Durability: TypeAlias = Literal["step", "turn", "none"]
 
 @dataclass(eq=False)
 class _SaveGroup:
-    """The save that waits for its turn, and all who called `save` until then: they share one commit."""
+    """A save that waits for its turn, and every `save` called until then: they share one commit."""
 
     flush: bool
     is_stored: bool = False
@@ -82,12 +81,12 @@ class _SaveGroup:
 
 
 class Journal:
-    """A session's place in its store: what of it is stored, and who may write it."""
+    """What of a session its store holds, and who may write it."""
 
     def __init__(
         self, description: Description, conversation: Conversation, store: SessionStore | None
     ) -> None:
-        """Begin with nothing stored; without a store, the default one is used when it is needed."""
+        """Begin with nothing stored; without a store, use the default one when needed."""
         self._description = description
         self._conversation = conversation
         self._tail = _Tail(description.record.session_id, store)
@@ -97,16 +96,16 @@ class Journal:
 
     @property
     def store(self) -> SessionStore | None:
-        """The store it was given, or came to use by default; None before that."""
+        """The store it was given or uses by default; None until it needs one."""
         return self._tail.store
 
     def bind(self, store: SessionStore) -> None:
-        """Use this store, unless there is one."""
+        """Use this store, unless there is one already."""
         self._tail.store = self._tail.store or store
 
     @property
     def repair(self) -> RepairReport | None:
-        """What was found torn at the history's end, when it was loaded or opened; else None."""
+        """The torn end that was found when the session was loaded or opened; else None."""
         return self._tail.repair
 
     @property
@@ -122,7 +121,7 @@ class Journal:
 
     @property
     def durability(self) -> Durability:
-        """Which saves a power cut can't take back; see `AgentSession.durability`."""
+        """Which saves survive a power cut; see `AgentSession.durability`."""
         return self._durability
 
     @durability.setter
@@ -132,7 +131,7 @@ class Journal:
         self._durability = value
 
     def start_from(self, stored: StoredSession) -> None:
-        """Take the state that the store holds in place of what is in memory."""
+        """Replace what is in memory by what the store holds."""
         if stored.metadata is not None:
             self._description.restore(stored.metadata)
         self._conversation.restore(stored.history.entries)
@@ -146,7 +145,7 @@ class Journal:
                 await self._acquire()
 
     async def close(self) -> None:
-        """Let another writer have it; cancellation waits."""
+        """Release the session to other writers; cancellation waits."""
         with trio.CancelScope(shield=True):
             async with self._turnstile:
                 await self._tail.release()
@@ -157,11 +156,12 @@ class Journal:
             group.flush |= flush
             await group.ended.wait()
             if group.is_stored:
-                return  # else its leader was cancelled, or has its error: each that is left tries again
+                return
+            # Its leader was cancelled or has its error: each of the others tries again.
         await self._lead(_SaveGroup(flush))
 
     async def _lead(self, group: _SaveGroup) -> None:
-        """Save for a group: for those that come until it has its turn, too."""
+        """Save for a group, and for all who join it before its turn."""
         self._next_group = group
         try:
             async with self._turnstile:
@@ -176,34 +176,36 @@ class Journal:
             group.ended.set()
 
     async def read_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
-        """Do this with all entries from the beginning on, the unsaved ones as well, in a thread.
+        """Pass all entries, the unsaved ones last, to `work` in a thread; return its result.
 
         Raises:
             SessionNotFoundError: the session was removed.
-            SessionCorruptError: what is stored is damaged.
+            SessionCorruptError: the stored part is damaged.
             SessionStorageError: it can't be read.
-            SessionError: less is stored than there was.
+            SessionError: the store holds less than before.
         """
         pending = tuple(self._conversation.pending)
         stored = await self._tail.read_entries(self._conversation.stored)
-        return await self._tail.in_thread(lambda: work([*stored, *decode_pending(pending)]))
+        return await run_in_thread(
+            self._tail.store, lambda: work([*stored, *decode_pending(pending)])
+        )
 
     @property
     def _is_sync_due(self) -> bool:
-        """Whether a save is to be synced here."""
+        """Whether a save now has to be synced."""
         waits = self._durability == "turn" and self._conversation.is_waiting
         return self._durability != "none" and not waits
 
     @property
     def _needs_description(self) -> bool:
-        """Whether the stored description is out of date, or due: entries without one are not found."""
+        """Whether the description has to be written; without one, entries can't be found."""
         record = self._description.record
         known = self._tail.metadata or record.metadata or record.child_session_ids
         return bool(known or self._conversation.stored) and self._tail.lacks(record)
 
     @asynccontextmanager
     async def _hold_open(self) -> AsyncIterator[None]:
-        """Hold the lock, for this block alone unless the session is open."""
+        """Hold the lock for this block, and longer only if the session is open."""
         was_open = self._tail.is_open
         if not was_open:
             await self._acquire()
@@ -223,27 +225,26 @@ class Journal:
             raise
 
     async def _catch_up(self) -> None:
-        """Take over what others have stored, unless there are changes here as well."""
+        """Adopt what others have stored, unless there are changes here as well."""
         if changed := await self._tail.catch_up():
             if self._description.is_changed:
                 raise changed_error(self._description.record.session_id)
             self.start_from(changed)
 
     async def _settle(self) -> None:
-        """Count as stored what a commit has stored that seemed to fail."""
+        """Find out what a commit that seemed to fail has stored."""
         is_stored = await self._tail.settle()
         self._conversation.settle(is_stored=is_stored)
         if is_stored:
-            self._description.is_changed = (
-                bool(self._conversation.pending) or self._needs_description
-            )
+            has_pending = bool(self._conversation.pending)
+            self._description.is_changed = has_pending or self._needs_description
 
     async def _commit(self, flush: bool) -> None:
         await self._settle()
         conversation, tail = self._conversation, self._tail
         if tail.metadata is None and is_long(conversation.pending):
             await self._begin_long()
-        # What is added while a write is under way stays for the next.
+        # Entries added during the write wait for the next one.
         entries = tuple(conversation.pending)
         if entries or (flush and tail.is_loose):
             with conversation.commit(len(entries)):
@@ -254,13 +255,14 @@ class Journal:
         self._description.is_changed = not self.is_saved
 
     async def _begin_long(self) -> None:
-        """Write all but the last line of a session that is not stored yet.
+        """Write all but the last line of a new session with a long history.
 
-        It exists only once it is described. In one line, its last page could not be read alone.
+        It exists only once it has a description. In a single line, its last page could not be read
+        without the rest.
         """
         conversation = self._conversation
         entries, version = tuple(conversation.pending), conversation.transcript.version
-        encoded = await self._tail.in_thread(lambda: encode_pending(entries))
+        encoded = await run_in_thread(self._tail.store, lambda: encode_pending(entries))
         *first, _ = split_lines(encoded)
         for piece in first:
             with conversation.commit(len(piece)):
@@ -268,18 +270,18 @@ class Journal:
 
 
 class _Tail:
-    """The end of a stored history: how far it is known, and the right to write on from there."""
+    """The end of a stored history as far as it is known, and the right to write after it."""
 
     def __init__(self, session_id: str, store: SessionStore | None) -> None:
-        """Begin with nothing stored; without a store, the default one is used when it is needed."""
+        """Begin with nothing stored; without a store, use the default one when needed."""
         self._session_id = session_id
         self.store = store
         self._end: Position = START
         self._writer: SessionWriter | None = None
         self._is_broken = False
-        self._is_new_here = False  # the writer has appended nothing yet
+        self._is_new_here = False  # whether the writer has appended nothing yet
         self.is_flushed = True
-        # A line and a description whose writing failed: they may be in the store all the same.
+        # A line and a description whose write failed: the store may hold them nevertheless.
         self._unconfirmed_line = b""
         self._unconfirmed: SessionMetadata | None = None
         self.metadata: SessionMetadata | None = None
@@ -292,17 +294,17 @@ class _Tail:
 
     @property
     def is_loose(self) -> bool:
-        """Whether a power cut could still take some of what is stored, by whichever writer."""
+        """Whether a power cut could still take some of what is stored, whoever wrote it."""
         return self._end.loose > 0
 
     def start_from(self, stored: StoredSession) -> None:
-        """Go on from what was read."""
+        """Continue after what was read."""
         self.metadata = stored.metadata
         self._end = stored.history.end
         self.repair = _report_damage(stored) or self.repair
 
     def clear_failure(self) -> None:
-        """Forget a failed sync: what is on the disk is about to be read anew."""
+        """Forget a failed sync, because the disk is about to be read again."""
         self._is_broken = False
 
     async def acquire(self) -> None:
@@ -310,15 +312,15 @@ class _Tail:
 
         Raises:
             SessionLockedError: another writer holds it.
-            SessionExistsError: nothing of this session was stored, yet its id is taken.
+            SessionExistsError: this session was never stored, and its id is taken.
             SessionStorageError: the disk refused.
         """
         self._writer, self._is_new_here = await self._acquire(), True
 
     async def settle(self) -> bool:
-        """Find out whether the line whose append failed last is stored, and if so go on behind it.
+        """Find out whether the last line whose append failed is stored; if so, continue after it.
 
-        A sync may fail when the line is on the disk, and a connection may be lost behind the
+        A sync may fail although the line is on the disk, and a connection may be lost after the
         commit.
 
         Raises:
@@ -337,13 +339,13 @@ class _Tail:
         return is_stored
 
     async def catch_up(self) -> StoredSession | None:
-        """Set a torn end aside, and see what others have stored.
+        """Set a torn end aside, and look for what others have stored.
 
         Returns:
-            The whole session as it is stored, if it was changed since it was read; else None.
+            The whole stored session if it was changed since it was read; else None.
 
         Raises:
-            SessionExistsError: nothing of this session was stored, yet its id is taken.
+            SessionExistsError: this session was never stored, and its id is taken.
             SessionNotFoundError: it was removed.
             SessionCorruptError: it is damaged.
             SessionStorageError: the disk refused.
@@ -364,18 +366,18 @@ class _Tail:
         return None
 
     async def release(self) -> None:
-        """Let go of the lock; cancellation waits until that is done."""
+        """Release the lock; cancellation waits until that is done."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with trio.CancelScope(shield=True):
                 await writer.release()
 
     def lacks(self, metadata: SessionMetadata) -> bool:
-        """Whether this description is not known to be stored."""
+        """Whether the store may lack this description."""
         return self._unconfirmed is not None or metadata.differs(self.metadata)
 
     async def read_entries(self, count: int) -> list[Entry]:
-        """Read the first entries that are stored, not counting those that tell the format.
+        """Read the first `count` stored entries; format entries don't count.
 
         Raises:
             SessionNotFoundError: the session was removed.
@@ -389,32 +391,23 @@ class _Tail:
         entries = stored.history.entries
         found: list[Entry] = [each for each in entries if not isinstance(each, FormatEntry)]
         if len(found) < count:
-            raise (
-                self._removed_error()
-                if stored.metadata is None
-                else changed_error(self._session_id)
-            )
+            is_removed = stored.metadata is None
+            raise self._removed_error() if is_removed else changed_error(self._session_id)
         return found[:count]
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do work that takes long in a thread of the store, where it has any."""
-        if isinstance(self.store, ThreadedStore):
-            return await self.store.in_thread(work)
-        return work()
 
     async def append(
         self, entries: Sequence[PendingEntry], *, version: int = 1, flush: bool = True
     ) -> None:
-        """Commit these entries: all or none, durable when it returns if it flushes.
+        """Commit all of these entries or none; with `flush`, they are durable when it returns.
 
-        With nothing to commit it flushes what was committed without. `version` is the oldest
-        version of the format that these entries can be read as.
+        Without entries it only flushes earlier commits. `version` is the oldest version of the
+        format that can express the history with these entries.
 
         Raises:
             SessionStorageError: the disk refused.
         """
         if self._end.loose and (flush or self._is_new_here):
-            # No line to be acknowledged follows one that a power cut could still damage.
+            # A line that will be acknowledged must not follow one that a power cut could damage.
             await self._append(b"", flush=True)
         if entries:
             await self._append(await self._encode(entries, version), flush=flush)
@@ -423,12 +416,12 @@ class _Tail:
         """Make the line that commits these entries, in a thread if that takes long."""
 
         def encode() -> bytes:
-            # Each line of a later version says so: who reads the end alone has to see it there.
+            # Each line of a later version says so, for readers of the end alone.
             first = [FormatEntry(version)] if version > 1 or self._end.lines == 0 else []
             return encode_line(encode_pending([*first, *entries]), self._end)
 
-        self._usable_writer()  # or it would be in vain
-        return await self.in_thread(encode) if is_long(entries) else encode()
+        self._usable_writer()  # raises before the work is done in vain
+        return await run_in_thread(self.store, encode) if is_long(entries) else encode()
 
     async def _append(self, line: bytes, *, flush: bool) -> None:
         writer = self._usable_writer()
@@ -469,13 +462,13 @@ class _Tail:
         try:
             return await store.acquire(self._session_id)
         except SessionLockedError:
-            # Its holder may have made it: then it is the id that is wrong, not the moment.
+            # If its holder has made the session, our id is wrong, and waiting would not help.
             if self.metadata is None and await store.exists(self._session_id):
                 raise self._exists_error() from None
             raise
 
     async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
-        """Make sure that the id is free, and put aside what a crash left of an unsaved session."""
+        """Check that the id is free, and set aside what a crash left of an unsaved session."""
         if stored.metadata is not None and self._is_foreign(stored.metadata):
             raise self._exists_error()
         rest = stored.history.end.size - self._end.size + len(stored.history.torn)
@@ -492,7 +485,7 @@ class _Tail:
             raise SessionStorageError(
                 f"session {self._session_id!r} is read-only: the disk failed to store it",
                 session_id=self._session_id,
-                hint="see to the disk, then close and open the session",
+                hint="check the disk, then close and open the session",
             )
         return self._writer
 
@@ -510,7 +503,7 @@ class _Tail:
 
 
 def _report_damage(stored: StoredSession) -> RepairReport | None:
-    """Describe what is wrong with the end of a history, if anything is."""
+    """Describe the damage at the end of a history, if there is any."""
     found = stored.history
     if not (found.torn or found.missing):
         return None
@@ -518,9 +511,9 @@ def _report_damage(stored: StoredSession) -> RepairReport | None:
 
 
 async def _holds(writer: SessionWriter, place: Position) -> bool:
-    """Whether the line before this place is the one that is stored there."""
+    """Whether the store holds the line that ends at this place."""
     try:
         await writer.read(place)
-    except SessionCorruptError:  # all before that line was read without it
+    except SessionCorruptError:  # everything before that line could be read
         return False
     return True

@@ -1,10 +1,10 @@
-"""What is done with sessions as they are stored: read in part, archived, deleted, searched.
+"""Working with stored sessions: reading parts of them, archiving, deleting, searching.
 
-These functions take ids, or a session of which all that was ever said is to be read. Histories are
-read one at a time, and what was read of one is dropped before the next.
+These functions take session ids, or a session whose whole past is to be read. They read one history
+at a time, and drop it before the next.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Self, TypeVar
 
@@ -32,7 +32,8 @@ from greenroom.session.store import (
     SessionStore,
     SessionWriter,
     StoredSession,
-    ThreadedStore,
+    release_after,
+    run_in_thread,
     unknown_error,
 )
 
@@ -42,14 +43,14 @@ T = TypeVar("T")
 async def read_last(session_id: str, count: int, *, store: SessionStore | None = None) -> Page:
     """Read the last `count` messages of a session, without reading what precedes them.
 
-    They are the end of the `history` that `AgentSession.load` gives, as it is stored: a call
-    without a result stays one. Nothing is locked or repaired. What is read is verified; damage in
-    front of it is not noticed.
+    They are the end of the `history` that `AgentSession.load` returns, as stored: a call without a
+    result stays one. Nothing is locked or repaired. What is read is verified; damage before it
+    goes unnoticed.
 
     Raises:
         ValueError: `count` is less than 1.
         SessionNotFoundError: the store holds no such session.
-        SessionCorruptError: it is damaged there, but for its last line.
+        SessionCorruptError: it is damaged there, before its last line.
         SessionStorageError: it can't be read.
     """
     store = store or default_store()
@@ -60,41 +61,41 @@ async def read_last(session_id: str, count: int, *, store: SessionStore | None =
 
 
 async def read_branches(session: AgentSession) -> tuple[Branch, ...]:
-    """Return all that was ever said: the conversation as it stands last, before it those that were left.
+    """Return all branches of a conversation in the order in which they were left, the current last.
 
-    Rewinds leave branches, and so do compactions and rewrites. They are read from the store, with
-    what is unsaved after them; nothing of it stays in memory.
+    Rewinds, compactions and rewrites leave branches. They are read from the store, together with
+    what is unsaved; nothing of it stays in memory.
 
     Raises:
         SessionNotFoundError: the session was removed.
-        SessionCorruptError: what is stored is damaged.
+        SessionCorruptError: the stored part is damaged.
         SessionStorageError: it can't be read.
-        SessionError: less is stored than there was.
+        SessionError: the store holds less than before.
     """
     return await session.journal.read_entries(find_branches)
 
 
 async def read_decisions(session: AgentSession) -> tuple[PermissionRecord, ...]:
-    """Return what was decided about this session's tool calls, in order; all that ever was.
+    """Return all decisions about this session's tool calls, in order.
 
-    A rewind or a compaction takes none of it away. What subagents did is on record in their own
-    sessions, and a fork begins with nothing: it has decided nothing yet. They are read from the
-    store, with what is unsaved after them; nothing of it stays in memory.
+    No rewind or compaction removes any. Subagents' decisions are on record in their own sessions,
+    and a fork begins without decisions. They are read from the store, together with what is
+    unsaved; nothing of it stays in memory.
 
     Raises:
         SessionNotFoundError: the session was removed.
-        SessionCorruptError: what is stored is damaged.
+        SessionCorruptError: the stored part is damaged.
         SessionStorageError: it can't be read.
-        SessionError: less is stored than there was, or it is of a newer version.
+        SessionError: the store holds less than before, or it is of a newer version.
     """
     return await session.journal.read_entries(decode_decisions)
 
 
 async def read_tree_used(session: AgentSession) -> Used:
-    """Return what it and all sessions below it have used on record, detached subagents' too.
+    """Return the recorded usage of a session and all sessions below it, detached subagents' too.
 
-    Their histories are read from its store; one that is not there, such as of a subagent that
-    never said anything, counts nothing.
+    Their histories are read from its store. A missing one, such as that of a subagent that never
+    said anything, counts as nothing.
 
     Raises:
         SessionCorruptError: one of them is damaged.
@@ -113,9 +114,9 @@ async def read_tree_used(session: AgentSession) -> Used:
 
 
 async def archive_session(session_id: str, *, store: SessionStore | None = None) -> None:
-    """Put a session out of the lists and searches; it can be loaded and gone on with as before.
+    """Hide a session from lists and searches; it can be loaded and continued as before.
 
-    Its description says so, in the key `archived` of its metadata; its time stays as it was.
+    The key `archived` of its metadata says so; its time of change stays as it was.
 
     Raises:
         SessionNotFoundError: the store holds no such session.
@@ -127,7 +128,7 @@ async def archive_session(session_id: str, *, store: SessionStore | None = None)
 
 
 async def unarchive_session(session_id: str, *, store: SessionStore | None = None) -> None:
-    """Let lists show a session again; raises what `archive_session` raises."""
+    """Show a session in lists again; raises what `archive_session` raises."""
     await _set_archived(session_id, store or default_store(), archived=False)
 
 
@@ -147,17 +148,17 @@ async def _set_archived(session_id: str, store: SessionStore, *, archived: bool)
 async def delete_session(
     session_id: str, *, store: SessionStore | None = None, children: bool = False
 ) -> None:
-    """Remove a session for good, with all that lies in its folder; durable when it returns.
+    """Remove a session for good, with everything in its folder; durable when it returns.
 
-    A crash in the middle leaves it whole or gone. With `children`, the sessions that it started
-    go first, and theirs; where one of them is being written, those before it are gone and the
-    session itself is not. Without, they stay. What was loaded before can't be saved any more.
+    A crash leaves it whole or gone. With `children`, the sessions that it started are removed
+    first, and theirs; if one of them is being written, those before it are gone, and the session
+    itself stays. Without `children` they stay. A session loaded earlier can't be saved any more.
 
     Raises:
         SessionNotFoundError: the store holds no such session.
         SessionLockedError: it is being written, here or in another process.
         SessionStorageError: the disk refused; the session is whole, or it is gone and the error
-            names what of it is left.
+            names what is left of it.
     """
     store = store or default_store()
     below = descendants(session_id, await store.list_all()) if children else {}
@@ -165,7 +166,7 @@ async def delete_session(
 
 
 async def _delete(session_id: str, store: SessionStore, below: Mapping[str, Sequence[str]]) -> None:
-    """Delete what is below a session while its lock is held, so that none of them is left without it."""
+    """Delete the sessions below one while its lock is held, then the session itself."""
     async with _hold(session_id, store) as writer:
         for child in below.get(session_id, ()):
             with suppress(SessionNotFoundError):  # another delete was faster
@@ -175,7 +176,7 @@ async def _delete(session_id: str, store: SessionStore, below: Mapping[str, Sequ
 
 @asynccontextmanager
 async def _hold(session_id: str, store: SessionStore) -> AsyncIterator[SessionWriter]:
-    """Be the writer of a session that exists, for this block, without its conversation in memory.
+    """Lock an existing session for this block, without loading its conversation.
 
     Raises:
         SessionNotFoundError: the store holds no such session.
@@ -184,22 +185,18 @@ async def _hold(session_id: str, store: SessionStore) -> AsyncIterator[SessionWr
     """
     if not await store.exists(check_session_id(session_id)):
         raise unknown_error(session_id, store)
-    writer = await store.acquire(session_id)
-    try:
-        if not await store.exists(session_id):  # it was deleted this moment
+    async with release_after(await store.acquire(session_id)) as writer:
+        if not await store.exists(session_id):  # it was deleted just now
             raise unknown_error(session_id, store)
         yield writer
-    finally:
-        with trio.CancelScope(shield=True):
-            await writer.release()
 
 
 def descendants(
     session_id: str, sessions: Sequence[SessionMetadata]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the sessions below one: the children of each that has some.
+    """Return the sessions below one, as the children of each session that has any.
 
-    Each is named once, whatever the descriptions say of each other.
+    Each is named once, whatever the descriptions claim.
     """
     children: dict[str, list[str]] = {}
     for each in sessions:
@@ -219,10 +216,10 @@ def descendants(
 async def search_sessions(
     text: str, *, store: SessionStore | None = None, limit: int = 20, archived: bool = False
 ) -> "SearchReport":
-    """Find the sessions in whose title, messages or tool calls a text stands, in any case.
+    """Find the sessions with a text in their title, messages or tool calls, ignoring case.
 
-    The last changed come first; at most `limit` of them are found. One history is read at a
-    time. `SessionSearch` finds them one by one, and says what is looked at.
+    The last changed come first; the search ends after `limit` of them. One history is read at a
+    time. `SessionSearch` yields them one by one, and documents what is searched.
 
     Raises:
         ValueError: the text is empty.
@@ -241,14 +238,12 @@ class SearchHit(msgspec.Struct, frozen=True):
 
     Attributes:
         session: the session's description.
-        at: the place in its history of the first message that holds the text; None where only the
-            title does.
-        branch: None where that is the conversation as it stands. What only stands before a
-            compaction is found too: then it is the number of the branch to whose history `at`
-            belongs.
-        snippet: the text with some words around it, in one line; control characters are as they
-            were stored.
-        count: how many of its messages hold the text.
+        at: the place in its history of the first message with the text; None if only the title has
+            it.
+        branch: None if that is the current conversation. A text from before a compaction is found
+            too: then this is the number of the branch to whose history `at` refers.
+        snippet: the text with some words around it, in one line; control characters are as stored.
+        count: how many of its messages contain the text.
     """
 
     session: SessionMetadata
@@ -259,13 +254,12 @@ class SearchHit(msgspec.Struct, frozen=True):
 
 
 class SearchReport(msgspec.Struct, frozen=True):
-    """What a search has found.
+    """The result of a search.
 
     Attributes:
-        hits: the sessions that hold the text, the last changed first.
-        searched: how many sessions were looked at; those behind the last hit that was asked for
-            were not.
-        damaged: why some of these could not be read; of those the titles alone were looked at.
+        hits: the sessions that contain the text, the last changed first.
+        searched: how many sessions were searched; those after the last requested hit were not.
+        damaged: why some of these could not be read; only their titles were searched.
     """
 
     hits: tuple[SearchHit, ...]
@@ -274,24 +268,23 @@ class SearchReport(msgspec.Struct, frozen=True):
 
 
 class SessionSearch:
-    """Looks for a text in sessions as they are asked for, one history in memory at a time.
+    """An iterator over the sessions that contain a text; holds one history in memory at a time.
 
-    It is looked for in titles, in what was said, and in what tools were called with, whatever the
-    case of its letters; not in tools' results, which are other people's files for the most part,
-    nor in thinking. What was rewound is not looked at.
+    It searches titles, messages and the inputs of tool calls, ignoring case. It does not search
+    thinking, rewound messages, or tool results, most of which are other people's files.
 
-    It may be cancelled between two histories, and goes on from there when it is asked again.
+    It may be cancelled between two histories, and continues from there when it is asked again.
     """
 
     def __init__(self, text: str, sessions: Iterable[SessionMetadata], store: SessionStore) -> None:
-        """Look for this text in these sessions of a store; nothing is read yet.
+        """Prepare to search these sessions of a store; nothing is read yet.
 
         Raises:
             ValueError: the text is empty.
         """
         self._text = SearchText(text)
         self._sessions = iter(sessions)
-        self._current: SessionMetadata | None = None  # until it has been looked at
+        self._current: SessionMetadata | None = None  # until it has been searched
         self._store = store
         self.searched = 0
         self.damaged: list[SessionError] = []
@@ -302,7 +295,7 @@ class SessionSearch:
     async def __anext__(self) -> SearchHit:
         while session := self._current or next(self._sessions, None):
             self._current = session
-            hit = await self._look(session)
+            hit = await self._search(session)
             self._current = None
             self.searched += 1
             if hit is not None:
@@ -310,7 +303,7 @@ class SessionSearch:
         await trio.lowlevel.checkpoint()
         raise StopAsyncIteration
 
-    async def _look(self, session: SessionMetadata) -> SearchHit | None:
+    async def _search(self, session: SessionMetadata) -> SearchHit | None:
         title = session.metadata.get("title")
         named = self._text.snippet(title) if isinstance(title, str) else None
         try:
@@ -320,12 +313,12 @@ class SessionSearch:
             return SearchHit(session, None, None, named, 0) if named is not None else None
         if stored.metadata is None:  # deleted since it was listed
             return None
-        return await self._in_thread(lambda: self._match(session, named, stored))
+        return await run_in_thread(self._store, lambda: self._match(session, named, stored))
 
     def _match(
         self, session: SessionMetadata, named: str | None, stored: StoredSession
     ) -> SearchHit | None:
-        """Look through what was read; this takes long where the history is."""
+        """Search what was read, which takes long if the history is."""
         first: tuple[int, int | None, str] | None = None
         count = 0
         for branch, place, message in _searched_messages(find_branches(stored.history.entries)[-1]):
@@ -348,15 +341,9 @@ class SessionSearch:
             None,
         )
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        if isinstance(self._store, ThreadedStore):
-            return await self._store.in_thread(work)
-        await trio.lowlevel.checkpoint()
-        return work()
-
 
 def _searched_messages(current: Branch) -> Iterator[tuple[Branch, int, Message]]:
-    """Yield the messages of a conversation, then those that compactions and rewrites have left out."""
+    """Yield the messages of a conversation, then those that compactions and rewrites replaced."""
     for place, message in enumerate(current.history):
         yield current, place, message
     branch: Branch | None = current
@@ -369,7 +356,7 @@ def _searched_messages(current: Branch) -> Iterator[tuple[Branch, int, Message]]
 
 
 def _searched_texts(block: ContentBlock) -> Iterator[str]:
-    """Yield what a person would look for in a block: what was said, or what a tool was given."""
+    """Yield the texts of a block that a person would search: its text, or a tool's input."""
     if isinstance(block, TextBlock):
         yield block.text
     elif isinstance(block, ToolUseBlock):
@@ -385,11 +372,11 @@ def _searched_texts(block: ContentBlock) -> Iterator[str]:
                 waiting += reversed(value)
 
 
-_AROUND = 40  # letters of a snippet on either side of what was found
+_AROUND = 40  # characters of a snippet on either side of the text
 
 
 class SearchText:
-    """A text to look for, whatever the case of its letters.
+    """A text to search for, ignoring case.
 
     Example:
         >>> SearchText("straße").snippet("In der STRASSE brennt Licht.")
@@ -399,17 +386,17 @@ class SearchText:
     """
 
     def __init__(self, text: str) -> None:
-        """Look for this text.
+        """Prepare to search for this text.
 
         Raises:
             ValueError: it is empty.
         """
         if not text.strip():
-            raise ValueError("there is no text to look for")
+            raise ValueError("there is no text to search for")
         self._folded = text.casefold()
 
     def snippet(self, text: str) -> str | None:
-        """Return the words around the first place where it stands, in one line; None if nowhere."""
+        """Return the first occurrence with the words around it, in one line, or None."""
         folded = text.casefold()
         found = folded.find(self._folded)
         if found < 0:
@@ -425,7 +412,7 @@ class SearchText:
 
 
 def _unfold(text: str, start: int, stop: int) -> tuple[int, int]:
-    """Return where in a text the part begins and ends that has this place in its folded form."""
+    """Map a range of a text's case-folded form back to the text."""
     begin, at = 0, 0
     for place, letter in enumerate(text):
         if at <= start:

@@ -1,13 +1,13 @@
-"""What is left of a damaged history: every line that can still be shown to be whole.
+"""Salvaging a damaged history: every line that can still be verified is kept.
 
-The checksum of a line is built on the line before it, so behind a damaged line the chain is broken.
-It is taken up again in one of two ways. Where the damaged line has its length and its own checksum,
-the checksum that it had as a whole can be worked out, since a CRC is linear; and where the line
-after next fits, the next one is whole, since those bytes are a part of that checksum.
+The checksum of a line starts from the line before it, so a damaged line breaks the chain. There are
+two ways to pick it up again. If the damaged line still has its length and its own checksum, the
+checksum of the undamaged line can be computed, since a CRC is linear. And if the line after next
+fits, the next one is whole, because its bytes are part of that checksum.
 
-What verifies is written as one new line behind the sound ones, with a message in each place where
-something is missing. Rewinds in it are counted anew. What was lost may have revoked the answers of
-a person, so none from before it holds any longer.
+The lines that verify are written as one new line after the sound ones, with a message in each place
+where something is missing. Rewinds in it are counted again. A lost line may have revoked the
+answers of a person, so none from before it holds any longer.
 """
 
 import itertools
@@ -44,14 +44,14 @@ _GAP = "what tools changed in the part of the session that was lost is not known
 
 
 class SalvagedHistory(msgspec.Struct, frozen=True):
-    """What can be kept of a damaged history.
+    """The part of a damaged history that can be kept.
 
     Attributes:
         entries: the entries of the sound lines before the damage.
-        end: the place behind them.
-        damaged: all bytes behind that place.
-        line: the line to be written there, which holds what verifies; empty where nothing does.
-        messages: how many messages that line brings back.
+        end: the place after them.
+        damaged: all bytes after that place.
+        line: the line to write there, with everything that verifies; empty if nothing does.
+        messages: how many messages that line restores.
     """
 
     entries: tuple[Entry, ...]
@@ -62,7 +62,7 @@ class SalvagedHistory(msgspec.Struct, frozen=True):
 
 
 def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHistory:
-    """Find what of a history can be kept.
+    """Find the part of a history that can be kept.
 
     Raises:
         SessionError: it is of a newer format.
@@ -80,7 +80,7 @@ def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHisto
 
 
 def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines behind a place with their numbers from 0; b"" for each that does not verify."""
+    """Yield the lines after a place with their numbers from 0; b"" for one that does not verify."""
     lines = deque(_LINE.findall(data))
     before: int | None = zlib.crc32(at.last)
     number = at.lines - 1
@@ -92,7 +92,7 @@ def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
         if head and is_later and (fits or (lines and _fits(lines[0], zlib.crc32(line)))):
             number, before = int(head[1]), zlib.crc32(line)
             yield number, line
-        elif border := _BORDER.search(line):  # it may be the byte between two lines that is damaged
+        elif border := _BORDER.search(line):  # the newline between two lines may be damaged
             lines.extendleft((line[border.end() :], line[: border.end() - 1] + b"\n"))
         else:
             before = None if before is None else _original_checksum(line, before)
@@ -104,13 +104,13 @@ def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
 
 
 def _split_glued(line: bytes) -> list[bytes]:
-    """Return what may be whole lines behind a damaged one that has lost its end."""
+    """Return what may be whole lines after a damaged one that lost its end."""
     starts = [found.start() for found in _HEAD.finditer(line, 1)]
     return [line[start:stop] for start, stop in itertools.pairwise([*starts, len(line)])]
 
 
 def _fits(line: bytes, before: int) -> bool:
-    """Whether the checksum of a line is right behind a line of this checksum."""
+    """Whether the checksum of a line is right after a line with this checksum."""
     suffix = _SUFFIX.search(line)
     if suffix is None:
         return False
@@ -118,10 +118,10 @@ def _fits(line: bytes, before: int) -> bool:
 
 
 def _original_checksum(line: bytes, before: int) -> int | None:
-    """Return the checksum that a damaged line had as a whole, if its length and its end are right.
+    """Return the checksum of a damaged line before the damage, if its length and end are right.
 
-    The line's own checksum begins with that of the line before it. To take that beginning out is to
-    add what it makes of as many zero bytes.
+    The line's own checksum starts from that of the line before it. Adding the checksum of as many
+    zero bytes from the same start removes that part.
     """
     suffix = _SUFFIX.search(line)
     if suffix is None:
@@ -139,17 +139,17 @@ def _decode(line: bytes) -> tuple[Entry, ...] | None:
 
 
 class _Draft:
-    """The entries of the new line, as they come to stand in the conversation."""
+    """The new line: the entries that verify, adapted to the conversation that is left."""
 
     def __init__(self, entries: tuple[Entry, ...], lines: int) -> None:
         self._transcript = Transcript(entries)
-        self._gaps: list[int] = []  # the places of the messages that say that something is missing
-        self._next = lines  # the number of the line that is to come, from 0
+        self._gaps: list[int] = []  # the places of the messages that report a gap
+        self._next = lines  # the number of the next line, from 0
         self._encoded: list[bytes] = []
         self.messages = 0
 
     def add(self, number: int, line: bytes) -> None:
-        """Take the entries of a line over, as they are but for rewinds."""
+        """Add the entries of a line; all but rewinds stay as they are."""
         if number > self._next:
             self._add_gap(number)
         self._next = number + 1
@@ -165,7 +165,7 @@ class _Draft:
                 self._put(entry, raw)
 
     def line(self, end: Position) -> bytes:
-        """Return the line that holds it all, if there is anything."""
+        """Return the line with all of these entries, or nothing if there are none."""
         if not self._encoded:
             return b""
         version = self._transcript.version
@@ -173,7 +173,7 @@ class _Draft:
         return encode_line([*map(serde.encode, first), *self._encoded], end)
 
     def _add_gap(self, last: int) -> None:
-        """Say in the conversation that the lines up to this number are missing there."""
+        """Report in the conversation that the lines up to this number are missing here."""
         first = self._next + 1
         which = f"line {first}" if first == last else f"lines {first} to {last}"
         if self._transcript.grants.rules:
@@ -181,8 +181,8 @@ class _Draft:
         self._put(CheckpointEntry(Checkpoint(f"lost-{first}", "", gaps=(_GAP,))))
         self._gaps.append(len(self._transcript.messages))
         text = (
-            f"[A part of this conversation is missing here: {which} of its history could not be read. "
-            "What follows was said later.]"
+            f"[A part of this conversation is missing here: {which} of its history could not be "
+            "read. What follows was said later.]"
         )
         self._put(MessageEntry(Message.user(text, sender=RUNTIME)))
 
@@ -192,7 +192,7 @@ class _Draft:
         self._encoded.append(raw or serde.encode(entry))
 
     def _recount(self, entry: RewindEntry) -> RewindEntry:
-        """Count a rewind anew: its place is known before the first gap, and from the end to the last."""
+        """Adapt a rewind's place, which is known up to the first gap, and back to the last."""
         count = len(self._transcript.messages)
         to = min(entry.to, count)
         if self._gaps and entry.to > self._gaps[0]:
@@ -206,10 +206,8 @@ class _Draft:
         self._gaps = [place - cut + len(entry.head) for place in self._gaps if place >= cut]
 
 
-# -- A description that is damaged or gone, put together anew from what else there is.
-
 _UNKNOWN = "unknown"
-"""The type of an agent of which nothing says what it is; no rule is about it."""
+"""The type of an agent if nothing tells it; no rule matches it."""
 
 _TITLE = 60
 _TYPES = get_type_hints(SessionMetadata, include_extras=True)
@@ -222,13 +220,13 @@ def restore_description(
     relatives: Iterable[SessionMetadata],
     changed: datetime,
 ) -> tuple[SessionMetadata, tuple[str, ...]]:
-    """Describe a session by what can be read of its description, its history and its relatives.
+    """Reconstruct a description from its readable fields, the history and related sessions.
 
     Args:
         session_id: the session.
-        data: the bytes of its description, as far as there are any.
+        data: the bytes of its description; may be empty.
         entries: its history.
-        relatives: the other sessions of the store, of which some may name it.
+        relatives: the other sessions of the store, some of which may name it.
         changed: when its history was last changed.
 
     Returns:
@@ -242,13 +240,13 @@ def restore_description(
     both = {**derived, **read, "session_id": session_id}
     try:
         return in_utc(msgspec.convert(both, SessionMetadata)), lost
-    except InvalidJSONError:  # a time that no calendar has everywhere
+    except InvalidJSONError:  # a time that some time zone can't express
         both |= {"created_at": changed, "updated_at": changed}
         return msgspec.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
 
 
 def _read_fields(data: bytes) -> dict[str, object]:
-    """Return the fields of a description that can be read, each for itself."""
+    """Read a description field by field; return those that are valid."""
     try:
         found = serde.loads(data)
     except InvalidJSONError:
@@ -273,8 +271,8 @@ def _derive_fields(
     relatives: Iterable[SessionMetadata],
     changed: datetime,
 ) -> dict[str, object]:
-    said = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
-    reply = next((each for each in reversed(said) if each.model), Message("assistant"))
+    messages = [entry.message for entry in entries if isinstance(entry, MessageEntry)]
+    reply = next((each for each in reversed(messages) if each.model), Message("assistant"))
     family = sorted(relatives, key=lambda each: each.created_at)
     parent = next((each for each in family if session_id in each.child_session_ids), None)
     return {
@@ -287,14 +285,14 @@ def _derive_fields(
         "provider": reply.provider,
         "created_at": changed,
         "updated_at": changed,
-        "metadata": _derive_values(said, entries),
+        "metadata": _derive_values(messages, entries),
     }
 
 
-def _derive_values(said: Iterable[Message], entries: Iterable[Entry]) -> dict[str, object]:
-    """Return what the command keeps there, so that lists show it and it goes on in its folder."""
+def _derive_values(messages: Iterable[Message], entries: Iterable[Entry]) -> dict[str, object]:
+    """Return the values that the command needs to list the session and continue in its folder."""
     values: dict[str, object] = {}
-    words = next((" ".join(each.text.split()) for each in said if each.role == "user"), "")
+    words = next((" ".join(each.text.split()) for each in messages if each.role == "user"), "")
     if words:
         values["title"] = words if len(words) <= _TITLE else f"{words[: _TITLE - 1].rstrip()}…"
     roots = [each.checkpoint.root for each in entries if isinstance(each, CheckpointEntry)]

@@ -1,4 +1,4 @@
-"""A session's folder: how its two files are read, and written by its one writer."""
+"""A session's folder: reading its two files, and writing them as the only writer."""
 
 import contextlib
 import errno
@@ -42,27 +42,27 @@ from greenroom.session.store import StoredPage, StoredSession, fenced_error, unk
 
 Stored = TypeVar("Stored", StoredSession, StoredPage)
 
-_LATEST = 1 << 37  # in the year 6325; a file may bear a time that is in no calendar
-_MAX_READS = 20  # at a history that is being written
-_HINT = "see to the disk and the folder; what is unsaved is kept in memory"
-_FULL = "free space there, or raise the quota; what is unsaved is kept in memory"
-_CLOSED = "see to the permissions there; what is unsaved is kept in memory"
-_GONE = "it was moved or removed: put it back, or name another folder; what is unsaved is kept in memory"
+_LATEST = 1 << 37  # in the year 6325; a file's time may be in no calendar
+_MAX_READS = 20  # of a history that is being written
+_KEPT = "what is unsaved is kept in memory"
+_HINT = f"check the disk and the folder; {_KEPT}"
+_FULL = f"free space there, or raise the quota; {_KEPT}"
+_CLOSED = f"check the permissions there; {_KEPT}"
 _HINTS = {
-    None: "see who else writes there, and load the session again; what is unsaved is kept in memory",
-    errno.ENOENT: _GONE,
+    None: f"find out what else writes there, and load the session again; {_KEPT}",
+    errno.ENOENT: f"it was moved or removed: put it back, or name another folder; {_KEPT}",
     errno.ENOTDIR: "there is a file where a folder should be: move it away, or name another folder",
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EACCES: _CLOSED,
     errno.EPERM: _CLOSED,
-    errno.EROFS: "it is mounted read-only: mount it to be written; what is unsaved is kept in memory",
-    errno.EIO: "the disk fails: copy the folder elsewhere; what is unsaved is kept in memory",
+    errno.EROFS: f"it is mounted read-only: mount it for writing; {_KEPT}",
+    errno.EIO: f"the disk fails: copy the folder elsewhere; {_KEPT}",
     errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or close some",
     errno.ENFILE: "too many files are open on this machine: close some programs",
-    errno.ELOOP: "a link in the place of a file is not followed: remove it, or put the file there",
-    errno.EFBIG: "it may have 1 GiB: go on in a new session; a damaged one, cut it off and repair it",
-    errno.EINVAL: "it is not a regular file: move away what is there",
+    errno.ELOOP: "links are not followed here: replace the link by the file, or remove it",
+    errno.EFBIG: "the limit is 1 GiB: continue in a new session; cut off and repair a damaged one",
+    errno.EINVAL: "it is not a regular file: move it away",
 }
 
 
@@ -77,9 +77,9 @@ def history_path(folder: str) -> str:
 
 
 def last_change(folder: str) -> datetime:
-    """Return when the history was last added to, in UTC; long ago where there is none.
+    """Return when the history last grew, in UTC; the beginning of 1970 if there is none.
 
-    The description is not rewritten at every save, so this is what tells which session is newest.
+    The description is not rewritten at every save, so this tells which session is newest.
 
     Raises:
         OSError: the folder can't be read.
@@ -95,15 +95,15 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
     """Read a session from its folder, its history from the place `since` on.
 
     Raises:
-        SessionCorruptError: it is damaged, or what was before `since` is no longer there.
-        SessionNotFoundError: the history was removed since then.
+        SessionCorruptError: it is damaged, or what came before `since` is not there.
+        SessionNotFoundError: there was a history before `since`, and it is gone.
         OSError: a file can't be read.
     """
     path = history_path(folder)
     metadata, lines = _read_description(folder, session_id)
     found = durable.read_bytes(path, since.size - len(since.last))
     if found is None and not os.path.exists(metadata_path(folder)):
-        metadata, lines = None, 0  # the session was deleted between the two
+        metadata, lines = None, 0  # the session was deleted between the two reads
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     history = read_on(found or b"", session_id=session_id, path=path, since=since)
@@ -112,7 +112,7 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
 
 
 def read_last(folder: str, session_id: str, count: int) -> StoredPage:
-    """Read the last messages of a session from its folder, and no more of its history than that takes.
+    """Read the last messages of a session from its folder, without reading what precedes them.
 
     Raises:
         SessionCorruptError: it is damaged there.
@@ -127,17 +127,17 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
                 metadata, read_page(blocks, size, count, session_id=session_id, path=path)
             )
     except FileNotFoundError:
-        # Look again: the session may have been deleted between the two.
+        # Read again: the session may have been deleted between the two reads.
         metadata, lines = _read_description(folder, session_id)
         report = report_on(START, 0, path, missing=lines) if lines else None
         return StoredPage(metadata, Page(repair=report))
 
 
 def read_until_stable(read: Callable[[], Stored]) -> Stored:
-    """Look at a session until it is whole, or twice in the same way damaged.
+    """Read a session until it is whole, or damaged twice in the same way.
 
-    For who reads without the lock: a line that is just being written looks torn, and where a torn
-    end is cut off and written over between two reads, what was read of both looks damaged.
+    This is for readers without the lock. A line that is just being written looks torn, and if a
+    torn end is cut off and overwritten between two reads, the two together look damaged.
 
     Raises:
         SessionCorruptError: it is damaged.
@@ -159,7 +159,7 @@ def read_until_stable(read: Callable[[], Stored]) -> Stored:
 
 
 def _torn(found: StoredSession | StoredPage) -> str:
-    """Say what is torn, or nothing."""
+    """Describe what is torn; empty if nothing is."""
     if isinstance(found, StoredPage):
         return str(found.page.repair or "")
     history = found.history
@@ -169,7 +169,7 @@ def _torn(found: StoredSession | StoredPage) -> str:
 
 
 def read_metadata(folder: str, session_id: str) -> SessionMetadata | None:
-    """Read a session's description alone; None where there is none.
+    """Read only a session's description; None if it has none.
 
     Raises:
         SessionCorruptError: it is damaged.
@@ -179,7 +179,7 @@ def read_metadata(folder: str, session_id: str) -> SessionMetadata | None:
 
 
 def is_undescribed(folder: str) -> bool:
-    """Whether there is a history here without a description that is about to be written.
+    """Whether there is a history without a description, and no writer about to write one.
 
     Raises:
         OSError: the folder can't be read.
@@ -204,7 +204,7 @@ def _read_description(folder: str, session_id: str) -> tuple[SessionMetadata | N
 
 
 def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageError:
-    """Turn what the system said into our error, with the place and what to do."""
+    """Turn a system error into ours, with the place and a hint."""
     problem = error.strerror or str(error)
     return SessionStorageError(
         f"{error.filename or path}: {problem}",
@@ -215,56 +215,54 @@ def storage_error(error: OSError, session_id: str, path: str) -> SessionStorageE
 
 
 def hint_for(error: OSError) -> str:
-    """Say what can be done about what the system said."""
+    """Return what can be done about a system error."""
     return _HINTS.get(error.errno, _HINT)
 
 
-# -- The one writer of a session's files.
-
 T = TypeVar("T")
 
-_NOTED_EVERY = 16  # lines, where each is a save without an open session
+_NOTED_EVERY = 16  # lines, if each is a save without an open session
 
-# Neither waits for a reader of a pipe, nor follows a link.
+# Opening neither waits for the reader of a pipe, nor follows a link.
 _HISTORY = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 class FileWriter:
     """Writes one session's files while it holds their lock; made by `FileStore.acquire`.
 
-    Before each write it sees that the lock is still its own. Files can't do both in one step: a
-    lock that is removed between the two does not keep that one write off.
+    Before each write it checks that the lock is still its own. Files can't do both in one step: if
+    the lock is removed between the two, that one write still happens.
     """
 
     def __init__(
         self, session_id: str, folder: str, lock: int, limiter: trio.CapacityLimiter
     ) -> None:
-        """Take over a lock that is held already."""
+        """Take over a held lock."""
         self._session_id = session_id
         self._folder = folder
         self._lock = lock
         self._limiter = limiter
         self._history = -1  # its file descriptor, once something was appended
         self._appends = 0
-        self._lines = 0  # how many there are on the disk, where this writer has put one there
+        self._lines = 0  # how many are on the disk, once this writer has added one
         self._is_broken = False
 
     @property
     def is_broken(self) -> bool:
-        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        """Whether a sync failed: it is uncertain what is stored, and nothing more is written."""
         return self._is_broken
 
     async def read(self, since: Position) -> StoredSession:
-        """Read what is stored, the history from `since` on.
+        """Read the session, its history from `since` on.
 
         Raises:
-            SessionCorruptError: it is damaged, or what was before `since` is no longer there.
+            SessionCorruptError: it is damaged, or what came before `since` is not there.
             SessionStorageError: a file can't be read.
         """
         return await self._run(lambda: read_session(self._folder, self._session_id, since))
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        """Add a line to the history, which must end at this place; durable if it is flushed.
+        """Add a line to the history, which must end at this place; durable with `flush`.
 
         Raises:
             SessionFencedError: the lock was removed or taken over; nothing was written.
@@ -276,15 +274,15 @@ class FileWriter:
         """Replace `metadata.json`, all or nothing; durable when it returns.
 
         Raises:
-            SessionCorruptError: what stands there describes no session, or another; it was left
-                alone.
+            SessionCorruptError: the old description is invalid, or another session's; it was not
+                replaced.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused.
         """
         await self._write(lambda: self._write_metadata(metadata))
 
     async def set_aside(self, at: Position) -> str:
-        """Move what follows this place into a file beside the history; return its path.
+        """Move everything after this place into a file beside the history; return its path.
 
         Raises:
             SessionFencedError: the lock was removed or taken over; nothing was written.
@@ -293,32 +291,33 @@ class FileWriter:
         return await self._write(lambda: self._set_aside(at))
 
     async def delete(self) -> None:
-        """Remove the session's folder with all that is in it; durable when it returns.
+        """Remove the session's folder with everything in it; durable when it returns.
 
         Raises:
             SessionFencedError: the lock was removed or taken over; nothing was removed.
             SessionStorageError: the disk refused; the session is whole, or it is gone and the error
-                names what of it is left.
+                names what is left of it.
         """
         await self._write(lambda: durable.remove_folder(self._folder))
 
     async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
-        """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
+        """Set everything from the first damaged line on aside, and keep the lines that verify.
 
-        A description is put together anew with the help of the other sessions of the store.
+        The other sessions of the store help to reconstruct a damaged description. Returns None if
+        nothing was damaged.
 
         Raises:
-            SessionNotFoundError: there is nothing of a session here.
+            SessionNotFoundError: there is no such session.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
         return await self._write(lambda: self._salvage(relatives))
 
     async def release(self) -> None:
-        """Let go of the lock; a folder in which nothing was saved is removed.
+        """Release the lock, and remove the folder if nothing was saved in it.
 
         Raises:
-            SessionStorageError: the disk refused; the lock is let go all the same.
+            SessionStorageError: the disk refused; the lock is released nevertheless.
         """
         await self._run(self._release)
 
@@ -346,17 +345,17 @@ class FileWriter:
         self._appends += 1
         if flush:
             self._lines = at.lines + bool(line)
-        # The wall clock is asked in one place only, for the times in folders too.
+        # The wall clock is read in one place only, also for the times of files.
         moment = utc_now().timestamp()
-        with contextlib.suppress(OSError):  # the line is durable, whatever becomes of its time
+        with contextlib.suppress(OSError):  # the line is durable even if its time is not set
             os.utime(self._history, (moment, moment))
 
     def _open_history(self, at: Position) -> int:
         path = history_path(self._folder)
         fd = os.open(path, _HISTORY, 0o600)
         try:
-            # Its name, its end and what stands loose in it may come from a writer that crashed
-            # before a sync, or whose sync failed.
+            # A writer that crashed before a sync, or whose sync failed, may have left the name,
+            # the size and the loose part of the file unsynced.
             if at.loose or os.fstat(fd).st_size == 0:
                 durable.sync_folder(self._folder)
                 durable.rewrite(path, at.size - at.loose, at.size)
@@ -372,16 +371,16 @@ class FileWriter:
             durable.sync_folder(os.path.dirname(self._folder))
             history = history_path(self._folder)
             if self._history < 0 and os.path.exists(history):
-                durable.rewrite(history, 0, 0)  # emptied by a writer that crashed before the sync
+                durable.rewrite(history, 0, 0)  # a writer emptied it and crashed before the sync
         else:
-            decode_metadata(previous, session_id=self._session_id, path=path)  # it is ours
+            decode_metadata(previous, session_id=self._session_id, path=path)  # checks it is ours
         durable.replace(path, encode_metadata(metadata, previous or b"", lines=self._lines or None))
 
     def _set_aside(self, at: Position) -> str:
         path = history_path(self._folder)
         side = _unused_path(f"{path}.torn.{at.size}")
         durable.replace(side, durable.read_bytes(path, at.size) or b"")
-        self._limit_lines(at.lines)  # first: a description that knows of more would be an error
+        self._limit_lines(at.lines)  # first, or missing lines would be reported after a crash
         durable.truncate(path, at.size)
         return side
 
@@ -414,7 +413,7 @@ class FileWriter:
     def _restore_description(
         self, data: bytes | None, found: SalvagedHistory, relatives: Sequence[SessionMetadata]
     ) -> tuple[str, ...]:
-        """Describe the session anew where that is needed; return the fields that were lost."""
+        """Reconstruct the description if it is damaged; return the fields that were lost."""
         path, id_ = metadata_path(self._folder), self._session_id
         try:
             if data is not None:
@@ -429,22 +428,22 @@ class FileWriter:
         return lost or ("session_id",)
 
     def _limit_lines(self, most: int) -> None:
-        """Let the description know of no more lines than these."""
+        """Lower the number of lines in the description to at most this."""
         self._lines = min(self._lines, most)
         data = durable.read_bytes(metadata_path(self._folder)) or b""
         if read_line_count(data) > most:
             durable.replace(metadata_path(self._folder), with_line_count(data, most))
 
     def _note_lines(self) -> None:
-        """Let the description know of the lines that are there, after more than one commit.
+        """Record the number of lines in the description, after more than one commit.
 
-        A single one is a save without an open session, of which only some should cost two more
+        A single commit is a save without an open session; only some of those should cost two more
         syncs.
         """
         is_due = self._appends > 1 or self._lines % _NOTED_EVERY == 0
         if self._is_broken or not self._lines or not is_due:
             return
-        # Where it fails, the bound stays lower.
+        # If this fails, the recorded number stays lower.
         with contextlib.suppress(OSError, FolderLockedError, InvalidJSONError):
             check_lock(self._lock, self._folder)
             data = durable.read_bytes(metadata_path(self._folder))
@@ -459,13 +458,13 @@ class FileWriter:
         finally:
             unlock(self._lock, self._folder)
         if not os.path.exists(metadata_path(self._folder)):
-            # Another writer may have come in, or files lie there: then it is not ours to remove.
+            # Another writer may have locked it, or it holds files: then it stays.
             with contextlib.suppress(OSError):
                 os.rmdir(self._folder)
 
 
 def _keep_object(data: bytes | None) -> bytes:
-    """Return what is a JSON object, whose other keys are kept; else nothing."""
+    """Return `data` if it is a JSON object, whose unknown keys can be kept; else nothing."""
     try:
         serde.decode(data or b"", dict[str, object])
     except InvalidJSONError:
@@ -474,7 +473,7 @@ def _keep_object(data: bytes | None) -> bytes:
 
 
 def _unused_path(path: str) -> str:
-    """Return this path, or where it is taken, the first of `path.2`, `path.3`, … that is not."""
+    """Return this path, or the first of `path.2`, `path.3`, … if it exists."""
     candidate, number = path, 1
     while os.path.exists(candidate):
         number += 1

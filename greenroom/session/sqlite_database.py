@@ -1,8 +1,8 @@
-"""A session database: its one connection, its tables, and the steps inside a transaction.
+"""A session database: its connection, its tables, and the steps inside a transaction.
 
 Every function but `Database.run` blocks. Never open the database's file by other means than SQLite:
-when any descriptor of a file is closed, POSIX drops all locks that the process has on it, those of
-SQLite included.
+when any descriptor of a file is closed, POSIX drops all locks that the process has on it, including
+those of SQLite.
 """
 
 import os
@@ -24,17 +24,14 @@ from greenroom.session.session_folder import hint_for
 from greenroom.session.store import fenced_error
 from greenroom.threads import FileThreads
 
-# -- The tables of a session database, and how an older database comes to have them.
-#
 # `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
 # program that reads those can read these. `writers` has a row for each session that is being
-# written, or was when its writer died; its `epoch` is never given twice in the life of the
-# database.
+# written, or was when its writer died; no `epoch` is ever used twice in a database.
 
 APPLICATION = 0x47524E52
-"""What marks a database as ours in its header: the letters GRNR."""
+"""The mark of our databases in the header: the letters GRNR."""
 
-# From each version of the schema to the next; from nothing to the first. None is ever changed.
+# From each version of the schema to the next, beginning with an empty one. Never change a step.
 _STEPS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE sessions (
@@ -66,7 +63,7 @@ _STEPS: tuple[tuple[str, ...], ...] = (
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make a blank file a session database.
+    """Turn an empty file into a session database.
 
     Raises:
         sqlite3.Error: it could not be written.
@@ -76,11 +73,11 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def upgrade_tables(connection: sqlite3.Connection, path: str) -> None:
-    """See that this is a session database, and bring an older one up to date, all or nothing.
+    """Check that this is a session database, and upgrade an older one, all or nothing.
 
     Raises:
         SessionStorageError: it is a database of something else.
-        SessionError: a newer version of Greenroom has made it.
+        SessionError: it belongs to a newer version of Greenroom.
         sqlite3.Error: it could not be read or written.
     """
     if sqlite.read_pragma(connection, "application_id") != APPLICATION:
@@ -109,8 +106,8 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 T = TypeVar("T")
 
-_THREADS = 8  # while one uses the connection, others decode what they have read
-_PATIENCE = 5.0  # seconds that SQLite waits for another program's write; then it is an error
+_THREADS = 8  # one uses the connection while others decode what they have read
+_PATIENCE = 5.0  # seconds that SQLite waits for another program's write before it raises
 
 _UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
@@ -118,17 +115,17 @@ _HINTS = {
     sqlite3.SQLITE_FULL: "make room on the disk; what is unsaved is kept in memory",
     sqlite3.SQLITE_BUSY: "another program is writing the database; try again when it is done",
 }
-_HINT = "see to the file and its folder: SQLite writes there, also to read; nothing unsaved is lost"
+_HINT = "check the file and its folder: SQLite needs to write there even to read; nothing is lost"
 
 
 class Database:
-    """Opens the database when it is first needed, and closes it when it is not needed any more.
+    """The connection to the database, opened on first use.
 
-    One transaction at a time goes through the connection; loops in several threads may share it.
+    One transaction at a time uses it; event loops in several threads may share it.
     """
 
     def __init__(self, path: str) -> None:
-        """Name the file; nothing is opened or made yet."""
+        """Set the file; nothing is opened or created yet."""
         self.path = path
         self._threads = FileThreads("session database", _THREADS)
         self._turnstile = threading.Lock()
@@ -137,7 +134,7 @@ class Database:
         self._finalizer: weakref.finalize[[], Database] | None = None
 
     async def run(self, session_id: str, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread, to its end even if it is cancelled.
+        """Do blocking work in a thread, to its end even if cancelled.
 
         Raises:
             SessionCorruptError: the database is damaged.
@@ -147,13 +144,13 @@ class Database:
             return await self._threads.run(work)
         except (sqlite3.Error, OSError) as error:
             raise self._translate(error, session_id) from error
-        except SessionStorageError as error:  # ours, before the commit: all of it was taken back
+        except SessionStorageError as error:  # ours, before the commit: it was rolled back
             error.nothing_written = True
             raise
 
     @contextmanager
     def read_transaction(self) -> Iterator[sqlite3.Connection | None]:
-        """Read in one transaction; gives None where there is no database.
+        """Read in one transaction; yields None if there is no database.
 
         Raises:
             SessionError: the file can't be used.
@@ -169,14 +166,14 @@ class Database:
 
     @contextmanager
     def write_transaction(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """Write in one transaction: all or nothing, durable when the block has been left.
+        """Write in one transaction: all or nothing, durable after the block.
 
-        Where there is no database, it makes one if it may.
+        With `create`, a missing database is created.
 
         Raises:
             SessionError: the file can't be used.
             sqlite3.Error: SQLite refused; nothing was written.
-            OSError: the file can't be made.
+            OSError: the file can't be created.
         """
         with self._turnstile:
             if create and self._connection is None and not os.path.exists(self.path):
@@ -189,13 +186,13 @@ class Database:
         """Close the connection, if there is one; the next use opens another.
 
         Raises:
-            sqlite3.Error: what SQLite then tidies up failed; nothing is lost.
+            sqlite3.Error: SQLite failed to clean up; nothing is lost.
         """
         with self._turnstile:
             self._close()
 
     def _current(self) -> sqlite3.Connection:
-        """Return the connection, as long as its file is the one that stands there."""
+        """Return the connection, if its file is still the one at the path."""
         inode = _inode(self.path)
         if inode is None or (self._connection is not None and inode != self._inode):
             self._close()
@@ -224,26 +221,26 @@ class Database:
             self._finalizer()
 
     def _create(self) -> None:
-        """Make the database aside and link it into its place, so that no half of one is ever there."""
+        """Create the database under another name and link it into place, never half made."""
         if log := sqlite.find_stray_log(self.path):
             raise SessionStorageError(
-                f"{log} belongs to a database that is not there any more",
-                hint="put the database back; or if it is gone for good, remove these two as well",
+                f"{log} belongs to a database that is gone",
+                hint="put the database back; or if it is gone for good, remove its logs as well",
             )
         sqlite.create_database(self.path, create_tables, patience=_PATIENCE)
 
     def limiter(self) -> trio.CapacityLimiter:
-        """Return what bounds the threads of this run of trio."""
+        """Return the limiter of this run's threads."""
         return self._threads.limiter
 
     def _translate(self, error: sqlite3.Error | OSError, session_id: str) -> SessionError:
-        """Say which file, what happened, and what to do."""
+        """Turn an error of SQLite or the system into ours, with the file and a hint."""
         if isinstance(error, OSError):
             text = f"{error.filename or self.path}: {error.strerror or error}"
             return SessionStorageError(
                 text, session_id=session_id, nothing_written=True, hint=hint_for(error)
             )
-        # The primary code; 0 where it is not SQLite that complains.
+        # The primary code; 0 if the error is not from SQLite itself.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _UNREADABLE:
             return SessionCorruptError(
@@ -262,9 +259,9 @@ class Database:
 
 
 def is_uncertain(error: SessionError) -> bool:
-    """Whether a sync failed, so that what the disk holds is not known.
+    """Whether a sync failed, so that nobody knows what the disk holds.
 
-    A write that fails is another matter: SQLite takes the whole transaction back.
+    After a failed write we do know: SQLite rolls the whole transaction back.
     """
     return _is_failed_sync(error.__cause__)
 
@@ -281,17 +278,15 @@ def _inode(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-# -- What a session is made of: each function is one step inside a transaction.
+_MOST = 1 << 30  # bytes of a history, as in a file: within what a machine can hold
 
-_MOST = 1 << 30  # bytes to a history, as in a file: within what a machine can hold
-
-# SQLite keeps the type with each value, so a damaged one may have become of another.
+# SQLite stores a type with each value, so damage may change it.
 _SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
     CAST(changed AS INTEGER) FROM sessions"""
 
 
 class Row(NamedTuple):
-    """A row of `sessions`: what there is of a session besides its lines."""
+    """A row of `sessions`: everything about a session but its lines."""
 
     session_id: str
     key: int
@@ -300,7 +295,7 @@ class Row(NamedTuple):
     changed: int
 
     def read_metadata(self, path: str) -> SessionMetadata | None:
-        """Read the description; None where there is none yet.
+        """Read the description; None if there is none yet.
 
         Raises:
             SessionCorruptError: it can't be read.
@@ -310,7 +305,7 @@ class Row(NamedTuple):
         try:
             found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
         except SessionCorruptError as error:
-            error.hint = repair_hint(path)  # what it says is true of files
+            error.hint = repair_hint(path)  # the original hint is about files
             raise
         try:
             return found.with_updated_at(datetime.fromtimestamp(self.changed, UTC))
@@ -326,30 +321,30 @@ def select_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
 
 
 def select_rows(connection: sqlite3.Connection) -> list[Row]:
-    """Return the rows of all sessions, but of those that are being made; lines are not touched."""
+    """Return the rows of all sessions except those just being created; lines are not read."""
     held = "SELECT 1 FROM writers WHERE writers.session_id = sessions.session_id"
     where = f"metadata IS NOT NULL OR (size > 0 AND NOT EXISTS ({held}))"
     return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE {where}")]
 
 
 def add_row(connection: sqlite3.Connection, session_id: str) -> Row:
-    """Make a session's row."""
+    """Insert a session's row."""
     done = connection.execute("INSERT INTO sessions (session_id) VALUES (?)", [session_id])
     assert done.lastrowid is not None
     return Row(session_id, done.lastrowid, None, 0, 0)
 
 
 def repair_hint(path: str) -> str:
-    """Say how a damaged session is made usable again."""
+    """Return how to make a damaged session usable again."""
     file, _, session_id = path.rpartition("#")
     return (
-        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps every "
-        "line that can be verified, and sets the rest aside"
+        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps "
+        "every line that can be verified, and sets the rest aside"
     )
 
 
 def begin_epoch(connection: sqlite3.Connection, session_id: str) -> int:
-    """Begin an epoch of this process; from here on those before it are refused."""
+    """Begin a new epoch for this process, which ends the older ones."""
     values = [session_id, os.getpid()]
     done = connection.execute("REPLACE INTO writers (session_id, pid) VALUES (?, ?)", values)
     assert done.lastrowid is not None
@@ -357,10 +352,10 @@ def begin_epoch(connection: sqlite3.Connection, session_id: str) -> int:
 
 
 def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
-    """See that this is still the session's epoch.
+    """Check that this is still the session's epoch.
 
     Raises:
-        SessionFencedError: it is not.
+        SessionFencedError: another epoch has begun.
     """
     query = "SELECT epoch, pid FROM writers WHERE session_id = ?"
     current, pid = connection.execute(query, [session_id]).fetchone() or (None, None)
@@ -369,7 +364,7 @@ def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> 
 
 
 def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
-    """End this epoch, if it lasts, and leave nothing of a session that was never stored."""
+    """End this epoch if it is current, and remove a session that was never stored."""
     values = [epoch, session_id]
     done = connection.execute("DELETE FROM writers WHERE epoch = ? AND session_id = ?", values)
     if done.rowcount:
@@ -378,16 +373,16 @@ def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> No
 
 
 def check_size(size: int, session_id: str, path: str) -> None:
-    """See that so many bytes of a history can be read at once.
+    """Check that this many bytes of a history can be read at once.
 
     Raises:
-        SessionStorageError: they can't.
+        SessionStorageError: they are too many.
     """
     if size > _MOST:
         raise SessionStorageError(
             f"{path}: the history is too long",
             session_id=session_id,
-            hint="it may have 1 GiB: go on in a new session",
+            hint="the limit is 1 GiB: continue in a new session",
         )
 
 
@@ -418,7 +413,7 @@ def cut_lines(connection: sqlite3.Connection, row: Row, at: Position) -> int:
 
 
 def delete_rows(connection: sqlite3.Connection, row: Row) -> None:
-    """Remove a session, what was set aside of it, and the right to write it."""
+    """Remove a session, what was set aside from it, and the right to write it."""
     connection.execute("DELETE FROM lines WHERE session = ?", [row.key])
     connection.execute("DELETE FROM sessions WHERE key = ?", [row.key])
     connection.execute("DELETE FROM torn WHERE session_id = ?", [row.session_id])
@@ -432,7 +427,7 @@ def select_lines(connection: sqlite3.Connection, key: int, first: int) -> list[b
 
 
 def select_lines_backwards(connection: sqlite3.Connection, key: int) -> Iterator[bytes]:
-    """Yield the lines of a session from the last one on."""
+    """Yield the lines of a session, the last one first."""
     query = "SELECT CAST(line AS BLOB) FROM lines WHERE session = ? ORDER BY number DESC"
     for (line,) in connection.execute(query, [key]):
         yield line

@@ -60,10 +60,9 @@ from greenroom.session.store import (
     StoreSurvey,
     locked_error,
     newest_first,
+    release_after,
     unknown_error,
 )
-
-# -- How a session is read from a database, and put right.
 
 
 def read_session(database: Database, session_id: str, since: Position) -> StoredSession:
@@ -81,14 +80,14 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
         if connection and (found := select_row(connection, session_id)):
             check_size(found.size - since.size, session_id, path)
             row, lines = found, select_lines(connection, found.key, max(since.lines - 1, 0))
-    # From here on the connection is free for others.
+    # The connection is free for others again.
     if since.lines and not row.key:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     return StoredSession(row.read_metadata(path), _verify_lines(lines, row, path, since), path)
 
 
 def read_last_page(database: Database, session_id: str, count: int) -> StoredPage:
-    """Read the last messages of a session, and no more of its lines than that takes.
+    """Read the last messages of a session, without reading the lines before them.
 
     Raises:
         SessionCorruptError: it is damaged there.
@@ -110,18 +109,18 @@ def read_last_page(database: Database, session_id: str, count: int) -> StoredPag
             if page.repair and page.repair.line <= select_last_number(connection, row.key):
                 raise _damaged_error(path, session_id, page.repair.line)
         except SessionCorruptError as error:
-            error.hint = repair_hint(path)  # what it says is true of files
+            error.hint = repair_hint(path)  # the original hint is about files
             raise
     return StoredPage(row.read_metadata(path), page)
 
 
 def _verify_lines(lines: list[bytes], row: Row, path: str, since: Position) -> History:
-    """Decode these lines, the first of which is the one before the place `since`."""
+    """Decode these lines, which begin with the one before the place `since`."""
     try:
         history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
     except SessionCorruptError as error:
-        if error.line != since.lines:  # or it was replaced, and is as sound as before
-            error.hint = repair_hint(path)  # what it says is true of files
+        if error.line != since.lines:  # else the history was replaced, and is not damaged
+            error.hint = repair_hint(path)  # the original hint is about files
         raise
     size = history.end.size + len(history.torn)
     unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
@@ -132,9 +131,9 @@ def _verify_lines(lines: list[bytes], row: Row, path: str, since: Position) -> H
 
 
 def _damaged_error(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
-    """Return the error of a line that is damaged in the middle, or of what is lost.
+    """Return the error for a damaged line in the middle, or for lost lines.
 
-    A file may end in several lines that were not synced; here each line was.
+    A file may end in several unsynced lines; in a database each line is synced.
     """
     return SessionCorruptError(
         f"{path}:{line}: {problem or 'the line is damaged, and others follow it'}",
@@ -148,7 +147,7 @@ def _damaged_error(path: str, session_id: str, line: int, problem: str = "") -> 
 def salvage_rows(
     connection: sqlite3.Connection, row: Row, path: str, relatives: Sequence[SessionMetadata]
 ) -> RepairReport | None:
-    """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything."""
+    """Set everything from the first damaged line on aside, and keep the lines that verify."""
     data = b"".join(select_lines(connection, row.key, 0))
     found = salvage_history(data, session_id=row.session_id, path=path)
     entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
@@ -172,7 +171,7 @@ def _restore_description(
     entries: Sequence[Entry],
     relatives: Sequence[SessionMetadata],
 ) -> tuple[str, ...]:
-    """Describe the session anew where that is needed; return the fields that were lost."""
+    """Reconstruct the description if it is damaged; return the fields that were lost."""
     try:
         if row.read_metadata(path) is not None:
             return ()
@@ -194,16 +193,16 @@ T = TypeVar("T")
 
 
 class SQLiteWriter:
-    """Writes one session while its epoch lasts; made by `SQLiteStore.acquire`.
+    """Writes one session during its epoch; made by `SQLiteStore.acquire`.
 
-    The lock on a file tells whether the holder lives. The epoch decides: it is checked in the same
-    transaction that writes.
+    A file lock shows whether the holder is alive. The epoch decides who may write: it is checked in
+    the same transaction that writes.
     """
 
     def __init__(
         self, session_id: str, database: Database, epoch: int, lock: int, folder: str
     ) -> None:
-        """Take over a lock that is held already, on this folder, and an epoch that has begun."""
+        """Take over a held lock on this folder, and an epoch that has begun."""
         self._session_id = session_id
         self._database = database
         self._epoch = epoch
@@ -213,21 +212,21 @@ class SQLiteWriter:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        """Whether a sync failed: it is uncertain what is stored, and nothing more is written."""
         return self._is_broken
 
     async def read(self, since: Position) -> StoredSession:
-        """Read what is stored, the history from `since` on.
+        """Read the session, its history from `since` on.
 
         Raises:
-            SessionCorruptError: it is damaged, or what was before `since` is no longer there.
-            SessionNotFoundError: there was a history before `since`, and there is none now.
+            SessionCorruptError: it is damaged, or what came before `since` is not there.
+            SessionNotFoundError: there was a history before `since`, and it is gone.
             SessionStorageError: SQLite or the disk refused.
         """
         return await self._run(lambda: read_session(self._database, self._session_id, since))
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        """Add a line to the history, which must end at this place; durable, also without `flush`.
+        """Add a line to the history, which must end at this place; durable even without `flush`.
 
         Raises:
             SessionFencedError: another writer has the session now.
@@ -240,15 +239,15 @@ class SQLiteWriter:
         """Replace the description, all or nothing; durable when it returns.
 
         Raises:
-            SessionCorruptError: what stands there describes no session, or another; it was left
-                alone.
+            SessionCorruptError: the old description is invalid, or another session's; it was not
+                replaced.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused.
         """
         await self._write(lambda connection: self._describe(connection, metadata))
 
     async def set_aside(self, at: Position) -> str:
-        """Move what follows this place into the table `torn`; return the place there.
+        """Move everything after this place into the table `torn`; return where it is there.
 
         Raises:
             SessionFencedError: another writer has the session now.
@@ -260,7 +259,7 @@ class SQLiteWriter:
         return f"{self._database.path}: number {number} of the table torn"
 
     async def delete(self) -> None:
-        """Remove the session, and what was set aside of it, in one transaction.
+        """Remove the session, and what was set aside from it, in one transaction.
 
         Raises:
             SessionFencedError: another writer has the session now.
@@ -269,22 +268,23 @@ class SQLiteWriter:
         await self._write(lambda connection: delete_rows(connection, self._row(connection)))
 
     async def salvage(self, relatives: Sequence[SessionMetadata]) -> RepairReport | None:
-        """Keep of what is damaged what verifies, and set all of it aside; say what that was, if anything.
+        """Set everything from the first damaged line on aside, and keep the lines that verify.
 
-        A description is put together anew with the help of the other sessions of the store.
+        The other sessions of the store help to reconstruct a damaged description. Returns None if
+        nothing was damaged.
 
         Raises:
-            SessionNotFoundError: there is nothing of a session here.
+            SessionNotFoundError: there is no such session.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
         return await self._write(lambda connection: self._salvage(connection, relatives))
 
     async def release(self) -> None:
-        """End the epoch, and let go of the lock even if that fails.
+        """End the epoch, and release the lock even if that fails.
 
         Raises:
-            SessionStorageError: SQLite or the disk refused; the lock is let go all the same.
+            SessionStorageError: SQLite or the disk refused; the lock is released nevertheless.
         """
         await self._run(self._release)
 
@@ -341,17 +341,17 @@ class SQLiteWriter:
 
 
 class SQLiteStore:
-    """Keeps all sessions in one file, made at the first save; for this user alone (0600).
+    """Keeps all sessions in one file, which only this user can access (0600).
 
-    What a save has returned for survives `kill -9`, and a loss of power on a disk that honours
-    flushes: each append is a transaction of its own, synced (write-ahead log, `synchronous=FULL`).
-    A session has one writer, in whatever process of this machine; readers need no lock. SQLite's
-    locks don't hold on network file systems: keep the file on a disk of this machine.
+    What `save` has acknowledged survives `kill -9`, and a loss of power if the disk honours
+    flushes: each append is its own synced transaction (write-ahead log, `synchronous=FULL`). A
+    session has one writer among all processes of this machine; readers need no lock. SQLite's locks
+    don't work on network file systems, so keep the file on a local disk.
 
-    Beside the file lie, while it is open, two of SQLite's own (`-wal`, `-shm`), and a folder of
-    locks (`-locks`). Everything runs in threads on one connection, which is opened when it is first
-    needed. `aclose` closes it and leaves the one file; where that is not called, the end of the
-    program does. It is usable from several runs of trio, also at the same time.
+    The first save creates the file. While it is open, SQLite keeps two more files beside it
+    (`-wal`, `-shm`), and the store a folder of locks (`-locks`). Everything runs in threads on one
+    connection, which is opened on first use. `aclose` closes it and leaves only the one file; so
+    does the end of the program. Several runs of trio may use the store, even at the same time.
 
     Example:
         ```python
@@ -361,7 +361,7 @@ class SQLiteStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Name the file; nothing is read or made yet."""
+        """Set the file; nothing is read or created yet."""
         self._path = os.path.abspath(path)
         self._database = Database(self._path)
 
@@ -380,7 +380,7 @@ class SQLiteStore:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection, and so tidy up beside the file; the next use opens another.
+        """Close the connection, which removes SQLite's other files; the next use opens another.
 
         Raises:
             SessionStorageError: SQLite or the disk refused; nothing is lost.
@@ -388,11 +388,11 @@ class SQLiteStore:
         await self._database.run("", self._database.close)
 
     def statistics(self) -> StoreStatistics:
-        """Return figures about the store's threads in this run of trio; call it from inside one."""
+        """Return figures about the store's threads in this run of trio."""
         return StoreStatistics.of(self._database.limiter())
 
     async def exists(self, session_id: str) -> bool:
-        """Whether a session of this id is stored.
+        """Whether a session with this id is stored.
 
         Raises:
             SessionCorruptError: the file is not a database, or damaged.
@@ -402,10 +402,10 @@ class SQLiteStore:
         return await self._database.run(session_id, lambda: self._exists(session_id))
 
     async def read(self, session_id: str) -> StoredSession:
-        """Read a session as it stands, changing nothing.
+        """Read a session, changing nothing.
 
         Raises:
-            SessionCorruptError: the session is damaged, or the file is not a database, or damaged.
+            SessionCorruptError: the session or the file is damaged, or it is not a database.
             SessionStorageError: it can't be read.
         """
         check_session_id(session_id)
@@ -414,12 +414,12 @@ class SQLiteStore:
         )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
-        """Read the last messages of a session as it stands; of its lines no more than that takes.
+        """Read the last messages of a session, without reading what precedes them.
 
         Raises:
             ValueError: `count` is less than 1.
-            SessionCorruptError: the description is damaged, or the end of the history but for its
-                last line; or the file is not a database, or damaged.
+            SessionCorruptError: the description is damaged, or the end of the history before its
+                last line; or the file is damaged or not a database.
             SessionStorageError: it can't be read.
         """
         check_count(count)
@@ -429,9 +429,9 @@ class SQLiteStore:
         )
 
     async def list_all(self) -> list[SessionMetadata]:
-        """Describe every stored session, the last changed first; histories are not read.
+        """Describe every stored session, the last changed first, without reading histories.
 
-        A session that can't be listed is logged; `survey` says which they are.
+        A session that can't be listed is logged; `survey` returns the reasons.
 
         Raises:
             SessionCorruptError: the file is not a database, or damaged.
@@ -440,7 +440,7 @@ class SQLiteStore:
         return (await self.survey()).log_damaged()
 
     async def survey(self) -> StoreSurvey:
-        """Describe every stored session, and say which are damaged; histories are not read.
+        """Describe every stored session, and say which are damaged, without reading histories.
 
         Raises:
             SessionCorruptError: the file is not a database, or damaged.
@@ -449,10 +449,10 @@ class SQLiteStore:
         return await self._database.run("", self._survey)
 
     async def acquire(self, session_id: str) -> SQLiteWriter:
-        """Become the one writer of this session, in this process and all others.
+        """Become the only writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: another writer is; it carries the process id.
+            SessionLockedError: there is another writer; the error has its process id.
             SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be written.
         """
@@ -466,33 +466,28 @@ class SQLiteStore:
         return SQLiteWriter(session_id, self._database, epoch, fd, folder)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
-        """Make a damaged session usable again, with all that can be shown to be whole.
+        """Make a damaged session usable again, with everything that can be verified.
 
-        The lines before the first damaged one stay. Of what follows, the lines that verify are
-        written again behind a message that says that something is missing; and all of it, as it
-        was, is moved into the table `torn`. A description that is damaged or missing is put
-        together anew.
+        The lines before the first damaged one stay. Everything after them is moved into the table
+        `torn`, and the lines of it that verify are written again, after a message that says what
+        is missing. A damaged or missing description is reconstructed.
 
         Returns:
-            What was set aside and where, what was kept and what was lost; None where nothing was
+            What was set aside and where, what was kept and what was lost; None if nothing was
             damaged.
 
         Raises:
             SessionNotFoundError: there is no such session.
             SessionLockedError: another writer has it.
-            SessionCorruptError: it is the database itself that is damaged.
+            SessionCorruptError: the database itself is damaged.
             SessionStorageError: SQLite or the disk refused.
         """
         check_session_id(session_id)
         if not await self._database.run(session_id, lambda: self._find(session_id)):
             raise unknown_error(session_id, self)
         relatives = [each for each in await self.list_all() if each.session_id != session_id]
-        writer = await self.acquire(session_id)
-        try:
+        async with release_after(await self.acquire(session_id)) as writer:
             return await writer.salvage(relatives)
-        finally:
-            with trio.CancelScope(shield=True):
-                await writer.release()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""

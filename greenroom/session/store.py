@@ -1,13 +1,14 @@
-"""Where sessions are kept: the protocol behind which files, memory or a database may stand.
+"""Where sessions are kept: the protocol of a store, and the store in memory.
 
-A store keeps, for each session, a description (`SessionMetadata`) and an append-only history of
-lines. It knows nothing of conversations. A session exists once its description is stored.
-`InMemoryStore` is the simplest that keeps the protocol.
+A store keeps a description (`SessionMetadata`) and an append-only history of lines for each
+session. It knows nothing about conversations. A session exists once its description is stored.
+`InMemoryStore` is the simplest implementation.
 """
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol, Self, TypeVar, runtime_checkable
@@ -29,16 +30,17 @@ from greenroom.session.description import SessionMetadata
 from greenroom.session.history import History, Page, Position, read_backwards, read_on, read_page
 
 T = TypeVar("T")
+Writer = TypeVar("Writer", bound="SessionWriter")
 
 _log = logging.getLogger("greenroom.session")
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """What a store holds of one session.
+    """A session as a store holds it.
 
     Attributes:
-        metadata: its description, or None where the session does not exist (yet).
-        history: its history, from the place asked for.
+        metadata: its description, or None if the session does not exist (yet).
+        history: its history, from the requested place on.
         path: where the history is, for people.
     """
 
@@ -48,10 +50,10 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 
 class StoredPage(msgspec.Struct, frozen=True):
-    """What a store holds at the end of one session.
+    """The end of a session as a store holds it.
 
     Attributes:
-        metadata: its description, or None where the session does not exist (yet).
+        metadata: its description, or None if the session does not exist (yet).
         page: its last messages.
     """
 
@@ -60,100 +62,115 @@ class StoredPage(msgspec.Struct, frozen=True):
 
 
 class StoreSurvey(msgspec.Struct, frozen=True):
-    """What sessions there are in a store, as far as descriptions tell; histories are not read.
+    """The sessions of a store, according to their descriptions; histories are not read.
 
     Attributes:
         sessions: the descriptions, the last changed first.
-        damaged: why each of the others is left out; `session_id` says which, `hint` what to do.
+        damaged: an error for each session left out; `session_id` says which, `hint` what to do.
     """
 
     sessions: tuple[SessionMetadata, ...]
     damaged: tuple[SessionError, ...]
 
     def log_damaged(self) -> list[SessionMetadata]:
-        """Return the descriptions, and log what is left out."""
+        """Return the descriptions, and log the sessions left out."""
         for error in self.damaged:
             _log.warning("session %r is left out of the list: %s", error.session_id, error)
         return list(self.sessions)
 
 
 def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, ...]:
-    """Sort descriptions as lists show them."""
+    """Sort descriptions for lists."""
     by_time = sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
     return tuple(by_time)
 
 
 class SessionWriter(Protocol):
-    """The right to write one session, held by one writer at a time; each is an epoch of its own.
+    """The right to write one session, held by one writer at a time; each has its own epoch.
 
-    A store may come to take a writer for dead that still lives: its lock was removed, or it was cut
-    off from the others. So each write is made under the writer's epoch, and from the next `acquire`
-    on the older epochs are refused: every method but `read` and `release` may raise
-    `SessionFencedError`, and then nothing was written. Where writers are on several machines, the
-    store must check the epoch and write in one step, as a transaction of a database does.
+    A store may believe a writer to be dead that still lives, because its lock was removed or it was
+    cut off from the others. So each write is made under the writer's epoch, and the next `acquire`
+    ends the older epochs: every method but `read` and `release` may raise `SessionFencedError`, and
+    then nothing was written. With writers on several machines, the store must check the epoch and
+    write in one step, as a database transaction does.
 
     Every method may raise `SessionStorageError`.
     """
 
     @property
     def is_broken(self) -> bool:
-        """Whether a sync failed: what is stored is then uncertain, and nothing more is written."""
+        """Whether a sync failed: it is uncertain what is stored, and nothing more is written."""
         ...
 
     async def read(self, since: Position) -> StoredSession:
-        """Read what is stored, the history from `since` on.
+        """Read the session, its history from `since` on.
 
         Raises:
-            SessionCorruptError: the history does not hold what was before `since`, or is damaged.
-            SessionNotFoundError: there was a history before `since`, and there is none now.
+            SessionCorruptError: the history is damaged, or what came before `since` is not there.
+            SessionNotFoundError: there was a history before `since`, and it is gone.
         """
         ...
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         """Add a line at the end, which must be at this place; durable when it returns.
 
-        Without `flush` it is durable with the next append that flushes; an empty line adds nothing
+        Without `flush` it is durable after the next append that flushes; an empty line adds nothing
         and only flushes. If it fails or is cancelled, the line is stored as a whole or not at all.
-        Which of the two need not be known, as behind a connection that was lost: the session reads
-        from this place on before it writes again, and goes on from what it finds. An error that
-        says `nothing_written` saves it the look.
+        The store need not know which, for instance after a lost connection: the session reads from
+        this place on before it writes again, and continues from what it finds. An error with
+        `nothing_written` makes that unnecessary.
         """
         ...
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace the description, all or nothing; durable when it returns.
 
-        Keys that a newer version has put there stay, see `SessionMetadata.unknown`;
-        `encode_metadata` does that.
+        Keys written by a newer version stay, see `SessionMetadata.unknown`; `encode_metadata`
+        keeps them.
         """
         ...
 
     async def set_aside(self, at: Position) -> str:
-        """Move what follows this place out of the history; return where it is kept from now on."""
+        """Move everything after this place out of the history; return where it is kept now."""
         ...
 
     async def delete(self) -> None:
         """Remove the session, all or nothing; durable when it returns.
 
-        Readers find none from then on, its id is free, and this writer can only be released.
+        Readers no longer find it, its id is free, and this writer can only be released.
         """
         ...
 
     async def release(self) -> None:
-        """Give the right back, even if it raises. What was never stored leaves nothing behind.
+        """Give the right back, even if it raises. A session never stored leaves nothing behind.
 
-        The right of a later writer is left alone.
+        A later writer keeps its right.
         """
         ...
 
 
 @runtime_checkable
 class ThreadedStore(Protocol):
-    """A store that works in threads, and lends one for other work that takes long."""
+    """A store that works in threads, and lends them for other long work."""
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do this work, which touches no store, in one of the store's threads."""
+        """Do this work, which uses no store, in one of the store's threads."""
         ...
+
+
+async def run_in_thread(store: object, work: Callable[[], T]) -> T:
+    """Do long work in one of the store's threads, if it has any."""
+    return await store.in_thread(work) if isinstance(store, ThreadedStore) else work()
+
+
+@asynccontextmanager
+async def release_after(writer: Writer) -> AsyncIterator[Writer]:
+    """Release a writer after the block, even if cancelled."""
+    try:
+        yield writer
+    finally:
+        with trio.CancelScope(shield=True):
+            await writer.release()
 
 
 @runtime_checkable
@@ -161,11 +178,11 @@ class SessionStore(Protocol):
     """Keeps sessions. Reading needs no lock; to write, acquire the session's writer."""
 
     async def exists(self, session_id: str) -> bool:
-        """Whether a session of this id is stored."""
+        """Whether a session with this id is stored."""
         ...
 
     async def read(self, session_id: str) -> StoredSession:
-        """Read a session as it stands, changing nothing.
+        """Read a session, changing nothing.
 
         Raises:
             SessionCorruptError: the description or the middle of the history is damaged.
@@ -174,13 +191,13 @@ class SessionStore(Protocol):
         ...
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
-        """Read the last messages of a session as it stands, without reading what precedes them.
+        """Read the last messages of a session, without reading what precedes them.
 
-        `read_page` finds them, given the lines from the last one on.
+        `read_page` finds them, given the lines from the last one backwards.
 
         Raises:
             ValueError: `count` is less than 1.
-            SessionCorruptError: the description is damaged, or the end of the history but for its
+            SessionCorruptError: the description is damaged, or the end of the history before its
                 last line.
             SessionStorageError: it can't be read.
         """
@@ -195,31 +212,28 @@ class SessionStore(Protocol):
         ...
 
     async def acquire(self, session_id: str) -> SessionWriter:
-        """Become the one writer of this session, which need not exist yet.
+        """Become the only writer of this session, which need not exist yet.
 
         Raises:
-            SessionLockedError: another writer is; it carries the process id where that is known. A
-                holder that died, however it died, does not count.
+            SessionLockedError: there is another writer; the error has its process id, if known. A
+                writer that died, however it died, does not count.
             SessionStorageError: the store can't be written.
         """
         ...
 
     def folder(self, session_id: str) -> str:
-        """Return a session's folder for files that belong to it, or "" where there is none."""
+        """Return a session's folder for files that belong to it, or "" if it has none."""
         ...
 
 
-# -- The errors of a caller that does not have a session, or lost it
-
-
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
-    """Return the error of a caller that asks for a session which this process holds."""
+    """Return the error for a session that is locked, by the process `pid` if known."""
     if pid is not None and not is_alive(pid):
         return SessionLockedError(
             f"session {session_id!r} is locked by process {pid}, which has ended",
             session_id=session_id,
             pid=pid,
-            hint="a process that it started still holds the lock: end that one",
+            hint="a process that it started still holds the lock: end that process",
         )
     return SessionLockedError(
         f"session {session_id!r} is being written by {_name_process(pid)}",
@@ -230,10 +244,10 @@ def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
 
 
 def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
-    """Return the error of a writer that lost its session, to this process where that is known."""
+    """Return the error of a writer that lost its session, to the process `pid` if known."""
     fate = f"{_name_process(pid)} took it over" if pid else "its lock was removed or taken over"
     return SessionFencedError(
-        f"session {session_id!r} is no longer ours to write: {fate}",
+        f"session {session_id!r} can no longer be written here: {fate}",
         session_id=session_id,
         pid=pid,
         hint="nothing was written; what is unsaved is kept in memory",
@@ -243,12 +257,12 @@ def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
 def unknown_error(
     session_id: str, store: object, *, has_history: bool = False
 ) -> SessionNotFoundError:
-    """Return the error of a session that the store does not hold, or of which it has the lines alone."""
+    """Return the error for a session that the store lacks, or of which it has only the history."""
     if has_history:
         return SessionNotFoundError(
-            f"the description of session {session_id!r} is missing in {store!r}; its history is there",
+            f"session {session_id!r} has a history in {store!r}, but no description",
             session_id=session_id,
-            hint=f"`greenroom sessions repair {session_id}` puts it together anew",
+            hint=f"`greenroom sessions repair {session_id}` reconstructs it",
         )
     return SessionNotFoundError(
         f"there is no session {session_id!r} in {store!r}",
@@ -258,7 +272,7 @@ def unknown_error(
 
 
 def changed_error(session_id: str) -> SessionError:
-    """Return the error of a session whose changes begin where the store no longer ends."""
+    """Return the error for a session that another writer changed in the store."""
     return SessionError(
         f"session {session_id!r} was changed by another writer since it was loaded",
         session_id=session_id,
@@ -274,7 +288,7 @@ def _name_process(pid: int | None) -> str:
 
 @dataclass(frozen=True)
 class StoreStatistics:
-    """A look at a store that works in threads; what lies on the disk is not looked at.
+    """Figures about the threads of a store; nothing on the disk is counted.
 
     Attributes:
         working: reads and writes that run, each in a thread.
@@ -288,14 +302,14 @@ class StoreStatistics:
 
     @classmethod
     def of(cls, limiter: trio.CapacityLimiter) -> Self:
-        """Take them from the limiter under which a store's threads run."""
+        """Take them from the limiter of a store's threads."""
         figures = limiter.statistics()
         return cls(figures.borrowed_tokens, figures.tasks_waiting, int(figures.total_tokens))
 
 
 @dataclass(frozen=True)
 class InMemoryStoreStatistics:
-    """A look at a store in memory.
+    """Figures about a store in memory.
 
     Attributes:
         sessions: sessions that are stored.
@@ -306,9 +320,6 @@ class InMemoryStoreStatistics:
     sessions: int
     locked: int
     bytes: int
-
-
-# -- Sessions in memory, for tests and for agents that need not outlive the process
 
 
 class _MemorySession(msgspec.Struct):
@@ -325,9 +336,10 @@ class _MemorySession(msgspec.Struct):
 
 
 class InMemoryStore:
-    """Keeps sessions as long as it lives; without threads or files, so any clock may be mocked.
+    """Keeps sessions in memory, for tests and for agents that need not outlive the process.
 
-    Sessions keep the very bytes that a file would hold, so both stores behave alike.
+    It uses no threads or files, so it works with a mock clock. It keeps the very bytes that a file
+    would hold, so both stores behave alike.
 
     Example:
         >>> from greenroom.core import Message
@@ -350,7 +362,7 @@ class InMemoryStore:
         return "InMemoryStore()"
 
     def statistics(self) -> InMemoryStoreStatistics:
-        """Return figures about what is stored."""
+        """Return figures about the stored sessions."""
         sessions = self._sessions.values()
         return InMemoryStoreStatistics(
             sessions=sum(each.metadata is not None for each in sessions),
@@ -359,17 +371,17 @@ class InMemoryStore:
         )
 
     async def exists(self, session_id: str) -> bool:
-        """Whether a session of this id is stored."""
+        """Whether a session with this id is stored."""
         await trio.lowlevel.checkpoint()
         return self._find(session_id).metadata is not None
 
     async def read(self, session_id: str) -> StoredSession:
-        """Read a session as it stands."""
+        """Read a session."""
         await trio.lowlevel.checkpoint()
         return _read(session_id, self._find(session_id), Position())
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
-        """Read the last messages of a session as it stands, without reading what precedes them."""
+        """Read the last messages of a session, without reading what precedes them."""
         await trio.lowlevel.checkpoint()
         session = self._find(session_id)
         history = session.history
@@ -390,10 +402,10 @@ class InMemoryStore:
         return list(newest_first(found))
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
-        """Become the one writer of this session.
+        """Become the only writer of this session.
 
         Raises:
-            SessionLockedError: another writer is.
+            SessionLockedError: there is another writer.
         """
         await trio.lowlevel.checkpoint()
         session = self._find(session_id)

@@ -1,16 +1,15 @@
-"""What the entries of a history add up to: the one reader of them, and what it is asked for.
+"""The sum of a history's entries: the current conversation, and what belongs to it.
 
-Entries are applied in order, each once, to a `Transcript`. It has the conversation as it stands,
-and what stands beside it, each at a place in the conversation, which is the number of messages
-before it: records of programs, rules that a person's answers gave, which calls had started. A
-rewind takes away what stands behind its place; a compaction or a rewrite moves the places along
-with the messages that stay. What was used is never taken away, since it was paid.
+Entries are applied in order, each once, to a `Transcript`. It holds the conversation, and beside it
+records of programs, rules from a person's answers, and which calls had started. Each of those has a
+place in the conversation: the number of messages before it. A rewind removes everything after its
+place; a compaction or a rewrite moves the places along with the messages that stay. Usage is never
+removed, since it was paid for.
 
 A model's API refuses a conversation in which a call has no result before the next reply, or a
-result has no call in the reply before it. The runtime makes neither. A loop of a program's own may,
-an import may, and a history may have lost a part. So `Pairs` adds to the messages what is missing
-as they are taken in: nothing that is stored is changed for that, and no place in the conversation
-moves.
+result has no call in the reply before it. The runtime produces neither. A program's own loop or an
+import may, and a history may have lost a part. So `Pairs` completes messages as they are applied,
+without changing what is stored or moving any place in the conversation.
 """
 
 from collections import Counter
@@ -50,7 +49,7 @@ from greenroom.session.entries import (
 _STRAY = "The result of a call that is not on record:"
 
 WENT_ON = "the conversation went on without it"
-"""Why a call that was left open is answered before the next message or reply."""
+"""The reason given to a call that was left open when the next message or reply came."""
 
 STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
@@ -58,29 +57,28 @@ NOT_ON_RECORD = "its result is not on record"
 
 
 class Transcript:
-    """A conversation as its entries have it, and what stands beside it; changed by `apply` alone."""
+    """A conversation and what belongs to it, built from its entries; only `apply` changes it."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        """Apply these entries, if there are any, to an empty conversation."""
+        """Apply these entries to an empty conversation."""
         self._messages: list[Message] = []
         self._view: tuple[Message, ...] | None = ()
-        # By the place of the reply that asked for them: ids may come again in later replies.
+        # By the place of the reply that made the calls: ids may repeat in later replies.
         self._started: dict[int, set[str]] = {}
-        # The messages before this place are paired: a long conversation is not looked through
-        # again.
+        # Messages before this place are paired, so a long conversation is not searched again.
         self._paired_until = 0
         self._pairs = Pairs()
         self.grants = GrantedRules()
         self.records = Records()
         self.expenses = Expenses()
         self.version = 1
-        """The oldest version of the format that can tell all this."""
+        """The oldest version of the format that can express these entries."""
         self.branch = 0
-        """How many branches were left."""
+        """The number of the current branch: how many were left before it."""
         self.shared = 0
-        """How many messages this branch shares with the one from which it goes off."""
+        """How many messages this branch shares with its parent."""
         self.count = 0
-        """How many entries there are, not counting those that tell the format."""
+        """How many entries there are; format entries don't count."""
         for entry in entries:
             self.apply(entry)
 
@@ -89,13 +87,13 @@ class Transcript:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation as it stands; the same object until something is added."""
+        """The current conversation; the same object until it changes."""
         if self._view is None:
             self._view = tuple(self._messages)
         return self._view
 
     def messages_since(self, before: Sequence[Message]) -> Sequence[Message]:
-        """Return what was added since; a compaction or a rewind may have moved all of it meanwhile."""
+        """Return the messages added since `before`, even if a compaction or rewind came between."""
         count, now = len(before), self.messages
         if count <= len(now) and (not count or now[count - 1] is before[-1]):
             return now[count:]
@@ -104,41 +102,41 @@ class Transcript:
 
     @property
     def own(self) -> tuple[Message, ...]:
-        """What this branch does not share with the one from which it goes off."""
+        """The messages that this branch does not share with its parent."""
         return tuple(self._messages[self.shared :])
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that have no result, but for those that `mark_paired` has passed."""
+        """The last reply's calls without a result, except those before `mark_paired`."""
         return open_calls(self._messages[self._paired_until :])
 
     @property
     def started(self) -> Collection[str]:
-        """Which calls of the last reply are on record as started."""
+        """The ids of the last reply's calls that are on record as started."""
         return self._started.get(self._last_reply(), ())
 
     @property
     def unstarted(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last reply that have no result, and have not started."""
+        """The last reply's calls that have no result and have not started."""
         calls = self.open_calls
         started = self.started if calls else ()
         return tuple(call for call in calls if call.id not in started)
 
     def records_since_reply(self, kind: str) -> Iterator[JSON]:
-        """Return the records of a kind that were written behind the last reply."""
+        """Return the records of a kind that were added after the last reply."""
         return self.records.values(kind, since=self._last_reply() + 1)
 
     def mark_paired(self) -> None:
-        """Note that every call so far has its result, so that none is looked for among them again."""
+        """Record that every call so far has its result, so that they are not searched again."""
         self._paired_until = len(self._messages)
 
     def withdraw_start(self, calls: int) -> None:
-        """Take it back that so many calls of the last reply have started; the last entry said so."""
+        """Undo the last entry, which recorded the start of so many calls of the last reply."""
         self._started.pop(self._last_reply(), None)
         self.expenses.note_tool_calls(-calls)
 
     def keep_identity(self, known: Sequence[Message | None]) -> None:
-        """Put these objects in the places of equal messages, so that who knows them knows them again."""
+        """Replace equal messages by these objects, which callers compare by identity."""
         pairs = zip(known, self._messages, strict=True)
         self._messages = [
             given if given is not None and given == read else read for given, read in pairs
@@ -162,7 +160,7 @@ class Transcript:
         return [*entries, CopiedEntry()]
 
     def check_place(self, at: int) -> None:
-        """See that the conversation has this place.
+        """Check that the conversation has this place.
 
         Raises:
             SessionError: there are fewer messages.
@@ -171,7 +169,7 @@ class Transcript:
             raise place_error(at, len(self._messages))
 
     def apply(self, entry: Entry) -> None:
-        """Take an entry in, which comes behind all that were applied before."""
+        """Apply an entry, which comes after all that were applied before."""
         match entry:
             case MessageEntry(message=message):
                 self._pairs.add(self._messages, message, self._get_started)
@@ -221,28 +219,28 @@ class Transcript:
             self._started.pop(at, None)
         del self._messages[to:]
         self._view = None
-        self._paired_until = 0  # a call may have been parted from its result
+        self._paired_until = 0  # a call may have lost its result
         self._pairs.look_again(self._messages)
         self.grants.rewind(to)
         self.records.rewind(to)
 
     def _replace(self, entry: Replacement, *, version: int) -> int:
-        """Put its head in the place of all but the last messages, and return how many those were."""
+        """Replace all but the last messages by the entry's head; return how many were replaced."""
         self._branch_off(0)
         cut = max(len(self._messages) - entry.keep, 0)
         moved, last = len(entry.head) - cut, self._messages[cut:]
-        # A call that had started has, also where its reply was written anew.
+        # A call that had started still has, even if its reply was rewritten.
         started = set(self.started)
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
         self._messages, self._pairs, self._view, self._paired_until = [], Pairs(), None, 0
-        for message in (*entry.head, *last):  # which may part a call from its result
+        for message in (*entry.head, *last):  # a call may have lost its result
             self._pairs.add(self._messages, message, self._get_started)
         self._started[self._last_reply()] = started
         self.version = max(self.version, version)
         return cut
 
     def _branch_off(self, shared: int) -> None:
-        # What was said since the last time stays behind as a branch; nothing said, none is there.
+        # The messages since the last branch become one; without any there is no branch.
         self.branch += len(self._messages) > self.shared
         self.shared = shared
 
@@ -255,18 +253,18 @@ class Pairs:
         self._waiting: list[str] = []  # calls of the last reply that have no result yet
 
     def look_again(self, messages: Sequence[Message]) -> None:
-        """Go on behind these messages, some of which were cut off."""
+        """Continue after these messages, whose end was cut off."""
         self._waiting = list(unanswered(messages))
 
     def add(
         self, messages: list[Message], message: Message, started: Callable[[], Collection[str]]
     ) -> None:
-        """Add a message; calls that wait for a result when a reply comes are answered before it.
+        """Add a message; if it is a reply, first answer the calls that still wait for a result.
 
-        `started` says which calls of the last reply are on record as started.
+        `started` returns the last reply's calls that are on record as started.
         """
         if message.role == "user":
-            for block in message.content:  # a generator would take twice as long
+            for block in message.content:  # twice as fast as a generator
                 if type(block) is ToolResultBlock:
                     message = self._pair_results(message)
                     break
@@ -280,7 +278,7 @@ class Pairs:
         messages.append(message)
 
     def _pair_results(self, message: Message) -> Message:
-        """Take the results of a message, each for its call; one without a call becomes text."""
+        """Match a message's results to their calls; a result without a call becomes text."""
         strays = list[int]()
         for place, block in enumerate(message.content):
             if type(block) is ToolResultBlock:
@@ -291,7 +289,7 @@ class Pairs:
         return _with_content(message, _as_text(message.content, strays)) if strays else message
 
     def _answer_waiting(self, message: Message, started: Collection[str]) -> Message:
-        """Put an answer in front of a message for each call that waits."""
+        """Put an answer for each waiting call in front of a message."""
 
         def answer(id_: str) -> str:
             return f"interrupted: {STARTED if id_ in started else NOT_ON_RECORD}"
@@ -316,7 +314,7 @@ def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the ids of the `open_calls`."""
+    """Return the ids of the last reply's calls that no later message answers."""
     return tuple(call.id for call in open_calls(messages))
 
 
@@ -342,7 +340,7 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
 def answer_calls(
     ids: Iterable[str], started: Collection[str], reason: str, outputs: Mapping[str, str]
 ) -> Message:
-    """Make the user's message that answers these calls with an error, so that each has a result."""
+    """Make the user message that gives each of these calls an error as its result."""
 
     def answer(id_: str) -> str:
         output = f". Its output until then:\n{outputs[id_]}" if outputs.get(id_) else ""
@@ -354,12 +352,12 @@ def answer_calls(
 
 
 def is_stand_in(result: ToolResultBlock) -> bool:
-    """Whether this is not a result of a tool, but what `answer_calls` gave in its place."""
+    """Whether this is no tool's result, but the answer that stands in for one."""
     return _ends_with(result, STARTED, _NOT_STARTED, NOT_ON_RECORD)
 
 
 def may_have_run(result: ToolResultBlock) -> bool:
-    """Whether this stands in for the result of a call that had started, so that it may have had its effect."""
+    """Whether this stands in for the result of a call that may have had its effect."""
     return _ends_with(result, STARTED, NOT_ON_RECORD)
 
 
@@ -374,78 +372,78 @@ def _take(results: Counter[str], call: str) -> bool:
 
 
 class Records:
-    """The records in order, and how many messages the conversation had before each.
+    """The records in order, each with its place: how many messages came before it.
 
     Values stay encoded until they are asked for, so each reader gets a copy.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without records."""
         self._records: list[tuple[int, RecordEntry]] = []
 
     def add(self, entry: RecordEntry, place: int) -> None:
-        """Take a record that was written behind so many messages."""
-        # A copy: what was read is a window into its whole line, which would stay in memory.
+        """Add a record at this place."""
+        # A copy: the value read is a window into its whole line, which would stay in memory.
         self._records.append((place, RecordEntry(entry.name, entry.value.copy())))
 
     def values(self, name: str, since: int = 0) -> Iterator[JSON]:
-        """Decode the values of one kind, from those behind so many messages on."""
+        """Decode the values of one kind, from the place `since` on."""
         for place, entry in self._records:
             if entry.name == name and place >= since:
                 yield serde.loads(bytes(entry.value))
 
     def last(self, name: str) -> JSON:
-        """Decode the newest value of one kind; None where there is none."""
+        """Decode the newest value of one kind, or return None."""
         found = (entry for _, entry in reversed(self._records) if entry.name == name)
         entry = next(found, None)
         return None if entry is None else serde.loads(bytes(entry.value))
 
     def by_place(self) -> dict[int, list[RecordEntry]]:
-        """Group the records by how many messages there were before them."""
+        """Group the records by their place."""
         found: dict[int, list[RecordEntry]] = {}
         for place, entry in self._records:
             found.setdefault(place, []).append(entry)
         return found
 
     def rewind(self, to: int) -> None:
-        """Forget what was written once there were more messages."""
+        """Remove the records after this place."""
         self._records = [each for each in self._records if each[0] <= to]
 
     def move(self, to: Callable[[int], int]) -> None:
-        """Keep them where other messages take the place of those before them."""
+        """Move the records to new places, after messages before them were replaced."""
         self._records = [(to(place), entry) for place, entry in self._records]
 
 
 class GrantedRules:
-    """The rules in order, and at which place of the conversation each was given.
+    """The rules from a person's answers, in order, each with the place where it was given.
 
-    A rule is a JSON object here; what it says is for others to read.
+    Here a rule is just a JSON object; permissions know what it says.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without rules."""
         self._places: list[int] = []
         self.rules: tuple[dict[str, object], ...] = ()
-        """The rules; the same tuple until they change, and not to be changed from outside."""
+        """The rules; the same tuple until they change. Don't modify them."""
 
     def add(self, rules: Iterable[dict[str, object]], place: int) -> None:
-        """Take rules that were given when the conversation had so many messages."""
+        """Add rules that were given at this place."""
         self.rules += tuple(rules)
         self._places += [place] * (len(self.rules) - len(self._places))
 
     def revoke(self) -> None:
-        """Forget them all for good: no rewind brings them back."""
+        """Remove all rules; no rewind brings them back."""
         self._places, self.rules = [], ()
 
     def rewind(self, to: int) -> None:
-        """Forget what was given behind this place, or just at it."""
-        # What was given at the end stands behind the last message that is left, and goes with it.
+        """Remove the rules given at this place or after it."""
+        # A rule given at this place came after the last message that stays, so it goes too.
         kept = sum(place < to for place in self._places)
         del self._places[kept:]
         self.rules = self.rules[:kept]
 
     def move(self, to: Callable[[int], int]) -> None:
-        """Keep them where other messages take the place of those before them."""
+        """Move the rules to new places, after messages before them were replaced."""
         self._places = [to(place) for place in self._places]
 
 
@@ -455,25 +453,25 @@ class Expenses:
     def __init__(self) -> None:
         """Begin with nothing used."""
         self._used = Used()
-        # Added up when it is asked for: loading a long conversation is to stay quick.
+        # Summed only when asked for, to load a long conversation quickly.
         self._usages: list[Usage] = []
         self._model_calls = 0
         self._tool_calls = 0
 
     def note_message(self, message: Message) -> None:
-        """Count a reply or a summary, if a model has written it."""
+        """Count a reply or a summary, if a model wrote it."""
         if message.provider or message.usage is not None:
             self._model_calls += 1
             if message.usage is not None:
                 self._usages.append(message.usage)
 
     def note_tool_calls(self, count: int) -> None:
-        """Count calls that start; a negative number takes back what did not start after all."""
+        """Count calls that start; a negative count takes back calls that did not."""
         self._tool_calls += count
 
     @property
     def used(self) -> Used:
-        """The sum of it all."""
+        """The sum of all model and tool calls."""
         usage = sum(self._usages, self._used.usage)
         self._usages.clear()
         self._used = Used(usage, self._model_calls, self._tool_calls)
@@ -481,5 +479,5 @@ class Expenses:
 
 
 def place_error(at: int, count: int) -> SessionError:
-    """Make the error for a place that is not in the conversation."""
+    """Return the error for a place that is not in the conversation."""
     return SessionError(f"the conversation has no place {at}: it has {count} messages")

@@ -63,7 +63,7 @@ def test_a_list_says_what_it_leaves_out_and_a_repair_brings_it_back(run, shelf):
         assert f"greenroom sessions repair {id_}" in shown.err
         done = run("sessions", "repair", beginning, *shelf.here)
         assert done.code == 0
-        assert "put together anew in its description: " in done.out
+        assert "reconstructed in its description: " in done.out
         assert "has 1 message" in done.out
     listed = run("sessions", "list", *shelf.here)
     assert (listed.code, listed.err) == (0, "")

@@ -25,7 +25,7 @@ def test_a_file_in_the_working_directory_is_replaced(tmp_path, monkeypatch):
     assert [each.name for each in tmp_path.iterdir()] == ["rules.json"]
 
 
-@pytest.mark.parametrize("name", ["notes.md", "n" * 252 + ".md"])
+@pytest.mark.parametrize("name", ["notes.md", "n" * 252 + ".md", "\N{OWL}" * 60 + ".md"])
 def test_a_file_in_a_user_s_folder_is_written_and_no_other_is_touched(tmp_path, name):
     (tmp_path / "notes.md.tmp").write_bytes(b"a draft")
     durable.write_file(str(tmp_path / name), b"new")

@@ -24,7 +24,7 @@ def result(id_, text="done"):
 
 
 async def check_everywhere(said):
-    """See that it is accepted at each step, when it is loaded, forked, imported, cut and compacted."""
+    """Check that it is accepted at each step: loaded, forked, imported, cut and compacted."""
     store = InMemoryStore()
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("hello"))

@@ -1,4 +1,4 @@
-"""What may come into a session: JSON that every reader can read again, at any depth of the stack."""
+"""What a session accepts: JSON that every reader can read again, at any depth of the stack."""
 
 import pytest
 

@@ -210,7 +210,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """A session's whole past as plain lists: the conversation, and copies of those that were left."""
+    """A session's whole past as plain lists: the conversation, and copies of earlier ones."""
 
     def __init__(self):
         self.now, self.shared, self.left = [], 0, []

@@ -1,4 +1,4 @@
-"""Compaction, over every store: a summary takes the place of what came before, which stays on record."""
+"""Compaction, over every store: a summary replaces earlier messages, which stay on record."""
 
 import pytest
 import trio

@@ -24,7 +24,7 @@ STEPS = st.lists(
 
 
 class Talk:
-    """What an agent does to its session: calls in parallel, whose ids come again in later replies."""
+    """What an agent does to its session: parallel calls, whose ids repeat in later replies."""
 
     def __init__(self, session):
         self.session = session

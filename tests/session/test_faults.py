@@ -145,7 +145,7 @@ async def test_a_full_disk_rolls_the_half_written_line_back(files, conversation,
         (errno.EROFS, "read-only"),
         (errno.EIO, "the disk fails"),
         (errno.EMFILE, "ulimit -n"),
-        (errno.ENXIO, "see to the disk"),
+        (errno.ENXIO, "check the disk"),
     ],
 )
 async def test_the_hint_is_about_what_happened(files, conversation, disk, code, hint):

@@ -1,4 +1,4 @@
-"""The reader that the page of the format gives, with the standard library alone, reads our files."""
+"""The reader on the format's page, which uses only the standard library, reads our files."""
 
 import json
 import re

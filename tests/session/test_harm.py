@@ -1,4 +1,4 @@
-"""Somebody else's hand in the store's folder: a typed error that names the place, and only there."""
+"""Others change files in the store's folder: only that session fails, with a typed error."""
 
 import errno
 import json
@@ -289,7 +289,7 @@ async def test_a_pipe_in_the_place_of_a_file_that_is_yet_to_be_written_is_not_wa
     with pytest.raises(SessionStorageError, match=r"history.jsonl: No such device or address"):
         await session.save()
     put_a_pipe_in_place_of("lock")(mine)
-    with pytest.raises(Fenced, match="no longer ours"):
+    with pytest.raises(Fenced, match="can no longer be written here"):
         await session.save()
     await session.close()
 

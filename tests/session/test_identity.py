@@ -1,4 +1,4 @@
-"""Ids, times and senders of messages: given once, kept for ever, and never made up for what has none."""
+"""Ids, times and senders of messages: given once, kept for ever, and never invented."""
 
 import io
 import shutil

@@ -1,4 +1,4 @@
-"""A session that begins long, as a fork does: in lines of moderate size, encoded off the event loop."""
+"""A session with a long beginning, such as a fork: moderate lines, encoded in a thread."""
 
 import threading
 

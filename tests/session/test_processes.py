@@ -110,7 +110,7 @@ async def test_a_writer_is_told_who_took_its_session_over(files, conversation):
     for pid, text in ((None, ""), (4321, "4321\n"), (None, "nobody")):
         if text:
             path.write_text(text)
-        with pytest.raises(SessionFencedError, match="no longer ours") as caught:
+        with pytest.raises(SessionFencedError, match="can no longer be written here") as caught:
             await session.save()
         assert caught.value.pid == pid
     await session.close()

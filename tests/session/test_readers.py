@@ -1,4 +1,4 @@
-"""Readers take no lock: what they see beside a writer is whole, and nothing they call damaged is well."""
+"""Readers take no lock: beside a writer they see whole sessions, and report no false damage."""
 
 import os
 import sys

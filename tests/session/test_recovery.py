@@ -406,7 +406,7 @@ async def test_a_session_that_is_being_made_is_not_told_of(case):
     assert (await store.survey()).damaged == ()
     await writer.release()
     (error,) = (await store.survey()).damaged
-    assert "its history is there" in error.message
+    assert "has a history in" in error.message
 
 
 async def test_nothing_is_made_of_nothing(case):

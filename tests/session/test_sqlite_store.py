@@ -489,7 +489,7 @@ async def test_a_database_put_in_the_place_of_another_is_not_written_by_its_writ
     session = await saved(store, "one")
     await session.open()
     path.unlink()
-    with pytest.raises(SessionStorageError, match="that is not there any more"):
+    with pytest.raises(SessionStorageError, match="belongs to a database that is gone"):
         await saved(SQLiteStore(path), "another", session_id="other")
     for log in ("-wal", "-shm"):
         os.unlink(f"{path}{log}")
@@ -540,10 +540,16 @@ class Observed(sqlite3.Connection):
 
 
 def test_nothing_of_a_new_database_is_in_its_log(path, monkeypatch):
-    """Closing empties the log and tells of no failure; then half a database would take its place."""
+    """Closing empties the log without reporting a failure; then half a database would be left."""
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Observed))
     sqlite.create_database(str(path), sqlite_database.create_tables, patience=1)
     assert Observed.found == [("wal", 0)]
+
+
+def test_a_database_may_have_a_long_name(tmp_path):
+    path = str(tmp_path / ("n" * 240 + ".db"))
+    sqlite.create_database(path, sqlite_database.create_tables, patience=1)
+    assert os.listdir(tmp_path) == ["n" * 240 + ".db"]
 
 
 async def test_two_that_make_the_database_at_once_share_one(path, monkeypatch):

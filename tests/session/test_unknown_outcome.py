@@ -1,4 +1,4 @@
-"""A commit whose outcome is not known: what landed counts once, and what did not is written again."""
+"""A commit with an unknown outcome: what is stored counts once, the rest is written again."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets: what was not synced may be gone after a power cut, in part or whole.
+"""A disk in memory that forgets: a power cut may take what was not synced, in part or whole.
 
 It stands in for `os` (and `fcntl`) in the modules of the store. A file knows what was written since
 its last sync; a folder knows which names appeared or went since its own. Two models say what a

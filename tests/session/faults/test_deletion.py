@@ -152,7 +152,7 @@ async def test_two_who_delete_at_once_don_t_stand_in_each_other_s_way():
 
 
 async def test_what_another_hides_while_we_sync_is_left_to_it(monkeypatch, tmp_path):
-    """Its new name may not be on the disk yet: a power cut could bring it back under the old one."""
+    """The new name may not be on the disk yet: a power cut could restore the old one."""
     store, hidden = FileStore(tmp_path), tmp_path / ".deleted-other-d-1"
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("hello"))

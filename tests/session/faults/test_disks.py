@@ -355,7 +355,10 @@ async def main(folder, kind):
 
 trio.run(main, *sys.argv[1:])
 """
-MOUNT = 'mount -t tmpfs -o size=256k none "$1" && head -c 65536 /dev/zero > "$1/ballast" && exec "$2" -c "$3" "$1" "$4"'
+MOUNT = (
+    'mount -t tmpfs -o size=256k none "$1" && head -c 65536 /dev/zero > "$1/ballast"'
+    ' && exec "$2" -c "$3" "$1" "$4"'
+)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of Linux")
 
 
