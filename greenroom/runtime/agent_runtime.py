@@ -49,7 +49,7 @@ class AgentRuntime:
     """Starts agents, finds them, and ends them all when its `async with` block is left.
 
     Leaving the block normally shuts every agent down with five seconds of grace; leaving it by an
-    exception or a cancel cancels them at once. Either way nothing of them is alive afterwards. The
+    exception or a cancel cancels them at once. Either way, nothing of them is alive afterwards. The
     block's own exception is raised as it was; it is in a group only together with a
     KeyboardInterrupt or the like of an agent.
 
@@ -148,7 +148,7 @@ class AgentRuntime:
             absorbed = await self._manager.__aexit__(
                 type(handed) if handed else None, handed, handed.__traceback__ if handed else None
             )
-        except BaseException as group:  # noqa: BLE001 (returned, or what it stands beside)
+        except BaseException as group:  # noqa: BLE001 (returned, alone or in a group)
             failure = unwrap(group)
             if own is None or handed is not None:
                 return failure
@@ -182,12 +182,12 @@ class AgentRuntime:
         Args:
             session: the conversation that it continues; the agent becomes its only writer.
             agent_fn: an async function; its first argument is the agent's `AgentInternals`.
-            *args: what else it is given, as in trio's `start_soon`.
+            *args: its other arguments, as in trio's `start_soon`.
             unattended: what happens to permission requests while no reader can answer: "ask" waits
                 for one, "deny" denies at once, "suspend" suspends the turn (`Turn.suspend`),
-                so that a later run can ask again; where a subagent asks, it denies.
+                so that a later run can ask again; a subagent's request is denied then.
             name: for people and logs; by default the agent's type.
-            budget: what the agent and all below it may use; its seconds count from now on. Agents
+            budget: a bound for the agent and all below it; its seconds count from now on. Agents
                 that are given the same object share it.
 
         Raises:
@@ -315,8 +315,8 @@ class AgentRuntime:
     def dump(self, file: DumpFile | None = None) -> None:
         """Write the tree, and below it where each task of each agent waits.
 
-        At most 1,000 agents and about a million characters of stacks; what is left out is counted.
-        It holds names, file names and source lines, and nothing of what the agents talk about.
+        At most 1,000 agents and about a million characters of stacks; the rest is counted. It holds
+        names, file names and source lines, but nothing that the agents talk about.
 
         Args:
             file: an open text file; by default the standard error of the moment.

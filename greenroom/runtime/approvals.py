@@ -10,8 +10,8 @@ time-out; a shutdown of the agent or of one above it; the last reader that could
 there was none (`_refuse_without_answerer`, by what the root was spawned with: wait, deny, or
 suspend the turn). A reader that answers for an agent answers for those below it.
 
-However it ends, a `PermissionResponse` is published, also where a cancel falls into the wait: then
-it says `cancelled`. What a crash of the process leaves is in the session (`OpenQuestion`): the next
+However it ends, a `PermissionResponse` is published, also if a cancel falls into the wait: then
+it says `cancelled`. A crash of the process leaves an `OpenQuestion` in the session: the next
 life asks again under the same id, and an answer that comes before that (`_ahead`) counts if it is
 bound to the same digest.
 """
@@ -43,8 +43,8 @@ from greenroom.core import (
 from greenroom.session import AgentSession, OpenQuestion
 
 Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
-"""What a permission request does while no reader can answer it: wait for one, be denied, or suspend
-the turn."""
+"""How a permission request waits while no reader can answer it: it waits for one, is denied, or
+suspends the turn."""
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -114,7 +114,7 @@ class _Agent(Protocol):
         """Tell the instruments."""
 
     def find_suspender(self) -> Callable[[], None] | None:
-        """Return what suspends the turn in which the caller runs; None outside of any."""
+        """Return what suspends the caller's turn; None outside of a turn."""
 
     def approvals_below(self) -> "Iterable[Approvals]":
         """Find those of the subagents."""
@@ -133,7 +133,7 @@ class Approvals:
         # to, and the answer that came before it was asked again.
         self._expected: dict[str, OpenQuestion] = {}
         self.digests: dict[str, str] = {}
-        """The questions that will be asked again, by their ids; empty where none is expected."""
+        """The questions that will be asked again, by their ids; empty if none is expected."""
         self._ahead: dict[str, Answer] = {}
         self.expect(agent.session.open_questions)
         self._answerers = 0
@@ -154,7 +154,7 @@ class Approvals:
         self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
     def make_question(self, tool_use_id: str, digest: str) -> OpenQuestion:
-        """Return the question about a call; where it was asked before, it keeps its id, once.
+        """Return the question about a call; one that was asked before keeps its id, once.
 
         Two calls of a reply may have the same id.
         """
@@ -173,8 +173,8 @@ class Approvals:
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
-        It is denied where no reader can answer any more, and where the agent or one above it is
-        shutting down.
+        It is denied if no reader can answer any more, or if the agent or one above it is shutting
+        down.
 
         Raises:
             MailboxFullError: as many requests as the limit allows are open already.
@@ -251,7 +251,7 @@ class Approvals:
             self._agent.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """Decide a request of this agent or of a descendant; False where none is open by this id.
+        """Decide a request of this agent or of a descendant; False if none with this id is open.
 
         A question that an earlier process asked is open before it is asked again.
         """
@@ -277,7 +277,7 @@ class Approvals:
         self.check_attendance()
 
     def check_attendance(self) -> None:
-        """Deny what no reader can answer any more, here and below, also because of a shutdown."""
+        """Deny requests, here and below, that no reader can answer or that a shutdown ends."""
         for pending in self._open.values():
             self._refuse_without_answerer(pending)
         for approvals in self._agent.approvals_below():

@@ -332,7 +332,7 @@ class ToolCallScope:
     def running(self) -> ToolSlot:
         """Open the block in which the tool runs, with `async with`.
 
-        Entering counts the call, and waits for a slot where a budget limits how many run at once;
+        Entering counts the call, and waits for a slot if a budget limits how many run at once;
         who has waited longest gets the next. A call that gives work to a subagent, or waits for
         one, hands its slot down.
 
@@ -393,7 +393,7 @@ class Wait:
     """
 
     def __init__(self, target: Actor, method: str) -> None:
-        """Refuse what could never end."""
+        """Refuse a wait that could never end."""
         target.check_loop(f"{method}()")
         refuse_self_wait(target, f"{method}()")
         self._target = target
@@ -463,7 +463,7 @@ def is_inside(actor: Actor) -> bool:
 
 
 def refuse_self_wait(actor: Actor, what: str) -> None:
-    """Raise `SelfWaitError` where the caller is part of what it would wait for."""
+    """Raise `SelfWaitError` if the caller is part of the agent that it would wait for."""
     if is_inside(actor):
         raise SelfWaitError(
             f"{what} would wait for the agent that calls it",

@@ -55,7 +55,7 @@ async def fan_out(
     limit: int = 5,
     until: Literal["all", "first_failure"] | int = "all",
 ) -> list[TurnResult] | list[TurnResult | None]:
-    """Ask one new agent per prompt, at most `limit` at once, and return what they answered.
+    """Ask one new agent per prompt, at most `limit` at once, and return their answers.
 
     The results are in the order of the prompts, and equal prompts get an agent each. An agent is
     shut down when it has answered, and cancelled when it is no longer needed. However this ends, by
@@ -66,12 +66,12 @@ async def fan_out(
 
     Args:
         spawner: under whom the agents live. Under an agent they are its subagents, so an interrupt
-            of its turn ends them, and what they answer does not come again as a `SubAgentResult`.
+            of its turn ends them, and their answers do not come again as a `SubAgentResult`.
             Under a runtime they are roots whose handles nothing has, so permission requests
             are denied.
         agent_fn: the function of every agent; it should take its prompt with `agent.inputs()`.
-        *args: what else it is given.
-        prompts: what each of them is asked, as in `AgentHandle.ask`.
+        *args: its other arguments.
+        prompts: the input of each agent, as in `AgentHandle.ask`.
         agent_type: the type of their sessions; they are called "worker 1", "worker 2" and so on.
         limit: how many are alive at once. Under an agent that has room for fewer subagents
             (`RuntimeLimits.subagents`) it is that many.
@@ -121,7 +121,7 @@ def _check(spawner: object, prompts: object, limit: int, until: str | int) -> No
 
 
 def _room(spawner: AgentInternals | AgentRuntime) -> float:
-    """Return how many agents may be spawned; where it is none, the first spawn says so."""
+    """Return how many agents may be spawned; if none, the first spawn raises."""
     if isinstance(spawner, AgentRuntime):
         return float("inf")
     return max(1, spawner.subagent_room)
@@ -148,7 +148,7 @@ class _Fan:
         """Start as many workers as may be busy at once, and wait for them."""
         await trio.lowlevel.checkpoint()
         try:
-            # One wait for all of it: what a cancel leaves to be ended must not wait for a slot.
+            # One wait for all: agents that a cancel leaves to be ended must not wait for a slot.
             async with Pause(), trio.open_nursery() as nursery:
                 for _ in range(int(min(width, len(self.results)))):
                     nursery.start_soon(self._work, nursery.cancel_scope)
@@ -201,7 +201,7 @@ async def try_ask(
     `error`.
 
     Raises:
-        SelfWaitError: and others, as `ask` raises for what is wrong with the call.
+        SelfWaitError: and others, as `ask` raises for a wrong call.
     """
     try:
         return await handle.ask(content, timeout, sender=sender, metadata=metadata)

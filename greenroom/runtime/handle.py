@@ -47,9 +47,8 @@ class AgentHandle:
     """The one interface to an agent from outside; cheap to share, it owns nothing.
 
     Sending, answering and interrupting never touch the agent's code: they go through its mailbox,
-    its open requests and its turn. It belongs to the event loop of its runtime: from another thread
-    use `trio.from_thread`; a method that is called there directly raises `EventLoopError` before it
-    has changed anything.
+    its open requests and its turn. A handle belongs to the event loop of its runtime. From another
+    thread use `trio.from_thread`; a direct call there raises `EventLoopError` and changes nothing.
 
     Example:
         ```python
@@ -102,14 +101,14 @@ class AgentHandle:
         metadata: Mapping[str, object] | None = None,
         id: str | None = None,  # noqa: A002 (the field's word for it)
     ) -> Receipt:
-        """Tell the agent something, waiting for room in its mailbox.
+        """Send the agent an input, waiting for room in its mailbox.
 
         Args:
             content: a text, or content blocks.
             sender: the program or agent that speaks, in at most 64 printable characters without
                 brackets; empty for a person. The model sees it as a line `[from NAME]`.
             metadata: JSON facts for the agent's function, which the model does not see.
-            id: the input's id, where the caller has one of its own; it names one input only.
+            id: the input's id, if the caller has one of its own; it names one input only.
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
@@ -128,16 +127,15 @@ class AgentHandle:
         id: str | None = None,  # noqa: A002 (the field's word for it)
         instead_of: Callable[[UserInput], bool] = lambda _: False,
     ) -> Receipt:
-        """Tell the agent something at once; the other arguments are those of `send_input`.
+        """Send the agent an input at once.
 
         Args:
             content: a text, or content blocks.
             sender: the program or agent that speaks.
             metadata: JSON facts for the agent's function.
             id: the input's id.
-            instead_of: where the mailbox has no room, which of the inputs in it may be withdrawn
-                for this one; the oldest is, `Receipt.replaced` says which. It is not to change
-                anything.
+            instead_of: which inputs may be withdrawn for this one if the mailbox has no room; the
+                oldest of them is, and `Receipt.replaced` has its id. It must not change anything.
 
         Raises:
             MailboxFullError: its mailbox has no room.
@@ -234,11 +232,10 @@ class AgentHandle:
             remember: for how long the answer becomes a rule; None for this call alone.
             message: for the model, such as why not.
             input: the call's input as the person edited it; it is judged again.
-            by: who answers, for the record; not one of its own words for what no person decided,
-                such as "rules".
+            by: who answers, for the record; not a word that stands for no person, such as "rules".
 
         Returns:
-            Whether the answer was accepted: False where the request is unknown or decided already.
+            Whether the answer was accepted: False if the request is unknown or already decided.
 
         Raises:
             ValueError: the decision is neither allow nor deny, or `by` is such a word.
@@ -269,8 +266,8 @@ class AgentHandle:
 
         With "after_step" the turn goes on to its next boundary between two steps. The agent lives
         on; its state is idle, unless input is queued. Clean-up has `grace` seconds; a quarter of a
-        second later this returns in any case, and names what it had to leave behind. With no turn
-        in flight it changes nothing. Cancelling this does not take the interrupt back.
+        second later this returns in any case, and names what is still alive. With no turn in flight
+        it changes nothing. Cancelling this does not take the interrupt back.
 
         Raises:
             SelfWaitError: called from inside the agent.
@@ -331,9 +328,9 @@ class AgentHandle:
         """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
 
         Args:
-            receipt: the input whose turn is meant; without it the open turn, else the next one.
-                A turn that has ended is read as far as the ring still holds it; for an input that
-                got no turn, or whose turn is forgotten, there is nothing to read.
+            receipt: the input whose turn to read; by default the open turn, else the next one. A
+                turn that has ended is read as far as the ring still holds it. An input without a
+                turn, or whose turn is forgotten, gives nothing.
         """
         return TurnStream(self._actor.output, self._actor.turns, receipt, self._reader_hooks())
 
@@ -349,7 +346,7 @@ class AgentHandle:
         sender: str = "",
         metadata: Mapping[str, object] | None = None,
     ) -> TurnResult:
-        """Tell the agent something and wait for the result of the turn that takes it.
+        """Send the agent an input and wait for the result of the turn that takes it.
 
         Cancelling this does not cancel the turn; its time-out does.
 
@@ -455,9 +452,9 @@ class AgentHandle:
         return tuple(self._actor.session.child_session_ids)
 
     async def usage(self) -> Usage:
-        """Return what its model calls have used since it was spawned, its subagents' not counted.
+        """Return the tokens of its model calls since the spawn, without those of its subagents.
 
-        What its session has used before is in `session.used`.
+        The earlier use of its session is in `session.used`.
         """
         await trio.lowlevel.checkpoint()
         return self._actor.output.usage
@@ -465,8 +462,8 @@ class AgentHandle:
     async def tree_usage(self) -> Usage:
         """Return the tokens of its model calls and those of all agents below it, past and present.
 
-        It begins at 0 with the spawn, also where a session goes on. A detached subagent is not
-        below it.
+        It starts at 0 with the spawn, also for a session that goes on. A detached subagent does not
+        count.
         """
         await trio.lowlevel.checkpoint()
         return self._actor.output.tree_usage
@@ -482,7 +479,7 @@ class AgentHandle:
         return str(self._actor.output.partial)
 
     async def statistics(self) -> AgentStatistics:
-        """Return figures about its queues, its readers and what it has left."""
+        """Return figures about its queues, readers and budgets."""
         await trio.lowlevel.checkpoint()
         actor = self._actor
         return AgentStatistics(

@@ -266,7 +266,7 @@ class AgentInternals:
         tool_calls: int | None = None,
         concurrency: int | None = None,
     ) -> BudgetScope:
-        """Limit what the block under `with` may use, the subagents spawned in it included.
+        """Limit what the block under `with` may use, including the subagents spawned in it.
 
         Spent model calls, tokens or cost show at the next `step()`; spent tool calls at the next
         one that would run; a deadline cancels the block; concurrency lets tool calls wait. Without
@@ -300,7 +300,7 @@ class AgentInternals:
 
         A question about a call of the last reply is stored before it is asked, so that it survives
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
-        counts where the digest is the same.
+        counts if the digest is the same.
 
         Denied, with the reason in `Answer.message`: at the time-out, when the last reader that
         could answer leaves, at a shutdown, and at once if none can answer and the root was spawned
@@ -320,7 +320,7 @@ class AgentInternals:
         approvals = self._actor.approvals
         question = approvals.make_question(draft.tool_use_id, draft.digest)
         if self.session.conversation.add_question(question):
-            # A person may take hours, and what they are asked about is not to be lost meanwhile.
+            # A person may take hours, and the question must not be lost meanwhile.
             await self.session.save(flush=False)
         request = replace(
             draft,
@@ -357,15 +357,15 @@ class AgentInternals:
         Args:
             session: the conversation that it continues.
             agent_fn: an async function; its first argument is the agent's `AgentInternals`.
-            *args: what else it is given.
+            *args: its other arguments.
             detached: whether it belongs to the runtime alone, and to no budget of this agent.
             scope: "turn" cancels it when the turn that is open now is interrupted or fails; after a
                 turn that completes it goes on. With "agent" no turn ends it.
             report: whether its end arrives here as a `SubAgentResult`, unless this agent has
-                learned it through the handle: by `wait` or `shutdown`, or by `ask`, where it then
+                learned it through the handle: by `wait` or `shutdown`, or by `ask`, if it then
                 completes and has said no more.
             name: for people and logs; by default the agent's type.
-            budget: what it and all below it may use, beside the budgets that are open here.
+            budget: a bound for it and all below it, beside the budgets that are open here.
 
         Raises:
             SessionInUseError: the session has an agent already.
@@ -459,14 +459,14 @@ def spawn_subagent(
     Args:
         session: the conversation that it continues.
         agent_fn: an async function; its first argument is the subagent's `AgentInternals`.
-        *args: what else it is given.
+        *args: its other arguments.
         scope: as in `AgentInternals.spawn`.
         report: as in `AgentInternals.spawn`.
         name: for people and logs; by default the agent's type.
-        budget: what it and all below it may use, beside the budgets that are open there.
+        budget: a bound for it and all below it, beside the budgets that are open there.
 
     Returns:
-        Its handle, or None where the caller is not part of an agent: nothing has started then.
+        Its handle, or None if the caller is not part of an agent; nothing has started then.
 
     Raises:
         TurnError: the caller is in a thread whose tool call is over, or as many subagents as the

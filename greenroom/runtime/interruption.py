@@ -56,7 +56,7 @@ def check_order(mode: str, grace: float) -> None:
 
 
 def check_grace(seconds: float) -> None:
-    """Refuse what is not a length of time; infinity is one.
+    """Refuse a number that is not a length of time; infinity is one.
 
     Raises:
         ValueError: it is negative, or not a number.
@@ -204,7 +204,7 @@ class CleanupScope:
 
     @property
     def _latest(self) -> float:
-        """Until when it may run, where it is open."""
+        """Until when it may run, if it is open."""
         return self._scope.deadline if self in self._cleanups.open else float("inf")
 
     def __enter__(self) -> trio.CancelScope:
@@ -274,7 +274,7 @@ class Cleanups:
 
     @property
     def deadline(self) -> float:
-        """Until when clean-up may run here: what waits for it must not wait longer."""
+        """Until when clean-up may run here; nothing waits for it longer."""
         turn = self._agent.turn_in_flight
         return min(self._agent_deadline, turn.deadline if turn else float("inf"))
 
@@ -296,7 +296,7 @@ class Cleanups:
             cleanups.clip(deadline)
 
     def call_label(self, tool_use_id: str) -> str:
-        """Name the call on whose behalf something is cleaned up; empty where it is for none."""
+        """Name the call on whose behalf something is cleaned up; empty without a call."""
         return self._output.tool_label(tool_use_id)
 
     def kill(self) -> None:

@@ -82,11 +82,11 @@ class AgentNode:
         session_id: the id of its session.
         name: the name that it was spawned with.
         agent_type: the type of its session.
-        state: what it says that it is doing.
+        state: what it is doing.
         turn: the number of the open turn, from 1; None while none is open.
         step: the number of the step in that turn, from 1; 0 before the first.
         tools: the tool calls that run.
-        prompts: its permission requests that are open, its subagents' not among them.
+        prompts: its own open permission requests, without those of its subagents.
         waits: the agents that it is waiting for.
         mailbox: inputs that it has not taken.
         mailbox_limit: how many may wait.
@@ -94,7 +94,7 @@ class AgentNode:
         largest_lag: chunks that the slowest of them has not read.
         budgets: what is left of each budget that it has opened, outermost first.
         epoch: 1, and one more with each restart.
-        usage: the tokens of its model calls, its subagents' not counted.
+        usage: the tokens of its model calls, without its subagents.
         supervisor: the names of the supervisors above it, from the outermost to the one
             that starts it again, such as "desk/feeds"; empty without one.
         restarting: whether its life is over, and it waits for its supervisor to start it again.
@@ -231,7 +231,7 @@ class AgentStatistics:
         subagents: subagents alive.
         turns: turns begun.
         open_tools: tool calls that have started and not ended.
-        abandoned: what could not be stopped, its subagents' included; 1,000 at the most.
+        abandoned: things that could not be stopped, also in its subagents; at most 1,000.
         budgets: what is left of each budget that it has opened, outermost first.
     """
 
@@ -260,7 +260,7 @@ def take_tree(registry: Registry, limit: int) -> RuntimeTree:
 
 
 def describe_budgets(actor: Actor) -> "tuple[Mapping[str, float], ...]":
-    """Say what is left of each budget that an agent has set, its time in seconds included."""
+    """Return what is left of each budget that an agent set, including its time in seconds."""
     return tuple(_describe_budget(budget) for budget in actor.budgets.own)
 
 
@@ -334,7 +334,7 @@ logger = logging.getLogger("greenroom.runtime")
 
 
 class DumpFile(Protocol):
-    """What a dump is written to: an open text file, or anything with these two methods."""
+    """An open text file, or anything else with these two methods."""
 
     def write(self, text: str, /) -> object:
         """Take the text."""
@@ -346,7 +346,7 @@ class DumpFile(Protocol):
 def write_dump(
     registry: Registry, file: DumpFile | None, interrupted: FrameType | None = None
 ) -> None:
-    """Write the tree and the stacks; `interrupted` is what the loop's thread runs, where known."""
+    """Write the tree and the stacks; `interrupted` is the frame of the loop's thread, if known."""
     file = file or sys.stderr
     parts = [str(take_tree(registry, _AGENTS)), *describe_stacks(registry)]
     if interrupted is not None:
@@ -361,7 +361,7 @@ def dump_on_signal(registry: Registry, number: int, file: DumpFile | None) -> It
     """Write the dump whenever the signal comes; the former handler comes back with the end."""
 
     def handle(_: int, frame: FrameType | None) -> None:
-        # It runs between any two bytecodes: nothing may be raised into what it interrupts.
+        # It runs between any two bytecodes, and must not raise into the code that it interrupts.
         try:
             write_dump(registry, file, frame)
         except Exception:

@@ -6,7 +6,7 @@ Theory of operation
     spawned ──the lock is taken──▶ living ──▶ parked ──the supervisor starts it──▶ living
                                      └──▶ ended
 
-An agent has one life, or where a supervisor starts it again several: a life is one run of its
+An agent has one life, or several if a supervisor starts it again: a life is one run of its
 function. The writer lock comes first; without it the function is never called. At the end of a
 life, in order: the tasks that the function has started are gone, a turn that it left open is
 closed, its subagents are gone, the history is paired and flushed. Parked, it keeps its lock, its
@@ -19,8 +19,8 @@ of any kind, a cancel scope or a nursery that was entered and never left, a turn
 is a value by the time the agent's own task, with the scopes that the runtime relies on, sees it.
 
 A cancel may fall into the wait for the lock, into the function, and into the wait while parked.
-What is cancelled while it cleans up (its tasks, its subagents, the last save) is done all the same,
-shielded. A crash of the function, and a store that refuses the lock or the last save, become
+Clean-up (the end of its tasks and subagents, the last save) is shielded, and done in spite of a
+cancel. A crash of the function, and a store that refuses the lock or the last save, become
 `life.crash`, the first of them. Only a cancel from above and a KeyboardInterrupt go on, and the
 agent has ended by then. A crash of the process leaves the files as the last save left them, and the
 lock free.
@@ -161,7 +161,7 @@ async def _run_function(
 async def _as_crash(error: BaseException) -> BaseException:
     """Return the crash that an error of the function or the store is.
 
-    What ends more than this life is raised again: a cancel of it, and a KeyboardInterrupt.
+    A cancel of more than this life, and a KeyboardInterrupt, are raised again.
     """
     if is_cancelled(error):
         await trio.lowlevel.checkpoint()  # where this life is cancelled, it ends here

@@ -9,7 +9,7 @@ There are four places where something waits, independent of each other:
    send; what it hears of other agents (`put_result`) always finds room, since its senders are
    bounded elsewhere.
 2. `_senders`: who waits for room, with its input, the longest first.
-3. `_receivers`: tasks of the agent that wait for input. They wait only where the queue is empty, so
+3. `_receivers`: tasks of the agent that wait for input. They wait only while the queue is empty, so
    an input that comes then is handed to one at once (`_handovers`), and overtakes none.
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,
    and they take no input's place.
@@ -71,7 +71,7 @@ class Mailbox:
         """Start empty and open, with room for `limit` inputs.
 
         `on_take` is called for each input that is taken, with the task that takes it; `when_empty`
-        may give one where a task is about to wait.
+        may give one if a task is about to wait.
         """
         self._limit = limit
         self._on_take = on_take
@@ -301,8 +301,8 @@ def user_input(
 ) -> UserInput:
     """Make an input of a text or of blocks.
 
-    What is not a block, or can't be stored, is refused here, at its source, and not in the agent
-    that would take it.
+    Something that is not a block, or can't be stored, is refused here, not in the agent that would
+    take it.
 
     Raises:
         InvalidJSONError: it says where.

@@ -107,7 +107,7 @@ class OutputRing:
     def publish(self, chunk: OutputChunk) -> None:
         """Append a chunk, forget the oldest ones beyond the bounds, wake the readers.
 
-        The newest chunk is always kept, also where it alone is beyond the bound in bytes.
+        The newest chunk is always kept, even if it alone is beyond the bound in bytes.
 
         Raises:
             InvalidJSONError: the chunk holds something that can't be written as JSON.
@@ -180,7 +180,7 @@ class _Agent(Protocol):
     """What its output needs of an agent."""
 
     def refuse_if_ended(self) -> None:
-        """Raise `AgentNotRunningError` where it has ended."""
+        """Raise `AgentNotRunningError` if it has ended."""
 
     def count_usage(self, usage: Usage) -> None:
         """Count what a model call has used for the open turn and the budgets."""
@@ -212,7 +212,7 @@ class Output:
         self.partial = PartialText(text)
         self.usage = Usage()
         self.tree_usage = Usage()
-        """What this agent and all below it have used, those that have ended included."""
+        """The use of this agent and of all below it, including those that have ended."""
         self.open_tools: dict[str, _OpenTool] = {}
         """The tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
@@ -310,8 +310,8 @@ class ReaderHooks:
     """How a reader may wait for an agent's output.
 
     Attributes:
-        check_loop: raises `EventLoopError` where the caller is in another thread or loop.
-        pause: makes the block in which to wait for a chunk; None where none is needed.
+        check_loop: raises `EventLoopError` if the caller is in another thread or loop.
+        pause: makes the block in which to wait for a chunk; None if none is needed.
     """
 
     check_loop: Callable[[str], None]

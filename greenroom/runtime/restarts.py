@@ -128,7 +128,7 @@ class Member(ABC):
         self.parent = parent
         """The supervisor above it; None for the topmost."""
         self.stopped_by: SupervisionError | None = None
-        """Why the supervisor has stopped it or given it up, where it did."""
+        """Why the supervisor has stopped it or given it up, if it did."""
         self._stopped = trio.Event()
         self._begun = trio.Event()
 
@@ -229,7 +229,7 @@ class RestartWindow:
     """
 
     def __init__(self, intensity: int, period: float) -> None:
-        """Start with no restarts, or raise `ConfigurationError` where a bound makes no sense."""
+        """Start with no restarts, or raise `ConfigurationError` if a bound makes no sense."""
         if not intensity >= 0:  # NaN compares to nothing, and is refused too
             raise ConfigurationError("a supervisor's intensity must be 0 or more")
         if not period > 0:
@@ -242,7 +242,7 @@ class RestartWindow:
     def add(self, child: object, now: float) -> int | None:
         """Count a restart of a child, and return which one it is of this child in the window.
 
-        None, and nothing is counted, where that would be more than the intensity.
+        Return None, and count nothing, if that would exceed the intensity.
         """
         if self.count(now) >= self.intensity:
             return None
@@ -385,7 +385,7 @@ class Supervision(Member):
             self._jobs.launch(self._restart_groups)
 
     def _count(self, culprit: Member, who: object) -> int | None:
-        """Count a restart; None where it was one too many, and the supervisor gives up."""
+        """Count a restart; give up and return None if it is one too many."""
         count = self.window.add(who, trio.current_time())
         if count is None:
             self._fail(culprit)
@@ -399,7 +399,7 @@ class Supervision(Member):
 
     async def _start(self, members: list[Member]) -> None:
         for member in members:
-            # A cancel may have come after what was waited for last: then nothing may happen here.
+            # A cancel may have come after the last wait: then nothing may happen here.
             await trio.lowlevel.checkpoint_if_cancelled()
             if member in self.members:
                 await member.start()

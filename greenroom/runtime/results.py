@@ -1,4 +1,4 @@
-"""What an agent's work results in: receipts, results, reports and outcomes."""
+"""The results of an agent's work: receipts, turn results, reports and outcomes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,17 +12,16 @@ MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 
 @dataclass(frozen=True)
 class Receipt:
-    """Says that an input has arrived.
+    """Confirms that an input has arrived.
 
     Attributes:
         input_id: the id that the turn's `TurnStart` and `Done` will carry.
-        status: "delivered" where the agent was waiting for it: it has it, so an interrupt from now
-            on is meant for its turn, and a shutdown lets that turn finish. "steered" where the open
-            turn takes it at its next step, or, should there be none, a turn of its own. Else
+        status: "delivered" if the agent was waiting and has it: an interrupt from now on is meant
+            for its turn, and a shutdown lets that turn finish. "steered" if the open turn takes it
+            at its next step, or a turn of its own if no step follows. Else
             "queued": it waits for its turn, which no interrupt changes, and is in
             `Outcome.undelivered` should the agent end before.
-        replaced: the id of the input that was withdrawn for it (`instead_of`); empty where none
-        was.
+        replaced: the id of the input that was withdrawn for it (`instead_of`); else empty.
     """
 
     input_id: str
@@ -35,12 +34,12 @@ class TurnResult:
     """How one turn ended.
 
     Attributes:
-        status: completed, interrupted, failed, or waiting where the turn was suspended.
+        status: completed, interrupted, failed, or waiting if the turn was suspended.
         text: the text of the turn's last reply, empty where there was none.
-        stop_reason: why that reply ended; None where it broke off with an error, which says it.
+        stop_reason: why that reply ended; None if it broke off with an error.
         usage: tokens of the turn's model calls.
-        error: what went wrong, empty where nothing did.
-        value: what `turn.set_result` was given, where the turn completed; else `msgspec.UNSET`.
+        error: what went wrong, or empty.
+        value: the argument of `turn.set_result` if the turn completed; else `msgspec.UNSET`.
         kind: the class of the error, such as "ModelOverloadedError"; empty where there was none.
     """
 
@@ -55,7 +54,7 @@ class TurnResult:
 
 @dataclass(frozen=True)
 class InterruptReport:
-    """What an interrupt did; everything in it is a name for people.
+    """What an interrupt did, in names for people.
 
     Attributes:
         stopped: what was running: tools, subagents and what ran in those, or the turn itself.
@@ -78,7 +77,7 @@ class Outcome:
 
     Attributes:
         status: completed, crashed, cancelled or killed.
-        value: what the agent's function returned, where it completed; else None.
+        value: what the agent's function returned, if it completed; else None.
         error: the exception that crashed it; the `SupervisionError` for which its supervisor ended
             it; else None.
         undelivered: inputs that it never took, and those that it had taken, but opened no turn for,
@@ -100,7 +99,7 @@ class SupervisorOutcome:
     """How a supervisor ended.
 
     Attributes:
-        status: completed on `shutdown`; crashed where it gave up; cancelled where it ended with
+        status: completed on `shutdown`; crashed if it gave up; cancelled if it ended with
             the runtime, agent or supervisor that it belongs to.
         error: why it gave up, or why the supervisor above it ended it; else None.
         restarts: how many restarts it ordered; one of a group counts once.

@@ -37,7 +37,7 @@ class _Runnable(Protocol[P, T_co]):
 
     @property
     def run(self) -> Callable[P, Awaitable[T_co]]:
-        """What is to be called."""
+        """The method to call."""
         ...
 
 
@@ -53,8 +53,8 @@ class RuntimeThread:
     leaving that of an `AgentRuntime` does: within five seconds of grace, or at once if it is left
     by an exception. If the thread itself breaks, all that wait get a `RuntimeClosedError`, and the
     block raises what broke it. A block that is never left ends with the interpreter, which waits
-    ten seconds at the most. A process that is forked has no such thread: what is called there
-    raises a `RuntimeClosedError`.
+    ten seconds at the most. A forked process has no such thread, and calls there raise a
+    `RuntimeClosedError`.
 
     Args:
         runtime: the runtime to run, not opened yet; by default `AgentRuntime()`.
@@ -168,7 +168,7 @@ class RuntimeThread:
         return self._is_over or not self._thread.is_alive()  # in a fork there is no such thread
 
     def _check_start(self) -> None:
-        """Raise what has prevented the runtime from opening."""
+        """Raise the error that kept the runtime from opening."""
         if self._is_over:
             self._join()
             self._raise_crash(None)
@@ -206,14 +206,14 @@ class RuntimeThread:
                 self._is_open, self._is_over = False, True
                 calls, self._calls = self._calls, set()
                 watchers = tuple(self._watchers)
-            for call in calls:  # where the loop broke, they have not ended themselves
+            for call in calls:  # if the loop broke, they have not ended on their own
                 call.fail(_closed_error(self._crash))
             for wake in watchers:
                 wake()
 
     async def _live(self) -> None:
         with self._scope:
-            # What is carried over ends after the agents, which it may wait for.
+            # Calls end after the agents, which they may wait for.
             async with trio.open_nursery() as nursery:
                 async with self.runtime:
                     self._open(nursery)
@@ -233,7 +233,7 @@ class RuntimeThread:
     def begin(
         self, work: Callable[[], Awaitable[T] | T], wake: Callable[[], None]
     ) -> ThreadCall[T]:
-        """Begin work in the thread; `wake` is called when it is over. For what waits in other ways.
+        """Begin work in the thread; `wake` is called when it is over.
 
         Raises:
             RuntimeClosedError: the block is not entered yet, or has been left.
@@ -281,7 +281,7 @@ class RuntimeThread:
         Args:
             thing: an object with an async method `run`, which is called, and given this runtime if
                 it takes one; or a function, async or not, such as `handle.interrupt`.
-            *args: what it is called with.
+            *args: its arguments.
             **kwargs: likewise.
 
         Returns:
@@ -375,7 +375,7 @@ class RuntimeThread:
         Args:
             source: a function that makes it, such as `handle.subscribe` or `handle.stream`; what it
                 makes is entered and left in the thread, if it is an async context manager.
-            *args: what the function is called with.
+            *args: its arguments.
             **kwargs: likewise.
 
         Example:

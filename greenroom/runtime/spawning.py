@@ -1,6 +1,6 @@
 """How agents are started: as roots under the runtime, as subagents under their parent.
 
-What `spawn` and a runtime may be given is checked here too, with a clear word about usual mistakes.
+The arguments of `spawn` and of a runtime are checked here too, with hints about usual mistakes.
 """
 
 import functools
@@ -31,7 +31,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Internals(Protocol):
-    """What tells `AgentInternals` from other things that an agent function could want first."""
+    """What makes the first argument of an agent function `AgentInternals`, and nothing else."""
 
     async def step(self) -> None:
         """Mark the boundary between two steps."""
@@ -158,12 +158,12 @@ def _start(
 def _call(
     actor: Actor, agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]], args: tuple[*Ts]
 ) -> Awaitable[object]:
-    """Call an agent function: the one place where it meets its first argument."""
+    """Call an agent function: with its first argument."""
     return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
 
 
 def check_store(store: object) -> None:
-    """Refuse a path where a store is meant.
+    """Refuse a path instead of a store.
 
     Raises:
         TypeError: it is a path; the message says which stores there are.
@@ -213,16 +213,16 @@ def _check_budget(budget: object) -> None:
 
 
 def _check_unattended(unattended: object) -> None:
-    """Refuse a word that does not say what happens then."""
+    """Refuse an unknown word."""
     if unattended not in get_args(Unattended):
         raise ConfigurationError(
             f"unattended={unattended!r} is not one of {', '.join(map(repr, get_args(Unattended)))}",
-            hint="what is to be allowed is for the rules to say",
+            hint="to allow calls, write rules",
         )
 
 
 def _check_scope(scope: object) -> None:
-    """Refuse a word that says neither what a subagent ends with nor that it goes on."""
+    """Refuse an unknown word."""
     if scope not in ("turn", "agent"):
         raise ConfigurationError(
             f"scope={scope!r} is neither 'turn' nor 'agent'",

@@ -153,7 +153,7 @@ class Report:
     """What a parent is yet to learn of its subagent's end.
 
     It is sent as input unless the parent does not want it, or has learned it through the handle: by
-    waiting for the end, or by asking, where the subagent then completes and has said no more.
+    waiting for the end, or by asking, if the subagent then completes and has said no more.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class Supervisor:
     """Starts agents, and starts them again when they crash, within limits.
 
     The words are those of Erlang/OTP. Its agents live where they would live without it, under the
-    runtime or under the agent that made it; what it adds is what happens when one of them crashes.
+    runtime or under the agent that made it; a supervisor only decides what follows a crash.
 
     Example:
         ```python
@@ -128,13 +128,13 @@ class Supervisor:
         Args:
             session: the conversation that it continues; it gets it back after a restart.
             agent_fn: an async function; a restart calls it again.
-            *args: what else it is given, each time.
+            *args: its other arguments, each time.
             restart: "temporary" is never started again, which is the default, because to run an
                 agent twice costs money and effects; "transient" after a crash; "permanent" also
                 after its function has returned. An agent that is shut down or killed stays ended.
             unattended: as in `AgentRuntime.spawn`; a subagent's requests go by its root's.
             name: for people and logs; by default the agent's type.
-            budget: what it may use in all of its lives together; a restart does not fill it up.
+            budget: a bound for all of its lives together; a restart does not refill it.
 
         Raises:
             SupervisionError: the supervisor has ended, or is itself being restarted.

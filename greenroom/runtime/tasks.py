@@ -80,7 +80,7 @@ def current_owner() -> object | None:
 
 
 def entered_from_thread() -> bool:
-    """Whether the caller runs in a system task of trio's, as what a thread calls back to does."""
+    """Whether the caller runs in a system task of trio's, as a callback from a thread does."""
     return trio.lowlevel.in_trio_task() and _climb(trio.lowlevel.current_task())[1]
 
 
@@ -112,14 +112,14 @@ def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
 
 
 def _correct_context(task: trio.lowlevel.Task) -> None:
-    """Give a new task its own owner, where it has inherited that of the task that started it."""
+    """Give a new task its own owner if it has inherited that of the task that started it."""
     inherited = task.context.get(_owner_var)
     if inherited is not None and (owner := owner_of(task)) is not inherited:
         task.context.run(_owner_var.set, owner)
 
 
 def require_loop(token: trio.lowlevel.TrioToken | None, what: str) -> None:
-    """Raise `EventLoopError` where the caller is in another thread or loop than the token's.
+    """Raise `EventLoopError` if the caller is in another thread or loop than the token's.
 
     Called before the first change: waking a task from a foreign thread breaks the event loop.
     """

@@ -120,7 +120,7 @@ class Turn:
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
         self.taker: trio.lowlevel.Task | None = None
-        """The task that took the message; None where the turn was made without one."""
+        """The task that took the message; None if the turn was made without one."""
         self.is_handed_on = False
         """Whether the task that took the message may have passed it to another one."""
         self.is_suspended = False
@@ -220,10 +220,10 @@ class Turn:
     def suspend(self) -> None:
         """Leave calls open that have not started, when the block is left: the answer comes later.
 
-        The turn ends with `Done(status="waiting")` and the files that a kill at the question would
-        have left. The next agent, with the session loaded with `keep_open`, begins with a `Resume`;
-        here the next input answers the calls as not run. Call it before you cancel what asks. What
-        the turn has spawned ends with it. Without such a call the turn completes.
+        The turn ends with `Done(status="waiting")`, and the files are as after a kill at the
+        question. The next agent, if its session is loaded with `keep_open`, begins with a `Resume`;
+        in this one the next input answers the calls as not run. Suspend before you cancel the task
+        that asks. Subagents of the turn end with it. Without an open call the turn completes.
 
         Raises:
             TurnError: the turn is not open, or is a subagent's: the readers of its root are asked.
@@ -236,7 +236,7 @@ class Turn:
         self.is_suspended = True
 
     def suspend_now(self) -> None:
-        """Suspend it, and end its body at once; raises what `suspend` raises."""
+        """Suspend it, and end its body at once; raises the errors of `suspend`."""
         self.suspend()
         self._is_cut_off = True
         self._scope.cancel()
@@ -374,7 +374,7 @@ class Turn:
 
 
 def _stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | None:
-    """Say why the last reply ended; where it broke off with an error, the error says it."""
+    """Say why the last reply ended, unless it broke off with an error, which says it."""
     if last is None:
         return None
     broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
@@ -415,7 +415,7 @@ class Turns:
             self.agent.set_state(AgentState.idle())
 
     def resume(self) -> Resume | None:
-        """Return what was left open before this life, where nothing else is its first input."""
+        """Return the calls left open before this life, if nothing else is its first input."""
         session = self.agent.session
         calls = session.unstarted if self.may_resume and session.conversation.keep_open else ()
         self.may_resume = False
@@ -552,7 +552,7 @@ class Turns:
         They are not in the history yet, and would be lost.
         """
         for turn in reversed(self._unopened.values()):
-            # An interrupt that waits for a boundary finds none in what is over.
+            # An interrupt that waits for a boundary will not find one.
             turn.interruption.reach_boundary()
             turn.is_handed_on = False
             self.mailbox.put_back(turn.message)

@@ -56,7 +56,7 @@ class LoopView:
         self._loop = frame.f_back if frame is not None else None
 
     def stack(self) -> list[FrameType]:
-        """Return what the loop has called, from there inwards; empty where it runs only itself."""
+        """Return what the loop has called, from there inwards; empty if it runs only itself."""
         found: list[FrameType] = []
         frame = sys._current_frames().get(self._thread)
         while frame is not None and frame is not self._loop:
