@@ -1,4 +1,4 @@
-"""Plain functions, which block, run in threads: left behind by a cancel, never stopped."""
+"""Blocking functions in threads, which a cancel leaves behind but can't stop."""
 
 import dataclasses
 import threading
@@ -8,17 +8,14 @@ from typing import Generic, TypeVar, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import (
-    AgentContext,
-    ToolError,
-)
+from greenroom.core import AgentContext, ToolError
 from greenroom.threads import FileThreads
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _threads = FileThreads("tool threads", 40)
-"""Those of plain function tools, those left behind included; the number is trio's own default."""
+"""The threads of plain function tools, also those left behind; 40 is trio's own default."""
 
 
 async def run_blocking(
@@ -26,26 +23,26 @@ async def run_blocking(
 ) -> T:
     """Run a blocking function in a thread and return its result.
 
-    It is given the context as a thread may use it: what it reports is handed to the event loop, and
-    the report waits until the loop has it; clean-up scopes belong to async code and are refused.
+    It gets the context in a form for threads: reports are passed to the event loop and wait until
+    it has taken them; clean-up scopes belong to async code and are refused.
 
-    A cancel does not wait for the thread. If the function has not begun it never will; if it runs,
-    it is reported to `context.report_abandoned` and keeps its place among the 40 threads until it ends.
-    Whatever it reports from then on is dropped; it is not stopped by that.
+    A cancel does not wait for the thread. If the function has not begun, it never will; if it is
+    running, it is reported by `context.report_abandoned` and keeps its place among the 40 threads
+    until it ends. Its reports from then on are dropped.
     """
-    work = _Work(function, context)
+    call = _ThreadCall(function, context)
     try:
         return await trio.to_thread.run_sync(
-            work.run, abandon_on_cancel=True, limiter=_threads.limiter
+            call.run, abandon_on_cancel=True, limiter=_threads.limiter
         )
     except trio.Cancelled:
-        if work.give_up():
+        if call.give_up():
             context.report_abandoned(f"thread of {name}")
         raise
 
 
-class _Work(Generic[T]):
-    """One function call that either side may be the first to settle: it begins, or never does."""
+class _ThreadCall(Generic[T]):
+    """One call of a function: either the thread begins it, or the caller gives it up before."""
 
     def __init__(self, function: Callable[[AgentContext], T], context: AgentContext) -> None:
         self._function = function
@@ -63,7 +60,7 @@ class _Work(Generic[T]):
     def run(self) -> T:
         with self._lock:
             if self._given_up:
-                raise RuntimeError("given up before it began")  # it is not seen any more
+                raise RuntimeError("given up before it began")  # nobody waits for it any more
             self._running = True
         try:
             return self._function(self._context)
@@ -72,17 +69,17 @@ class _Work(Generic[T]):
                 self._running = False
 
     def give_up(self) -> bool:
-        """Keep the function from beginning; return whether it is running already."""
+        """Prevent the function from beginning; return whether it already runs."""
         with self._lock:
             self._given_up = True
             return self._running
 
     def _from_thread(self, hook: Callable[[Unpack[Ts]], None]) -> Callable[[Unpack[Ts]], None]:
-        """Make a hook callable from any thread; it is dumb once the call has been left behind."""
+        """Make a hook callable from any thread; it does nothing once the call is given up."""
 
         def report(*arguments: *Ts) -> None:
             if not self._given_up:
-                with suppress(trio.RunFinishedError):  # it left a thread of its own behind
+                with suppress(trio.RunFinishedError):  # from a thread that it left behind
                     trio.from_thread.run_sync(
                         self._receive, hook, *arguments, trio_token=self._token
                     )

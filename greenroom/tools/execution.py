@@ -1,7 +1,7 @@
-"""How a call runs: validated, timed, its failure a result, and its output kept within bounds.
+"""The execution of a call: input validated, time bounded, failures made results, output cut.
 
-`RegisteredTool.execute` is the gate. Past it stand the bounds of what a call returns (`cut_text`)
-and of what it shows while it runs (`LiveOutput`).
+`RegisteredTool.execute` is the gate for every call. `cut_text` bounds what a call returns, and
+`LiveOutput` what it shows while it runs.
 """
 
 import errno
@@ -57,29 +57,29 @@ from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
 _PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
-"""What ends more than the call; everything else that a tool raises is about the call alone."""
+"""Exceptions that end more than the call; all others become its result."""
 _log = logging.getLogger("greenroom.tools")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredTool:
-    """A view of a tool with every member, those it left out included; itself a `Tool`.
+    """A view of a tool with every member, also those that the tool leaves out; itself a `Tool`.
 
     Its `execute` is the gate that `ToolRegistry.execute` describes.
 
     Attributes:
-        name: the name that the model calls.
+        name: the name for the model.
         description: what it does, for the model.
-        category: the kind that permission rules speak of.
+        category: the kind, for permission rules.
         parameters: the JSON Schema of its input.
         requires_permission: whether each call has to be allowed.
         timeout: seconds that one call may take.
         concurrent: whether a call may run beside others.
-        sandbox: what each call is held to, or None.
+        sandbox: the sandbox of each call, or None.
         credentials: what the person has to give before a call runs.
-        read_only: whether a call changes nothing; None where that is not known.
-        idempotent: whether a call that is made again changes nothing more.
-        destructive: whether a call may delete what can't be brought back.
+        read_only: whether a call changes nothing; None if unknown, as for the next two.
+        idempotent: whether a repeated call changes nothing more.
+        destructive: whether a call may delete something for good.
     """
 
     name: str
@@ -102,7 +102,7 @@ class RegisteredTool:
         """Check a tool and fill in the members that it leaves out.
 
         Raises:
-            ToolError: a member is missing or of no use; it says which, and why.
+            ToolError: a member is missing or unusable; the message says which, and why.
         """
         if isinstance(tool, RegisteredTool):
             return tool
@@ -126,7 +126,7 @@ class RegisteredTool:
         )
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what a call would do, with hidden characters made visible. Never raises."""
+        """Describe a call for a person, with hidden characters made visible. Never raises."""
         warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
             found = self.tool.info(input)
@@ -142,17 +142,17 @@ class RegisteredTool:
             return ToolInfo(plain.action + warning, visible(plain.details))
 
     def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
-        """Return what is wrong with an input, in words for the model, or None where it fits.
+        """Return the faults of an input, in words for the model; None if it fits.
 
-        `execute` asks the same; a caller may ask first, before it asks a person.
+        `execute` checks the same; a caller may check first, before it asks a person.
         """
         return self.validator.fault(input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
-        """State what a call would do; empty where the tool states nothing.
+        """State what a call would do; empty if the tool states nothing.
 
-        Never raises: where the tool can't tell, the effect is `Opaque`, which no rule allows by
-        what it does.
+        Never raises: if the tool's own method does, the effect is `Opaque`, which no rule on
+        effects allows.
         """
         stated = cast("EffectsFunction | None", getattr(self.tool, "effects", None))
         if stated is None:
@@ -164,10 +164,10 @@ class RegisteredTool:
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
 
     async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:
-        """Say what a call in a workspace would be held to; None where it has no sandbox.
+        """Report what the sandbox of a call in a workspace enforces here; None without a sandbox.
 
         Raises:
-            SandboxUnavailableError: the sandbox requires what nothing holds here.
+            SandboxUnavailableError: the sandbox requires what nothing here can enforce.
             ToolError: its paths can't be found from the workspace.
         """
         if self.sandbox is None:
@@ -196,11 +196,11 @@ class RegisteredTool:
         )
 
     async def _finish(self, result: object, context: AgentContext) -> ToolResult:
-        """Make sure that a result can be stored and sent: what it holds is typed, short, and Unicode."""
+        """Return a result that can be stored and sent: typed, short, and valid Unicode."""
         if not isinstance(result, ToolResult):
             kind = type(result).__name__
             raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
-        # Before it is cut: what is left out goes to a file, and half a value is a secret, too.
+        # Before the cut: the rest goes to a file, and half of a secret is one, too.
         result = await cut_text(conceal(result, context), self.name, context)
         try:
             return serde.decode(serde.encode(result), ToolResult).with_error_message()
@@ -209,7 +209,7 @@ class RegisteredTool:
 
 
 def _make_error_result(name: str, error: BaseException, context: AgentContext) -> ToolResult:
-    """Log a failure and make a result of it; a cancel, alone or beside a failure, goes on."""
+    """Log a failure and make a result of it; a cancel, alone or beside a failure, passes."""
     found = leaves(error)
     passing = [leaf for leaf in found if issubclass(type(leaf), _PASSING)]
     if is_a(error, ToolError):
@@ -222,7 +222,7 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
 
 
 def describe_failure(error: BaseException) -> str:
-    """Say what a tool raised, in words for the model: the first five of a group."""
+    """Describe what a tool raised, in words for the model: the first five of a group."""
     found = leaves(error)
     more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
     parts = [
@@ -233,7 +233,7 @@ def describe_failure(error: BaseException) -> str:
 
 
 def _copy_schema(tool: Tool) -> dict[str, object]:
-    """Copy the schema as JSON: it goes to models as such, and must not change under them."""
+    """Copy the schema as JSON: it goes to models, and later changes must not reach them."""
     try:
         copy = serde.loads(serde.dumps(dict(tool.parameters)))
     except serde.InvalidJSONError as error:
@@ -242,22 +242,22 @@ def _copy_schema(tool: Tool) -> dict[str, object]:
 
 
 MAX_TEXT = 30_000
-"""Characters of text that a model sees of one result; the limit that coding agents have used."""
+"""Characters of text in one result for a model; the usual limit of coding agents."""
 
 MAX_FILE = 20_000_000
-"""Characters of text that a file keeps of one result; head and tail of what is longer still."""
+"""Characters of text of one result that a file keeps; of a longer one, head and tail."""
 
 MAX_FILES = 200
-"""Files that a folder keeps; where there would be more, the oldest go."""
+"""Files that a folder keeps; the oldest make room for new ones."""
 
 MAX_BYTES = 200_000_000
-"""Bytes that the files of a folder take together; where it would be more, the oldest go."""
+"""Bytes of all files in a folder together; the oldest make room for new ones."""
 
 _NAME = re.compile(r"[\w-]+-[0-9a-z]{12}\.txt")
 
 
 class SpillFolder:
-    """A temporary folder for an agent whose context names none; removed with this object."""
+    """A temporary folder for an agent whose context has none; removed with this object."""
 
     def __init__(self) -> None:
         """Make the folder."""
@@ -265,19 +265,18 @@ class SpillFolder:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def close(self) -> None:
-        """Remove the folder and what is in it, now instead of with this object."""
+        """Remove the folder and its files now."""
         self._finalizer()
 
 
 async def cut_text(
     result: ToolResult, tool_name: str, context: AgentContext, limit: int = MAX_TEXT
 ) -> ToolResult:
-    """Cut the text of a result to `limit` characters, in total; images and documents stay.
+    """Cut the text of a result to `limit` characters in total; images and documents stay.
 
-    The head and the tail remain, and between them the place of the whole text is named: in a file
-    under `context.spill_folder`, or where that is empty in a `SpillFolder` among the resources. If
-    the file can't be written, the text is cut all the same, and says so. A folder keeps the newest
-    200 files, of 200 MB together; the older ones go.
+    Head and tail remain, with a note between them that names the file of the whole text: under
+    `context.spill_folder`, or else in a `SpillFolder` among the resources. If the file can't be
+    written, the note says so. A folder keeps the newest 200 files, up to 200 MB together.
     """
     texts = [block.text for block in result.content if isinstance(block, TextBlock)]
     if sum(map(len, texts)) + len(texts) - 1 <= limit:
@@ -285,9 +284,7 @@ async def cut_text(
     whole = "\n".join(texts)
     metadata = dict(result.metadata)
     try:
-        folder = _find_folder(
-            context
-        )  # here and not in the thread, so that two calls get one folder
+        folder = _find_folder(context)  # not in the thread, so two calls share one folder
         path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
     except OSError as error:
         _log.warning("the long output of %s could not be kept: %s", tool_name, error)
@@ -302,7 +299,7 @@ async def cut_text(
 
 
 def _keep_ends(text: str, limit: int, note: str) -> str:
-    """Keep the head and the tail, the head being the longer: it says what the text is."""
+    """Keep head and tail; the head is longer, as it says what the text is."""
     marker = f"\n\n… {len(text):,} characters in all, the middle is left out; {note} …\n\n"
     room = max(limit - len(marker), 2)
     tail = room // 3
@@ -310,14 +307,15 @@ def _keep_ends(text: str, limit: int, note: str) -> str:
 
 
 def _write(text: str, tool_name: str, folder: Path) -> str:
-    if folder.is_symlink():  # what it leads to is not ours to fill and to tidy
+    if folder.is_symlink():  # its target is not ours to fill and tidy
         raise OSError(errno.ELOOP, "the folder for it is a link", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{new_id(tool_name)}.txt"
-    kept = text if len(text) <= MAX_FILE else _keep_ends(text, MAX_FILE, "it was too long to keep")
-    data = valid_unicode(kept).encode()
+    if len(text) > MAX_FILE:
+        text = _keep_ends(text, MAX_FILE, "it was too long to keep")
+    data = valid_unicode(text).encode()
     _make_room(folder, len(data))
-    path.touch(mode=0o600)  # it may hold what is not for others
+    path.touch(mode=0o600)  # it may hold secrets
     try:
         path.write_bytes(data)
     except OSError:
@@ -327,7 +325,7 @@ def _write(text: str, tool_name: str, folder: Path) -> str:
 
 
 def _make_room(folder: Path, size: int) -> None:
-    """Remove the oldest files until one more, of this size, has room."""
+    """Remove the oldest files until there is room for a file of this size."""
     with os.scandir(folder) as entries:
         ours = [(entry.path, entry.stat()) for entry in entries if _NAME.fullmatch(entry.name)]
     ours.sort(key=lambda file: file[1].st_mtime_ns)
@@ -350,11 +348,11 @@ def _find_folder(context: AgentContext) -> Path:
 
 
 LIVE_CHARACTERS = 1_000_000
-"""Characters that one call shows while it runs; more than a person reads, less than a disk holds."""
+"""Characters that one call shows while it runs: more than a person reads, and bounded."""
 
 
 class LiveOutput:
-    """Shows the first million characters of one call as they come, and says where it ends.
+    """Shows the first million characters of one call as they come, and a note if there are more.
 
     Example:
         >>> shown = []
@@ -382,9 +380,9 @@ class LiveOutput:
 def add_sandbox_report(
     result: ToolResult, report: SandboxReport | None, sandbox: Sandbox | None
 ) -> ToolResult:
-    """Return a result with the report in its metadata, and in words what the model should know.
+    """Add the report of its sandbox to a result: all of it as metadata, the gist for the model.
 
-    That is what is not held, and after a failure what may have caused it.
+    The model learns what is not enforced here, and after a failure that a sandbox may be the cause.
 
     Example:
         >>> report = SandboxReport("read-only", "none", "limits", {}, ("disk",), ("files",), {})

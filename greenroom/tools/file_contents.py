@@ -1,7 +1,7 @@
-"""The files of a workspace: how one path is, what it held, and how it is put back.
+"""The contents of files in a workspace: read, kept in packs, and put back.
 
-`look_at` reads how a path is, `Packs` keeps contents, `put_back` undoes one change. Every function
-here blocks: call them in a thread of trio's.
+`look_at` reads the state of a path, `Packs` keeps contents, `put_back` undoes one change. Every
+function here blocks: call it in a thread of trio.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from greenroom.fs import (
 from greenroom.tools.builtin.file_access import read_pieces
 
 MAX_FILE_BYTES = 10_000_000
-"""What is longer is neither kept nor compared by its content."""
+"""Longer files are neither kept nor compared by their content."""
 
 ABSENT = FileState("absent")
 
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 class StatusStamp(NamedTuple):
-    """What tells without reading it that a file was changed."""
+    """The status of a file, by which a change shows without reading it."""
 
     mode: int
     size: int
@@ -48,7 +48,7 @@ class StatusStamp(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One path as it was when it was looked at; the content only of a file that was read."""
+    """One path at the moment of a look; the content only if the file was read."""
 
     state: FileState
     stamp: StatusStamp | None = None
@@ -65,7 +65,7 @@ def take_stamp(status: os.stat_result) -> StatusStamp:
 def look_at(path: Path) -> Look:
     """Look at a real path; no folder on the way is entered through a link.
 
-    Never blocks on a pipe, never reads a device, nor a file of more than 10 MB.
+    Never waits for a pipe, and never reads a device or a file of more than 10 MB.
     """
     try:
         with open_parent(path) as folder:
@@ -114,7 +114,7 @@ def _link(target: str) -> FileState:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a name can be in JSON: one that is not UTF-8 on the disk can't."""
+    """Whether JSON can hold a name: not if it is not UTF-8 on the disk."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -126,13 +126,11 @@ def _words(error: OSError) -> str:
     return f"it can't be read: {error.strerror or error}"
 
 
-# ---- Packs: contents by their SHA-256, in one file for all that is kept at one moment.
-#
-# A pack is read without an index: for each content a line `<sha256> <size>`, then the bytes. It
-# appears under its name when it is whole, and is never changed.
+# A pack has no index: for each content a line `<sha256> <size>`, then the bytes. It appears under
+# its name when it is complete, and never changes.
 
 MAX_PACK_BYTES = 32_000_000
-"""Bytes of contents in one pack: what is kept for the calls of one reply."""
+"""Bytes of contents in one pack, which is for the calls of one reply."""
 MAX_KEPT_BYTES = 256_000_000
 """Bytes in all packs of one folder; the oldest pack goes first."""
 
@@ -141,61 +139,59 @@ _LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})\n")
 _LONGEST_LINE = 128
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     pack: str
     offset: int
     size: int
 
 
 class Packs:
-    """The packs in one folder, which is made with the first of them, for this user alone.
+    """Contents of files by their SHA-256, in pack files in one folder that only this user can read.
 
-    One thread at a time may use it, and one process may write.
+    The first pack makes the folder. One thread at a time may use it, and one process may write.
     """
 
     def __init__(self, folder: str) -> None:
-        """Name the folder; it is read at the first use."""
+        """Name the folder, which is read at the first use."""
         self._folder = folder
-        self._places: dict[str, _Place] | None = None
+        self._locations: dict[str, _Location] | None = None
         self._sizes: dict[str, int] = {}  # of the packs, the oldest first
 
     def __contains__(self, digest: str) -> bool:
         return digest in self._index()
 
     def read(self, digest: str) -> bytes | None:
-        """Return a content, or None where it is not kept or no longer what it was.
+        """Return a content, or None if it is not kept or damaged.
 
         Raises:
             OSError: the pack can't be read.
         """
-        place = self._index().get(digest)
-        if place is None:
+        location = self._index().get(digest)
+        if location is None:
             return None
-        with open(os.path.join(self._folder, place.pack), "rb") as file:
-            file.seek(place.offset)
-            content = file.read(place.size)
+        with open(os.path.join(self._folder, location.pack), "rb") as file:
+            file.seek(location.offset)
+            content = file.read(location.size)
         return content if hashlib.sha256(content).hexdigest() == digest else None
 
     @contextmanager
     def new_pack(self, *, flush: bool = True) -> Iterator["PackWriter"]:
-        """Collect contents in a new pack; with `flush` it is on the disk when the block is left.
+        """Collect contents in a new pack; with `flush` it is on the disk at the end of the block.
 
-        If the block raises, there is no new pack. One without a content is not written. Packs that
-        another process has added or removed are noticed here.
+        If the block raises or adds nothing, there is no new pack. This also notices packs that
+        another process has added or removed.
 
         Raises:
             OSError: the disk refused; the packs are as they were.
         """
         if self._names() != list(self._sizes):
-            self._places = None
+            self._locations = None
         index = self._index()
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         number = 1 + max((int(name.partition(".")[0]) for name in self._sizes), default=0)
         path = os.path.join(self._folder, f"{number:06d}.pack")
         temporary = f"{path}.tmp"
-        with suppress(
-            FileNotFoundError
-        ):  # a crash left it; or it is a pipe, or a link to elsewhere
+        with suppress(FileNotFoundError):  # left by a crash, or a pipe or link that is not ours
             os.unlink(temporary)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -203,45 +199,45 @@ class Packs:
                 pack = PackWriter(file, os.path.basename(path), index)
                 yield pack
                 file.flush()
-                if flush and pack.places:
+                if flush and pack.locations:
                     os.fsync(fd)
-            if pack.places:
+            if pack.locations:
                 os.rename(temporary, path)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
-        if pack.places:
-            index.update(pack.places)
+        if pack.locations:
+            index.update(pack.locations)
             self._sizes[pack.name] = pack.size
             if flush:
                 durable.sync_folder(os.path.dirname(self._folder))
                 durable.sync_folder(self._folder)
 
     def trim(self) -> None:
-        """Let the oldest packs go, until those that stay have 256 MB at the most.
+        """Remove the oldest packs until the others take at most 256 MB.
 
         Raises:
-            OSError: one can't be removed.
+            OSError: a pack can't be removed.
         """
         index = self._index()
         while sum(self._sizes.values()) > MAX_KEPT_BYTES:
             oldest = next(iter(self._sizes))
             del self._sizes[oldest]
-            for digest in [each for each, place in index.items() if place.pack == oldest]:
+            for digest in [each for each, location in index.items() if location.pack == oldest]:
                 del index[digest]
             with suppress(FileNotFoundError):
                 os.unlink(os.path.join(self._folder, oldest))
 
-    def _index(self) -> dict[str, _Place]:
-        if self._places is None:
-            places: dict[str, _Place] = {}
+    def _index(self) -> dict[str, _Location]:
+        if self._locations is None:
+            locations: dict[str, _Location] = {}
             self._sizes = {}
             for name in self._names():
                 path = os.path.join(self._folder, name)
-                places.update(_scan(path, name))
+                locations.update(_scan(path, name))
                 self._sizes[name] = os.path.getsize(path)
-            self._places = places
-        return self._places
+            self._locations = locations
+        return self._locations
 
     def _names(self) -> list[str]:
         try:
@@ -253,15 +249,15 @@ class Packs:
 
 
 class PackWriter:
-    """Takes contents into one pack, each of them once, up to 32 MB."""
+    """Writes contents into one pack, each once, up to 32 MB."""
 
-    def __init__(self, file: BinaryIO, name: str, known: dict[str, _Place]) -> None:
-        """Made by `Packs.new_pack`."""
+    def __init__(self, file: BinaryIO, name: str, known: dict[str, _Location]) -> None:
+        """Use `Packs.new_pack`."""
         self._file = file
         self._known = known
         self.name = name
         self.size = 0
-        self.places: dict[str, _Place] = {}
+        self.locations: dict[str, _Location] = {}
 
     def add(self, digest: str, content: bytes) -> bool:
         """Keep a content under its digest; return whether it is kept now.
@@ -269,55 +265,52 @@ class PackWriter:
         Raises:
             OSError: the disk refused.
         """
-        if digest in self._known or digest in self.places:
+        if digest in self._known or digest in self.locations:
             return True
         line = f"{digest} {len(content)}\n".encode()
         if self.size + len(line) + len(content) > MAX_PACK_BYTES:
             return False
         self._file.write(line + content)
-        self.places[digest] = _Place(self.name, self.size + len(line), len(content))
+        self.locations[digest] = _Location(self.name, self.size + len(line), len(content))
         self.size += len(line) + len(content)
         return True
 
 
 def _is_pack(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a file of a pack's name: a pipe would be waited for, and a link leads away."""
+    """Whether it is a regular file with a pack's name, and not a pipe or a link."""
     return bool(_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
 
 
-def _scan(path: str, name: str) -> Iterator[tuple[str, _Place]]:
-    """List what a pack holds, up to what is not a pack's line."""
+def _scan(path: str, name: str) -> Iterator[tuple[str, _Location]]:
+    """List the contents of a pack, up to the first damage."""
     with open(path, "rb") as file:
         while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
             digest, size = found[1].decode(), int(found[2])
-            yield digest, _Place(name, file.tell(), size)
+            yield digest, _Location(name, file.tell(), size)
             file.seek(size, os.SEEK_CUR)
 
 
-# ---- Putting one path back as it was: all or nothing.
+def put_back(path: Path, present: FileState, former: FileState, content: bytes = b"") -> None:
+    """Restore the former state of a real path if it is still as `present`: all or nothing.
 
-
-def put_back(path: Path, present: FileState, wanted: FileState, content: bytes = b"") -> None:
-    """Make a real path as `wanted`, if it still is as `present`; missing folders are made.
-
-    No folder on the way is entered through a link. Other names of a file (hard links) stay as they
-    are; an empty folder in its place is removed.
+    Missing folders are made; none on the way is entered through a link. Other names of a file (hard
+    links) stay as they are; an empty folder in its place is removed.
 
     Raises:
         ToolError: it has changed since.
-        OSError: the disk refused, or a folder in its place holds something; it is as it was.
+        OSError: the disk refused, or a folder in its place is not empty; nothing has changed.
     """
     if not look_at(path).state.same(present):
         raise ToolError("it was changed this moment")
-    with open_parent(path, make=wanted.kind != "absent") as folder:
-        if wanted.kind == "absent":
+    with open_parent(path, make=former.kind != "absent") as folder:
+        if former.kind == "absent":
             os.unlink(path.name, dir_fd=folder)
             sync_open_folder(folder)
             return
         with replace_in(folder, path.name) as temporary:
-            if wanted.kind == "link":
-                os.symlink(wanted.target, temporary, dir_fd=folder)
+            if former.kind == "link":
+                os.symlink(former.target, temporary, dir_fd=folder)
             else:
-                write_new(folder, temporary, content, 0o600, lambda fd: os.fchmod(fd, wanted.mode))
+                write_new(folder, temporary, content, 0o600, lambda fd: os.fchmod(fd, former.mode))
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.rmdir(path.name, dir_fd=folder)

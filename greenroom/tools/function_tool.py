@@ -1,4 +1,4 @@
-"""`@tool` makes a tool of a typed function, `as_tool` of what is nearly a tool."""
+"""`@tool` makes a tool of a typed function, `as_tool` of an object that is almost a tool."""
 
 import functools
 import inspect
@@ -52,26 +52,26 @@ Isolation: TypeAlias = Literal["thread", "process"]
 """Where a plain function runs: in a thread of this process, or in a process that can be killed."""
 
 RunsOn: TypeAlias = Literal["runtime", "client"]
-"""Who runs the calls: the function here, or the client, which hands the results in."""
+"""Who runs the calls: the function here, or the client, which sends the results."""
 
 
 class _Function(Protocol):
-    """A function whose arguments have been checked at run time."""
+    """A function whose arguments are checked at run time."""
 
     def __call__(self, **arguments: object) -> object: ...
 
 
 class FunctionTool(Generic[P, R]):
-    """A tool made of a function, which it still can be called as.
+    """A tool made of a function; calling it calls the function.
 
     Attributes:
         name, description, category, parameters, requires_permission, timeout, concurrent: see
             `greenroom.tools.Tool`.
         isolation: where a plain function runs.
-        sandbox: what its process is held to, or None.
+        sandbox: the sandbox of its process, or None.
         runs_on: who runs the calls.
         credentials: what the person has to give before a call runs.
-        read_only, idempotent, destructive: what it says of its calls; see `greenroom.tools.Tool`.
+        read_only, idempotent, destructive: flags; see `greenroom.tools.Tool`.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class FunctionTool(Generic[P, R]):
             self._check_process(place)
         elif self._limits or self.sandbox:
             raise ToolError(
-                f"{place} limits and a sandbox hold in a process of its own",
+                f"{place} limits and a sandbox need a process of its own",
                 hint="add isolation='process'",
             )
 
     def _check_process(self, place: str) -> None:
-        """Refuse what can't run in a process of its own."""
+        """Refuse a function that can't run in a process of its own."""
         hint = "leave isolation='process' out"
         if self._is_async:
             raise ToolError(
@@ -157,7 +157,7 @@ class FunctionTool(Generic[P, R]):
             )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, with nothing in between."""
+        """Call the function itself."""
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -168,7 +168,7 @@ class FunctionTool(Generic[P, R]):
         return plain_info(self.name, input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
-        """State what the call would do, as far as the decorator was given a function for it."""
+        """State what the call would do, by the `effects` function of the decorator, if any."""
         return self._effects(input, context) if self._effects else ()
 
     @property
@@ -201,10 +201,10 @@ class FunctionTool(Generic[P, R]):
         return to_result(self.name, outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Run a call right here and now, as a worker process does.
+        """Run a call in this thread, as a worker process does.
 
         Raises:
-            ToolError: as `execute`; or the function has given an awaitable.
+            ToolError: as `execute`; or the function returned an awaitable.
         """
         outcome = self._call(input, context)
         if inspect.isawaitable(outcome):
@@ -221,7 +221,7 @@ class FunctionTool(Generic[P, R]):
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of `@tool`; `tool` says what each means."""
+    """The options of `@tool`, which `tool` documents."""
 
     name: str | None
     category: str
@@ -249,50 +249,49 @@ def tool(
     """Make a tool of a typed function; write `@tool` or `@tool(category="read")`.
 
     Types and defaults of the parameters become the JSON Schema, the docstring the description, its
-    `Args:` section those of the parameters (`Annotated[int, "how many"]` does as well). A parameter
-    of type `AgentContext` is given the context of the call, and the model does not see it; one
-    whose class has a class method `from_context` is given what that makes of the context.
+    `Args:` section those of the parameters (or `Annotated[int, "how many"]`). A parameter
+    of type `AgentContext` gets the context of the call; one whose class has a class method
+    `from_context` gets what that returns for the context. The model sees neither.
 
-    The model's input is turned into the declared types before the call. A returned text is the
+    The model's input is converted to the declared types before the call. A returned text is the
     result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
 
     An async function runs as it is. A plain one runs in a thread, which can't be stopped: after a
-    time-out or an interrupt it is left behind and reported to `context.report_abandoned`. It may call
-    `context.progress`, which is dropped once it has been left behind, but not `context.cleanup`; to
-    end early it can call `trio.from_thread.check_cancelled`.
+    time-out or an interrupt it is left behind and passed to `context.report_abandoned`. It may call
+    `context.progress`, which drops text once the thread is left behind, but not `context.cleanup`;
+    to end early it can call `trio.from_thread.check_cancelled`.
 
-    With `isolation="process"` a plain function runs in a process of its own, which is killed with
-    all that it has started after a time-out or an interrupt, and when it goes beyond its `limits`.
-    The function has to be at the top of a module, so that the process can import it. Its arguments
-    are made there, by the same rules, and its result and what it prints and reports come back; of
-    the context, `resources` and `cleanup` are not there. See `greenroom.tools.WorkerPool`.
+    With `isolation="process"` a plain function runs in a process of its own. After a time-out, an
+    interrupt or a breach of its `limits`, the process is killed with all that it has started. The
+    function must be at the top of a module, where the process can import it. Its arguments are made
+    there, by the same rules, and its result, prints and reports come back; `resources` and
+    `cleanup` of the context are not available. See `greenroom.tools.WorkerPool`.
 
     Args:
-        function: the function, where the decorator is written without brackets.
+        function: the function, if the decorator is written without parentheses.
         options: any of these, by name.
-        name: the name that the model calls; by default the function's.
-        category: the kind that permission rules speak of, such as `read` or `network`.
+        name: the name for the model; by default the function's.
+        category: the kind, for permission rules, such as `read` or `network`.
         timeout: seconds that one call may take.
         requires_permission: whether each call has to be allowed.
         concurrent: whether a call may run beside others.
-        effects: says what a call would do, for permission rules.
-        isolation: where a plain function runs; it means nothing to an async one.
+        effects: states what a call would do, for permission rules.
+        isolation: where a plain function runs; no effect on an async one.
         limits: what one call may use, with `isolation="process"`.
-        sandbox: what the operating system holds that process to; see `greenroom.tools.Sandbox`.
+        sandbox: the sandbox of that process; see `greenroom.tools.Sandbox`.
         runs_on: "client" for a function that is only described here: it is never called, and its
-            body may be `...`. Whoever holds the handle sees the `ToolStart`, and hands the result
-            in with `handle.send_tool_result` before the timeout.
+            body may be `...`. The holder of the handle sees the `ToolStart`, and sends the result
+            with `handle.send_tool_result` before the timeout.
         credentials: what the person has to give before a call runs; see
             `greenroom.core.Credential`.
-        read_only: a call changes nothing; so it is with the category "read", unless this is False.
-        idempotent: a call that is made again with the same input changes nothing more.
-        destructive: a call may delete or overwrite what can't be brought back; who is asked about
-            it is told so. None of the three changes what rules say.
+        read_only: a call changes nothing; the default for the category "read".
+        idempotent: a repeated call with the same input changes nothing more.
+        destructive: a call may delete or overwrite something for good; the person who is asked sees
+            that. None of the three changes the decision of rules.
 
     Raises:
-        ToolError: a parameter has no type, or one that no schema can express; it says which. Or the
-            function can't run in a process of its own, or what is said of its calls contradicts
-            itself.
+        ToolError: a parameter has no type, or one that no schema can express; the function can't
+            run in a process of its own; or the flags contradict each other.
 
     Example:
         >>> @tool(category="read")
@@ -314,7 +313,7 @@ def tool(
 
 
 def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str, Arguments]:
-    """Return what name, docstring and signature of a function say of its tool."""
+    """Return the name, description and arguments of the tool of a function."""
     _check_function(function)
     name = name or function.__name__
     docstring = parse_docstring(function.__doc__ or "")
@@ -333,7 +332,7 @@ def _check_function(function: object) -> None:
 
 
 def to_result(name: str, value: object) -> ToolResult:
-    """Make a result of what a function has returned.
+    """Make a result of the value that a function returned.
 
     Raises:
         ToolError: JSON can't express it.
@@ -347,32 +346,30 @@ def to_result(name: str, value: object) -> ToolResult:
     return ToolResult.ok(to_json(name, value))
 
 
-# ---- `as_tool`: plain functions, and tools of other shapes.
-
 _SCHEMAS = ("parameters", "parameters_schema", "schema")
 
 
 class _Execute(Protocol):
-    """A function whose way of being called is looked up at run time."""
+    """A method whose signature is looked up at run time."""
 
-    def __call__(self, *given: object, **arguments: object) -> object: ...
+    def __call__(self, *args: object, **arguments: object) -> object: ...
 
 
 def as_tool(thing: object) -> Tool:
-    """Make a tool of something that is nearly one; what is one already is returned as it is.
+    """Make a tool of an object that is almost one; a tool is returned as it is.
 
     A function becomes one as with `@tool`. Any other object needs a `name`, a JSON Schema of its
     input (`schema`, `parameters_schema` or `parameters`: a mapping, or an object that has one as
-    `parameters`), and an `execute`, plain or async. This is called by its own signature: with
-    keywords where its parameters are those of the schema, else with the input as one dict, and with
-    the context of the call where it takes two. A plain one runs in a thread, as with `@tool`.
+    `parameters`), and an `execute`, plain or async. Its signature decides how it is called: with
+    keywords if its parameters are those of the schema, else with the input as one dict, and with
+    the context of the call if it takes two. A plain one runs in a thread, as with `@tool`.
 
-    `description`, `category` and the members that a `Tool` may have are taken over; without a
-    category it is "other", and calls have to be allowed. What it returns becomes a result as with
-    `@tool`; an object with a text `content` and a `status` or `is_error` is read as such.
+    `description`, `category` and the optional members of a `Tool` are taken over; without a
+    category it is "other", and calls have to be allowed. A returned object with a text `content`
+    and a `status` or `is_error` becomes a result; other values do as with `@tool`.
 
     Raises:
-        ToolError: something is missing or of no use; it says what.
+        ToolError: something is missing or unusable; the message says what.
 
     Example:
         >>> class Dice:
@@ -399,10 +396,10 @@ def as_tool(thing: object) -> Tool:
 
 
 class _AdaptedTool:
-    """A tool that hands each call on to an object of another shape."""
+    """A tool that passes each call on to an object of another shape."""
 
     def __init__(self, thing: object) -> None:
-        """Read what the object says of itself."""
+        """Read the members of the object."""
         self.name = _text(thing, "name")
         self._execute = _find_execute(thing, self.name)
         schema, self.parameters = _schema(thing, self.name)
@@ -425,7 +422,7 @@ class _AdaptedTool:
         return plain_info(self.name, input)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """Call the object in its own way, and wrap what it returns."""
+        """Call the object by its convention, and wrap what it returns."""
         call = partial(self._bind, input)
         if inspect.iscoroutinefunction(self._execute):
             outcome = call(context)
@@ -470,15 +467,15 @@ def _schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
 def _find_convention(
     execute: _Execute, name: str, schema: Mapping[str, object]
 ) -> Callable[[dict[str, object], AgentContext], object]:
-    """Find out from its signature how a function wants to be given its input."""
+    """Tell from the signature of a function how to pass it an input."""
     try:
         signature = inspect.signature(execute)
     except (TypeError, ValueError) as error:
         raise ToolError(f"tool {name}: the signature of execute can't be read: {error}") from None
 
-    def fits(*given: object, **arguments: object) -> bool:
+    def fits(*args: object, **arguments: object) -> bool:
         try:
-            signature.bind(*given, **arguments)
+            signature.bind(*args, **arguments)
         except TypeError:
             return False
         return True
@@ -487,9 +484,9 @@ def _find_convention(
     known = dict.fromkeys(properties if isinstance(properties, Mapping) else ())
     has_names = not known.keys().isdisjoint(signature.parameters)
     if fits(**known) and (has_names or not fits(None)):
-        return lambda given, _: execute(**given)
+        return lambda data, _: execute(**data)
     if fits(None) and not has_names:
-        return lambda given, _: execute(given)
+        return lambda data, _: execute(data)
     if fits(None, None) and not has_names:
         return execute
     raise ToolError(
@@ -499,7 +496,7 @@ def _find_convention(
 
 
 def _read_result(value: object) -> ToolResult | None:
-    """Read a result of another type, so that a failure stays one; None where it is not one."""
+    """Convert a result of another type, so a failure stays one; None if it is not a result."""
     content: object = getattr(value, "content", None)
     is_result = hasattr(value, "status") or hasattr(value, "is_error")
     if isinstance(value, ToolResult) or not isinstance(content, str) or not is_result:
@@ -518,6 +515,6 @@ def _status(value: object) -> ToolStatus:
     try:
         status = ToolStatus(str(getattr(word, "value", word)).lower())
     except ValueError:
-        return ToolStatus.ERROR  # in doubt, it has not worked
+        return ToolStatus.ERROR  # when in doubt, it failed
     failed = status is ToolStatus.SUCCESS and getattr(value, "is_error", False)
     return ToolStatus.ERROR if failed else status

@@ -1,4 +1,7 @@
-"""What a tool is, as structure and not as inheritance; and what it says of its calls."""
+"""The interface of a tool: its members, its flags, and the check that an object has them.
+
+Any object with the right members is a tool; nothing has to be inherited.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +21,10 @@ from greenroom.core import (
 from greenroom.sandbox import Sandbox
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds that a call may take where its tool says nothing else."""
+"""Seconds that a call may take, unless its tool says otherwise."""
 
 EffectsFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Sequence[Effect]]
 """States what a call would do, before it runs."""
-
 
 OPTIONAL_MEMBERS = (
     "requires_permission",
@@ -36,29 +38,28 @@ OPTIONAL_MEMBERS = (
     "idempotent",
     "destructive",
 )
-"""What a tool may have besides its six members."""
+"""The members that a tool may have besides its six required ones."""
 
 
 @runtime_checkable
 class Tool(Protocol):
     """Something that an agent can use: six members, no base class.
 
-    `isinstance` sees whether they are there; a registry looks at what they are. What has other
-    members for the same things is adapted by `as_tool`. A tool may have these members as well;
-    registration fills in the value given here:
+    `isinstance` checks that the members exist; a registry checks their values. `as_tool` adapts
+    objects with other members for the same things. A tool may also have these members, whose
+    defaults registration fills in:
 
     - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
     - `timeout: float = 30.0`: seconds that one call may take.
     - `concurrent: bool = False`: whether a call may run beside others.
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
-      permission rules judge. Without it a tool states none, and is judged by its name and category.
-    - `sandbox: Sandbox | None = None`: what each call is held to, for the person who is asked.
+      permission rules judge. A tool without it is judged by its name and category.
+    - `sandbox: Sandbox | None = None`: the sandbox of each call, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.
     - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing,
-      changes nothing more when it is made again, or may delete what can't be brought back. Retries
-      and resumed plans go by them, permission rules do not. A tool of the category "read" is
-      read-only.
+      changes nothing more if repeated, or may delete something for good. Retries and resumed plans
+      use them, permission rules do not. A tool of the category "read" is read-only.
 
     Example:
         >>> class Shout:
@@ -83,7 +84,7 @@ class Tool(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that the model calls: 1 to 64 letters, digits, `_` and `-`, as in `fs.read` with dots."""
+        """The name for the model: 1 to 64 letters, digits, `_` and `-`; dots as in `fs.read`."""
         ...
 
     @property
@@ -93,7 +94,7 @@ class Tool(Protocol):
 
     @property
     def category(self) -> str:
-        """The kind that rules speak of: `read`, `write`, `execute`, `network`, `plan` or another."""
+        """The kind, for rules: `read`, `write`, `execute`, `network`, `plan` or another."""
         ...
 
     @property
@@ -102,14 +103,14 @@ class Tool(Protocol):
         ...
 
     def info(self, input: dict[str, object], /) -> ToolInfo:  # noqa: A002
-        """Say what this call would do, for the person who is asked to allow it."""
+        """Describe this call for the person who is asked to allow it."""
         ...
 
     async def execute(self, input: dict[str, object], context: AgentContext, /) -> ToolResult:  # noqa: A002
         """Run the call. The input satisfies `parameters`.
 
-        Raise `ToolError` to tell the model what went wrong; any other exception is reported by its
-        type and message, and logged with its traceback.
+        Raise `ToolError` to tell the model what went wrong. Of any other exception the model gets
+        the type and message, and the log the traceback.
         """
         ...
 
@@ -128,18 +129,18 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
     return ToolInfo(f"Use {name}", details)
 
 
-# What a tool says of its calls. Retries and runs that go on after a kill are guided by it. Permission rules are not: it is the
-# tool's own word, and what a tool says of itself is not a reason to let it run.
+# Retries and runs that go on after a kill use a tool's flags. Permission rules do not: they are the
+# tool's own word, which is not a reason to let it run.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolFlags:
-    """What a tool says of its calls; None where it says nothing.
+    """What a tool says about its calls; None for no statement.
 
     Attributes:
         read_only: a call changes nothing.
-        idempotent: a call that is made again with the same input changes nothing more.
-        destructive: a call may delete or overwrite what can't be brought back.
+        idempotent: a repeated call with the same input changes nothing more.
+        destructive: a call may delete or overwrite something for good.
     """
 
     read_only: bool | None = None
@@ -148,11 +149,10 @@ class ToolFlags:
 
     @classmethod
     def of(cls, tool: Tool) -> Self:
-        """Read the flags of a tool; one of the category "read" is read-only unless it says otherwise.
+        """Read the flags of a tool; the category "read" makes it read-only by default.
 
         Raises:
-            ToolError: a flag is something else than True, False and None, or they contradict each
-                other.
+            ToolError: a flag is not True, False or None, or the flags contradict each other.
         """
         read_only = _flag(tool, "read_only")
         idempotent, destructive = _flag(tool, "idempotent"), _flag(tool, "destructive")
@@ -171,15 +171,15 @@ class ToolFlags:
 
 
 _CATEGORY = 'give it a category that fits, such as "network" or "execute"'
-_READ_ONLY = "what changes nothing can be done again: leave idempotent out"
+_READ_ONLY = "a call that changes nothing can be repeated: leave idempotent out"
 
 
 def may_repeat(tool: Tool, *, unknown: bool = False) -> bool:
-    """Say whether a call that may have had its effect can simply be made again.
+    """Whether a call that may have had its effect can simply be repeated.
 
     Args:
         tool: the tool.
-        unknown: the answer where the tool says nothing, neither by its flags nor by its category.
+        unknown: the answer if neither its flags nor its category tell.
 
     Raises:
         ToolError: its flags contradict each other.
@@ -214,10 +214,10 @@ _LONGEST = 64  # what the strictest API takes
 
 
 def check_tool(tool: object) -> None:
-    """Check every member of a tool but its flags, and those that it leaves out.
+    """Check every member of a tool but its flags, which `ToolFlags.of` checks.
 
     Raises:
-        ToolError: a member is missing or unusable; it says which, and why.
+        ToolError: a member is missing or unusable; the message says which, and why.
     """
     _check_shape(tool)
     name: object = getattr(tool, "name", None)
@@ -241,10 +241,10 @@ def check_tool(tool: object) -> None:
 
 
 def check_timeout(name: str, seconds: object) -> None:
-    """Refuse a time-out that is not a positive number.
+    """Check the time-out of the tool of this name.
 
     Raises:
-        ToolError: so it is.
+        ToolError: it is not a positive number.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise ToolError(

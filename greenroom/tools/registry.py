@@ -1,4 +1,4 @@
-"""The tools of an agent by name, and the calls of one reply, which run through them."""
+"""The registry: the tools of an agent by name, and the run of the calls of one reply."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class ToolRegistry:
-    """Tools by name, empty unless tools are given. It may change while agents run.
+    """Tools by name; it may change while agents run.
 
     Example:
         >>> from greenroom.tools import tool
@@ -64,7 +64,7 @@ class ToolRegistry:
         return registered
 
     def with_tools(self, *tools: Tool) -> "ToolRegistry":
-        """Make a registry that has these tools too; what is registered here later shows in it.
+        """Make a registry with these tools on top, which also sees later registrations here.
 
         Raises:
             ToolError: one of them can't be registered; see `register`.
@@ -85,27 +85,27 @@ class ToolRegistry:
             if other != name and portable_name(other) == wanted:
                 raise ToolError(
                     f"{name} and {other} are one name to a model: {wanted}",
-                    hint="to most models a dot is written as two underscores; rename one of them",
+                    hint="for most models a dot becomes two underscores; rename one of them",
                 )
 
     def _all(self) -> dict[str, RegisteredTool]:
         return self._tools
 
     def get_category(self, name: str) -> str | None:
-        """Return the category of the tool of this name, or None where there is none."""
+        """Return the category of the tool of this name, or None."""
         found = self.get(name)
         return found.category if found else None
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return what a model is told of the tools, sorted by name.
+        """Return the definitions of the tools for a model, sorted by name.
 
-        So the order in which they were registered changes no request, and costs no cache.
+        So requests do not depend on the order of registration, which would cost cache hits.
         """
         tools = sorted(self._all().values(), key=lambda tool: tool.name)
         return tuple(ToolDefinition(each.name, each.description, each.parameters) for each in tools)
 
     def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Say what a call would do, for a person. Never raises, whatever the name and the input."""
+        """Describe a call for a person. Never raises, whatever the name and the input."""
         found = self.get(name)
         if found:
             return found.info(input)
@@ -122,10 +122,10 @@ class ToolRegistry:
 
         The input is validated against the tool's schema; the call is stopped at its time-out; an
         exception becomes an error result with its type and message, and its traceback goes to the
-        log `greenroom.tools`; a long text is cut, and the whole of it kept in a file that the
-        result names. An unknown name is answered with the names that exist.
+        log `greenroom.tools`; a long text is cut, and kept whole in a file that the result names.
+        The answer to an unknown name lists the tools.
 
-        Nothing that fails raises here, `sys.exit()` in a tool included. Only `trio.Cancelled`,
+        No failure of a tool raises here, `sys.exit()` included. Only `trio.Cancelled`,
         `KeyboardInterrupt` and `GeneratorExit` pass through.
         """
         found = self.get(name)
@@ -137,7 +137,7 @@ class ToolRegistry:
 
 
 class _Extended(ToolRegistry):
-    """A registry on top of another one; of two tools of one name, its own wins."""
+    """A registry on top of another one; its own tool wins over one of the same name below."""
 
     def __init__(self, below: ToolRegistry, tools: Iterable[Tool]) -> None:
         self._below = below
@@ -152,9 +152,9 @@ Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 
 
 async def run_each(runs: Sequence[Callable[[], Awaitable[_T]]], limit: int) -> list[_T]:
-    """Run these side by side, at most `limit` at a time and begun in order; return their results in it.
+    """Run these concurrently, at least one and at most `limit` at a time; return all results.
 
-    At least one runs at a time. An exception of one stops all.
+    They begin in order, and the results have that order. An exception stops all.
     """
     results: dict[int, _T] = {}
     waiting = iter(enumerate(runs))
@@ -181,15 +181,15 @@ async def run_batch(
 ) -> list[ToolResult]:
     """Run the calls of one reply; the results are in the calls' order.
 
-    They run side by side, at most `limit` at a time and begun in order, when every one of their
-    tools is marked concurrent; otherwise one after the other. A failed call stops no other.
+    They run concurrently, begun in order, if all of their tools are marked concurrent; otherwise
+    one after the other. A failed call does not stop the others.
 
     Args:
         calls: name, input and context of each call.
-        tools: what each goes through.
+        tools: the registry that runs them.
         limit: how many run at a time; at least one does.
-        on_result: called with the index and the result of each call as soon as it has ended; so on
-            a cancel, the caller knows of every call that had ended.
+        on_result: called with the index and the result of each call as soon as it ends, so on a
+            cancel the caller has the results so far.
 
     Example:
         >>> from greenroom.tools import ToolRegistry, tool

@@ -1,4 +1,4 @@
-"""The schema of a tool, made of a function's signature and docstring, and its typed arguments."""
+"""The schema of a tool, made from a function's signature and docstring, and its typed arguments."""
 
 import functools
 import inspect
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
-# ---- The docstring, in Google style: the description of a function and of its parameters.
-
 _SECTION = re.compile(
     r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes|Warnings?"
     r"|See Also|References|Todo):\s*"
@@ -41,7 +39,7 @@ _ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
 
 @dataclass(frozen=True)
 class Docstring:
-    """What a docstring says.
+    """The parts of a docstring that a schema needs.
 
     Attributes:
         description: the text before the first section.
@@ -53,7 +51,7 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    r"""Take a Google-style docstring apart.
+    r"""Parse a Google-style docstring.
 
     Example:
         >>> parse_docstring("Add.\n\nArgs:\n    a: the first,\n        a number.").parameters
@@ -74,7 +72,7 @@ def parse_docstring(text: str) -> Docstring:
 
 
 def _parameters(lines: list[str]) -> dict[str, str]:
-    """Join each entry with the lines that are indented further than the first entry is."""
+    """Join each entry with its continuation lines, which are indented further."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
     entries = inspect.cleandoc("\n" + "\n".join(lines)).splitlines()
@@ -88,14 +86,11 @@ def _parameters(lines: list[str]) -> dict[str, str]:
     return {name: " ".join(filter(None, parts)) for name, parts in found.items()}
 
 
-# ---- Typed dictionaries of the standard library, which pydantic takes from Python 3.12 on only.
-
-
 def portable(hint: object) -> object:
     """Return a type hint in which pydantic understands every `typing.TypedDict`.
 
-    Before Python 3.12 each is put anew as one of `typing_extensions`, which comes with pydantic.
-    One that holds itself stays as it is, and pydantic says what to do about it.
+    Before Python 3.12 pydantic knows only those of `typing_extensions`, so each is rebuilt as one.
+    A recursive one stays as it is, and pydantic says what to do about it.
     """
     return hint if sys.version_info >= (3, 12) else _rebuild(hint, frozenset())
 
@@ -117,14 +112,14 @@ def _rebuild(hint: object, outer: frozenset[object]) -> object:
 def _typed_dict(kind: type, outer: frozenset[object]) -> object:
     from typing_extensions import TypedDict
 
-    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+    required_keys: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
     fields: dict[str, object] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         marker = get_origin(hint)
-        stated = marker in (Required, NotRequired)
-        inner = _rebuild(get_args(hint)[0] if stated else hint, outer)
-        needed = marker is Required if stated else name in required
-        fields[name] = Required[inner] if needed else NotRequired[inner]
+        is_marked = marker in (Required, NotRequired)
+        inner = _rebuild(get_args(hint)[0] if is_marked else hint, outer)
+        is_required = marker is Required if is_marked else name in required_keys
+        fields[name] = Required[inner] if is_required else NotRequired[inner]
     rebuilt = TypedDict(kind.__name__, fields)  # type: ignore[misc]  # fields known at run time
     rebuilt.__doc__ = kind.__doc__
     return rebuilt
@@ -134,7 +129,7 @@ P = ParamSpec("P")
 
 
 class Arguments:
-    """The parameters of one function: their schema, and how an input becomes arguments.
+    """The parameters of one function: their schema, and the conversion of inputs to arguments.
 
     Attributes:
         schema: a JSON Schema of type object that allows no other property.
@@ -146,15 +141,15 @@ class Arguments:
         """Read the signature.
 
         Raises:
-            ToolError: a parameter has no type, or one that no schema can express; it says which. Or
-            its class has a `from_context` of no use.
+            ToolError: a parameter has no type, or one that no schema can express, or one with an
+                unusable `from_context`; the message says which.
         """
         self._name = name
         hints = _hints(function, name)
         parameters = inspect.signature(function).parameters.values()
         makers = {p.name: _find_maker(hints.get(p.name)) for p in parameters}
-        self._injected = {each: make for each, make in makers.items() if make is not None}
-        fields = [p for p in parameters if p.name not in self._injected]
+        self._makers = {each: make for each, make in makers.items() if make is not None}
+        fields = [p for p in parameters if p.name not in self._makers]
         for parameter in fields:
             _check_parameter(name, parameter, hints)
         # The model's own names are f0, f1, …: a parameter may be named like a method of BaseModel.
@@ -162,10 +157,10 @@ class Arguments:
         self._model, self.schema = _build(name, fields, hints, descriptions)
 
     def bind(self, input: dict[str, object], context: AgentContext) -> dict[str, object]:  # noqa: A002
-        """Return the arguments of a call: what was given, in its type, and what the context gives.
+        """Return the arguments of a call: the input, converted, and values made from the context.
 
         Raises:
-            ToolError: the input does not fit; it names each place and what was expected.
+            ToolError: the input does not fit; the message lists each place and its fault.
             Exception: whatever a `from_context` raises.
         """
         from pydantic import ValidationError
@@ -173,17 +168,19 @@ class Arguments:
         try:
             values = self._model.model_validate(input)
         except ValidationError as error:
-            raise ToolError(f"{self._name}: the input does not fit: {_reported(error)}") from None
+            raise ToolError(
+                f"{self._name}: the input does not fit: {_list_faults(error)}"
+            ) from None
         arguments = {
             parameter: getattr(values, field)
             for field, parameter in self._parameters.items()
             if field in values.model_fields_set
         }
-        return arguments | {name: make(context) for name, make in self._injected.items()}
+        return arguments | {name: make(context) for name, make in self._makers.items()}
 
 
 def to_json(name: str, value: object) -> str:
-    """Write what a tool returned as JSON: plain values, dataclasses, models, dates and the like.
+    """Write the value that a tool returned as JSON: also dataclasses, models, dates and the like.
 
     Raises:
         ToolError: JSON can't express it.
@@ -212,10 +209,10 @@ def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
 
 
 def _find_maker(hint: object) -> Callable[[AgentContext], object] | None:
-    """Return what makes a value of this type from the context of a call; None where the model gives it.
+    """Return the function that makes a value of this type from the context of a call, if any.
 
-    That is so for AgentContext, for a class that has `from_context`, and for an Optional or
-    Annotated of these.
+    AgentContext has one, a class with `from_context`, and an Optional or Annotated of these. Values
+    of all other types come from the model.
 
     Raises:
         ToolError: its `from_context` can't be called with the context alone, or is async.
@@ -271,7 +268,7 @@ def _build(
     hints: Mapping[str, object],
     descriptions: Mapping[str, str],
 ) -> tuple["type[BaseModel]", dict[str, object]]:
-    """Make the model and its schema, or say which parameter prevents it."""
+    """Make the pydantic model and its schema, or say which parameter prevents it."""
     from pydantic.errors import PydanticUserError
 
     fields = {
@@ -316,7 +313,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_texts(hint: object) -> object:
-    """Take the texts out of `Annotated[int, "how many"]`; `_field` makes descriptions of them."""
+    """Drop the texts of `Annotated[int, "how many"]`; `_field` makes descriptions of them."""
     if get_origin(hint) is not Annotated:
         return hint
     kind, *extras = get_args(hint)
@@ -331,17 +328,17 @@ def _field(
     from pydantic.fields import FieldInfo
 
     extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    stated = any(isinstance(extra, FieldInfo) and extra.description for extra in extras)
+    has_own = any(isinstance(extra, FieldInfo) and extra.description for extra in extras)
     text = next((extra for extra in extras if isinstance(extra, str)), None)
     description = text or descriptions.get(parameter.name)
     default = ... if parameter.default is parameter.empty else parameter.default
-    if stated or not description:
+    if has_own or not description:
         return _as_field(Field(default, alias=parameter.name))
     return _as_field(Field(default, alias=parameter.name, description=description))
 
 
 def _as_field(field: object) -> "FieldInfo":
-    """Give the value of `Field` its true type; pydantic declares it as the field's own."""
+    """Give the value of `Field` its true type; pydantic declares the type of the field."""
     from pydantic.fields import FieldInfo
 
     assert isinstance(field, FieldInfo)
@@ -352,7 +349,7 @@ def _json_schema(model: "type[BaseModel]") -> dict[str, object]:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Plain(GenerateJsonSchema):
-        # A default that is not JSON stays out of the schema; the function has it all the same.
+        # A default that is not JSON stays out of the schema; the function still has it.
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
         def field_title_should_be_set(self, schema: object) -> bool:
@@ -363,8 +360,8 @@ def _json_schema(model: "type[BaseModel]") -> dict[str, object]:
     return schema
 
 
-def _reported(error: "ValidationError") -> str:
-    """List the faults that pydantic found, without its links and without the values."""
+def _list_faults(error: "ValidationError") -> str:
+    """List the faults that pydantic found, without its links and the values."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
         f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}" for fault in faults[:5]

@@ -28,8 +28,8 @@ class InputValidator:
         """Check and compile the schema of the tool of this name.
 
         Raises:
-            ToolError: it is not a valid schema, is not of type object, is nested too deeply, or
-                points to a schema that is not part of it; the message says where.
+            ToolError: it is not a valid schema, not of type object, nested too deeply, or points to
+                a schema that is not part of it; the message says where.
         """
         import referencing
         from jsonschema import Draft202012Validator
@@ -45,7 +45,7 @@ class InputValidator:
         )
 
     def fault(self, input: object) -> str | None:  # noqa: A002
-        """Return what is wrong with an input, at most five faults, or None where it fits."""
+        """Return the faults of an input, at most five, in words for the model; None if it fits."""
         try:
             lines = self._faults(input)
         except RecursionError:
@@ -66,7 +66,7 @@ class InputValidator:
         from jsonschema.exceptions import best_match
 
         for error in self._validator.iter_errors(value):
-            # Of the branches of an anyOf or oneOf, tell the one that the input comes nearest to.
+            # Of the branches of an anyOf or oneOf, explain the one that the input is nearest to.
             yield best_match([error]) or error
 
 
@@ -90,7 +90,7 @@ def _check(name: str, schema: Mapping[str, object]) -> None:
 
 
 def _check_references(name: str, schema: Mapping[str, object]) -> None:
-    """Resolve every reference once, so that a dangling one is found now and not in a call."""
+    """Resolve every reference once, to find a dangling one now and not in a call."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -149,7 +149,8 @@ def _name_parameters(names: list[str]) -> str:
 def _explain_type(error: "ValidationError") -> str:
     expected = error.validator_value
     names = expected if isinstance(expected, str) else " or ".join(cast("list[str]", expected))
-    return f"expected {names}, got {_name_type(error.instance)} {_write_value(error.instance)}".rstrip()
+    actual = f"{_name_type(error.instance)} {_write_value(error.instance)}".rstrip()
+    return f"expected {names}, got {actual}"
 
 
 def _explain_enum(error: "ValidationError") -> str:
@@ -184,7 +185,7 @@ def _shorten(text: str) -> str:
 
 
 def _write_path(parts: object) -> str:
-    """Write the way to a value as `todos[0].status`; the value itself is `input`."""
+    """Write the path of a value as `todos[0].status`; of the whole input as `input`."""
     path = ""
     for part in cast("list[str | int]", parts):
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
@@ -192,7 +193,7 @@ def _write_path(parts: object) -> str:
 
 
 def integer(data: Mapping[str, object], name: str, default: int) -> int:
-    """Return the integer of this name; to JSON Schema, 3.0 is one as well.
+    """Return the integer of this name; in JSON Schema, 3.0 is one as well.
 
     Example:
         >>> integer({"limit": 3.0}, "limit", 10), integer({}, "limit", 10)

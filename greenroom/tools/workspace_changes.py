@@ -1,8 +1,8 @@
-"""What calls do to the files of a workspace: seen and kept. It knows of no session.
+"""The changes of calls to the files of a workspace. It knows nothing of sessions.
 
-A `Window` is the time during which the calls of one reply run; `WorkspaceRecorder` opens and closes
-it. When it opens, the files that calls name are kept, and before a command all files are surveyed
-(`Coverage`); when it closes, what has changed is found by comparing.
+A `Window` is the time in which the calls of one reply run; `WorkspaceRecorder` opens and closes it.
+At the opening, the files that calls name are kept, and before a command all files are surveyed
+(`Coverage`); at the closing, a comparison finds the changes.
 """
 
 import os
@@ -30,36 +30,33 @@ from greenroom.tools.file_contents import (
     take_stamp,
 )
 
-# ---- Survey: the stamps of all files of a workspace.
-
 MAX_FILES = 50_000
-"""A workspace of more files is not surveyed."""
+"""A workspace with more files is not surveyed."""
 
-
-_MOST_PASSED_OVER = 1_000  # paths; a gap names a few of them
+_MOST_SKIPPED = 1_000  # paths; a gap names a few of them
 
 
 class Coverage:
-    """Which files of a workspace are looked at: by the rules as they were at the first survey.
+    """Which files of a workspace a survey covers: all but those that git would ignore.
 
-    Left out is what git would ignore, the folders of version control, and folders that could not be
-    read. A later survey keeps to that: what a command has uncovered was not made by it.
+    Folders of version control and unreadable folders are left out too. A later survey keeps the
+    rules of the first: a file that a command merely uncovered was not made by it.
     """
 
     def __init__(self, root: Path, left_out: Collection[str] = ()) -> None:
-        """Take the root's real path, and real paths of folders that are never looked into."""
+        """Take the root's real path, and real paths of folders that are never entered."""
         self._root = root
         self._left_out = frozenset(left_out)
         self._rules: dict[str, IgnoreRules] = {}
         self._closed: set[str] = set()
-        self.passed_over: set[str] = set()
-        """Paths of files and folders that were not looked at, up to some number."""
+        self.skipped: set[str] = set()
+        """Paths of ignored files and folders, at most 1,000."""
 
     def survey(self, late: threading.Event) -> dict[str, StatusStamp]:
         """Return the stamps of files and symbolic links, by path from the root with `/`.
 
-        Call it in a thread of trio's: a cancel ends it at the next folder. Once it is `late`, or
-        has more than 50,000, it returns what it has.
+        Call it in a thread of trio: a cancel ends it at the next folder. When it is `late`, or over
+        50,000 files, it returns what it has.
         """
         top, above = rules_above(self._root, self._root)
         prefix = "" if self._root == top else f"{self._root.relative_to(top).as_posix()}/"
@@ -72,9 +69,9 @@ class Coverage:
             for entry in self._children(folder):
                 path = folder + entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
-                is_kept_by_git = is_folder and entry.name in REPOSITORY_FOLDERS
-                if is_kept_by_git or rules.ignores(prefix + path, is_folder):
-                    self._pass_over(f"{path}/" if is_folder else path)
+                is_repository = is_folder and entry.name in REPOSITORY_FOLDERS
+                if is_repository or rules.ignores(prefix + path, is_folder):
+                    self._skip(f"{path}/" if is_folder else path)
                     continue
                 if entry.name in REPOSITORY_FOLDERS:
                     continue
@@ -103,9 +100,9 @@ class Coverage:
         with entries:
             yield from entries
 
-    def _pass_over(self, path: str) -> None:
-        if len(self.passed_over) < _MOST_PASSED_OVER:
-            self.passed_over.add(path)
+    def _skip(self, path: str) -> None:
+        if len(self.skipped) < _MOST_SKIPPED:
+            self.skipped.add(path)
 
 
 def _stamp(entry: "os.DirEntry[str]") -> StatusStamp | None:
@@ -115,19 +112,17 @@ def _stamp(entry: "os.DirEntry[str]") -> StatusStamp | None:
         return None
 
 
-# ---- Window: what is known of the files before the calls of one reply run.
-
 MAX_CHANGES = 1_000
-"""Files on record for the calls of one reply; of more, only the number is."""
+"""Files on record for the calls of one reply; the others are only counted."""
 
 _NOT_KEPT = "its content was not kept"
 _GRAIN = 2
-"""Seconds; a file changed that shortly before it was read may change again and look the same."""
+"""Seconds: a file changed so shortly before it was read may change again with the same stamp."""
 
 
 @dataclass
 class Window:
-    """What is known of the files before the calls ran; `changes` compares it with them now.
+    """The files as they were before the calls of one reply ran; `change` compares one with now.
 
     Every method blocks.
 
@@ -136,9 +131,9 @@ class Window:
         coverage: which files are compared.
         begun: when it began, in seconds of wall time.
         declared: the files that calls said they would change.
-        stamps: the stamps of all files, or None where they are not compared.
-        states: how those files were whose content is known.
-        gaps: what is not known, a sentence each.
+        stamps: the stamps of all files, or None if they are not compared.
+        states: the states of the files whose content is known.
+        gaps: what is unknown, a sentence each.
     """
 
     root: Path
@@ -162,23 +157,18 @@ class Window:
         elif label != str(real) and not is_unicode(str(real)):
             self.gaps.append(f"{label} has a name that is not Unicode")
         elif len(self.declared) < MAX_CHANGES:
-            self.declared[real.relative_to(self.root).as_posix()] = self._limit_content(
-                look_at(real)
-            )
+            path = real.relative_to(self.root).as_posix()
+            self.declared[path] = self._limit_content(look_at(real))
         else:
             self.gaps.append(f"{label} is one file more than can be on record")
 
     def _limit_content(self, look: Look) -> Look:
-        """Keep no more contents in memory than a pack takes."""
-        held = sum(len(each.content or b"") for each in self.declared.values())
-        return (
-            look
-            if held + len(look.content or b"") <= MAX_PACK_BYTES
-            else look._replace(content=None)
-        )
+        """Keep no more contents in memory than fit into a pack."""
+        size = sum(len(each.content or b"") for each in (*self.declared.values(), look))
+        return look if size <= MAX_PACK_BYTES else look._replace(content=None)
 
     def is_settled(self, stamp: StatusStamp) -> bool:
-        """Whether a file of this stamp would show another one, had it been changed since."""
+        """Whether any change of the file since would show in its stamp."""
         return stamp.ctime_ns // 1_000_000_000 < self.begun - _GRAIN
 
     def before(self) -> tuple[FileChange, ...]:
@@ -186,7 +176,7 @@ class Window:
         return tuple(FileChange(path, look.state) for path, look in self.declared.items())
 
     def candidates(self, now: dict[str, StatusStamp] | None) -> list[str]:
-        """Return the paths that may have changed, in order, given the stamps of all files now."""
+        """Return the paths that may have changed, sorted, given the stamps of all files now."""
         found = set(self.declared)
         then = self.stamps
         if then is not None and now is not None:
@@ -196,7 +186,7 @@ class Window:
         return sorted(found)
 
     def change(self, path: str, packs: Packs) -> FileChange | None:
-        """Compare one file with how it was; None where it is alike."""
+        """Compare one file with its former state; None if it has not changed."""
         before, stamp = self._before(path)
         look = look_at(self.root / path)
         if before.same(look.state) or (look.stamp is not None and look.stamp == stamp):
@@ -216,30 +206,30 @@ class Window:
             return ABSENT, None
         unknown = FileState("file", stamp.mode & 0o7777, stamp.size, problem=_NOT_KEPT)
         state = self.states.get(path)
-        # Where the content is known, it decides: a stamp of a moment ago may hide a change.
+        # A known content decides, as a stamp of a moment ago may hide a change.
         return (state, None) if state is not None else (unknown, stamp)
 
     def _is_old(self, look: Look, packs: Packs) -> bool:
-        """Whether a file that has appeared was not made by the calls, and is kept nowhere else."""
+        """Whether a new file is older than the calls, and its content is not in the packs."""
         assert look.stamp is not None
         is_old = look.stamp.mtime_ns // 1_000_000_000 < self.begun
         return is_old and look.state.digest not in packs
 
 
 def _real_paths(path: str) -> list[Path]:
-    """Return a path with its folders resolved, and what it points to where it is a link."""
-    if "\0" in path:  # no path at all: the tool says so
+    """Return a path with its folders resolved, and its target if it is a link."""
+    if "\0" in path:  # not a path: the tool says so
         return []
     real = Path(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     return [real, Path(os.path.realpath(real))] if real.is_symlink() else [real]
 
 
 MAX_COPIED_BYTES = 256_000
-"""Of files that no call has named, those up to this size are kept before a command runs."""
+"""Files up to this size are kept before a command runs, also if no call names them."""
 MAX_SECONDS = 2.0
-"""For one survey, and for keeping or reading what it found."""
+"""Time for one survey, and for keeping or comparing its files."""
 
-_NAMED = 5  # of the paths that are not looked at
+_NAMED = 5  # of the skipped paths
 
 _NOT_COMPARED = "what commands changed is not known: it is too much to compare"
 
@@ -249,15 +239,15 @@ T = TypeVar("T")
 class WorkspaceRecorder:
     """Records what the calls of one agent do to the files below a root.
 
-    Files that calls name are kept up to 10 MB each. Before a command, whose files can't be named
-    beforehand, all files are stamped, and those of up to 256 KB kept, 32 MB at the most; a file
-    that was kept and has not changed costs its stamp alone from then on.
+    Files that calls name are kept, up to 10 MB each. A command does not name its files, so before
+    one all files are stamped, and those up to 256 KB kept, at most 32 MB. Later, an unchanged file
+    costs only its stamp.
     """
 
     def __init__(
         self, root: Path, packs: Packs, *, left_out: Collection[str] = (), flush: bool = True
     ) -> None:
-        """Take the root's real path, where contents are kept, and folders not to look into."""
+        """Take the root's real path, the packs for contents, and folders not to enter."""
         self._root = root
         self._packs = packs
         self._left_out = left_out
@@ -265,10 +255,10 @@ class WorkspaceRecorder:
         self._known: dict[str, tuple[StatusStamp, FileState]] = {}
         self._too_large = ""
         self.failure = ""
-        """Why the last window could not be opened as it should, or empty."""
+        """Why the last window was not opened completely, or empty."""
 
     async def open(self, paths: Iterable[str], *, compares: bool) -> Window:
-        """Look at these files, and with `compares` at all, before calls run; what fails is a gap."""
+        """Look at these files before calls run, with `compares` at all; failures become gaps."""
         begun = int(utc_now().timestamp())
         window = Window(self._root, Coverage(self._root, self._left_out), begun)
         self.failure = ""
@@ -279,16 +269,16 @@ class WorkspaceRecorder:
         return window
 
     async def close(self, window: Window) -> tuple[FileChange, ...]:
-        """Compare the files with how they were; what is not known is added to the window's gaps."""
+        """Compare the files with their former states; adds what is unknown to the window's gaps."""
         now = None
         if window.stamps is not None:
             now = await _in_time(lambda late: _survey_again(window, late))
-            if passed_over := sorted(window.coverage.passed_over):
-                window.gaps.append(_describe_passed_over(passed_over))
+            if skipped := sorted(window.coverage.skipped):
+                window.gaps.append(_describe_skipped(skipped))
         return await _in_time(lambda late: self._compare(window, now, late))
 
     def _survey(self, window: Window, late: threading.Event) -> None:
-        """Stamp all files; a workspace that was too large once is not tried again."""
+        """Stamp all files; a workspace that was once too large is not tried again."""
         if not self._too_large:
             stamps = window.coverage.survey(late)
             if late.is_set():
@@ -303,7 +293,7 @@ class WorkspaceRecorder:
             self._fail(window, f"what commands change is not known: {self._root} {self._too_large}")
 
     def _keep(self, window: Window, late: threading.Event) -> None:
-        """Keep contents in one new pack: of the files that calls name, then of all others."""
+        """Keep contents in a new pack: of the files that calls name, then of all others."""
         try:
             with self._packs.new_pack(flush=self._flush) as writer:
                 for path, look in window.declared.items():
@@ -325,7 +315,7 @@ class WorkspaceRecorder:
         window.gaps.append(why)
 
     def _keep_one(self, window: Window, path: str, stamp: StatusStamp, writer: PackWriter) -> bool:
-        """Take in how a file is; return whether there is room for more."""
+        """Keep the state and content of a file; return whether there is room for more."""
         is_small = stamp.size <= MAX_COPIED_BYTES
         if not is_small or stat.S_IFMT(stamp.mode) not in _COPIED:
             return True
@@ -339,7 +329,7 @@ class WorkspaceRecorder:
         return True
 
     def _find_known_state(self, path: str, stamp: StatusStamp) -> FileState | None:
-        """Return how a file is that was kept before and has not changed; else None."""
+        """Return the state of a file that was kept before and has not changed; else None."""
         known, state = self._known.get(path, (None, FileState("absent")))
         if known != stamp or (state.kind == "file" and state.digest not in self._packs):
             return None
@@ -372,15 +362,15 @@ class WorkspaceRecorder:
 _COPIED = (stat.S_IFREG, stat.S_IFLNK)
 
 
-def _describe_passed_over(paths: Sequence[str]) -> str:
-    """Say that commands may have changed what git ignores or keeps for itself."""
+def _describe_skipped(paths: Sequence[str]) -> str:
+    """Say that commands may have changed ignored files and repositories."""
     named = ", ".join(visible(path) for path in paths[:_NAMED])
     more = f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else ""
     return f"what commands changed in ignored files and repositories is not known: {named}{more}"
 
 
 def _survey_again(window: Window, late: threading.Event) -> dict[str, StatusStamp] | None:
-    """Stamp all files when the calls have ended, or say that there was no time for all of them."""
+    """Stamp all files after the calls, or note that there was no time for it."""
     found = window.coverage.survey(late)
     if late.is_set() or len(found) > MAX_FILES:
         window.gaps.append(_NOT_COMPARED)
@@ -389,22 +379,22 @@ def _survey_again(window: Window, late: threading.Event) -> dict[str, StatusStam
 
 
 def _keep_content(look: Look, writer: PackWriter) -> Look:
-    """Keep a content, and hold it in memory no longer."""
+    """Write a content to the pack, and drop it from memory."""
     if look.content is not None:
         writer.add(look.state.digest, look.content)
     return Look(look.state, look.stamp)
 
 
 async def _in_time(work: Callable[[threading.Event], T]) -> T:
-    """Run work in a thread, and let it know when its time is up."""
+    """Run work in a thread, and set an event for it when its time is up."""
     late = threading.Event()
 
-    async def ring() -> None:
+    async def set_late() -> None:
         await trio.sleep(MAX_SECONDS)
         late.set()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ring)
+        nursery.start_soon(set_late)
         done = await in_thread(lambda: work(late))
         nursery.cancel_scope.cancel()
     return done

@@ -11,7 +11,7 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import InMemoryStore
 from greenroom.tools import ToolRegistry, tool
 from greenroom.tools.blocking import (
-    _Work,
+    _ThreadCall,
     run_blocking,
 )
 
@@ -93,7 +93,7 @@ async def test_what_is_reported_after_the_call_was_left_behind_is_dropped(contex
 
 async def test_a_report_on_its_way_when_the_call_is_left_behind_is_dropped(context):
     heard = []
-    work = _Work(lambda context: context, context)
+    work = _ThreadCall(lambda context: context, context)
     work.give_up()
     work._receive(heard.append, "too late")
     assert heard == []
@@ -153,7 +153,7 @@ async def test_a_function_that_has_not_begun_is_not_reported_and_never_runs(cont
 
 async def test_work_that_was_given_up_does_not_begin(context):
     ran = []
-    work = _Work(lambda _: ran.append(1), context)
+    work = _ThreadCall(lambda _: ran.append(1), context)
     assert work.give_up() is False
     with pytest.raises(RuntimeError, match="given up"):
         work.run()

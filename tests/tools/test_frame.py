@@ -11,7 +11,7 @@ from greenroom.tools.isolation.frame import (
     EndedFrame,
     FrameBuffer,
     ProgressFrame,
-    decode_answer,
+    decode_worker_frame,
     pack,
 )
 
@@ -19,7 +19,7 @@ ANSWERS = st.one_of(
     st.just(BegunFrame()),
     st.builds(ProgressFrame, st.text()),
     st.builds(AbandonedFrame, st.text()),
-    st.builds(EndedFrame, st.builds(ToolResult.ok, st.text()), removed=st.just(("a",))),
+    st.builds(EndedFrame, st.builds(ToolResult.ok, st.text()), removed_keys=st.just(("a",))),
 )
 
 
@@ -29,7 +29,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(answers, sizes):
     buffer, found = FrameBuffer(), []
     while data:
         size = sizes[len(data) % len(sizes)]
-        found += map(decode_answer, buffer.feed(data[:size]))
+        found += map(decode_worker_frame, buffer.feed(data[:size]))
         data = data[size:]
     assert found == answers
     assert buffer.is_empty
@@ -49,4 +49,4 @@ def test_a_frame_that_is_too_long_is_refused(monkeypatch):
 @pytest.mark.parametrize("data", [b"{}", b'{"type":"call"}', b"\xff", b'{"type":"progress"}'])
 def test_what_is_no_answer_is_refused(data):
     with pytest.raises(InvalidJSONError):
-        decode_answer(data)
+        decode_worker_frame(data)

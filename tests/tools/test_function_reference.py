@@ -127,7 +127,7 @@ def test_an_async_function_is_refused():
 
 
 def test_limits_without_a_process_are_refused():
-    with pytest.raises(ToolError, match="limits and a sandbox hold in a process of its own"):
+    with pytest.raises(ToolError, match="limits and a sandbox need a process of its own"):
         FunctionTool(killable.plain, limits=ProcessLimits(cpu_seconds=1))
 
 

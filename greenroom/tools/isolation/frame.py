@@ -1,8 +1,8 @@
-"""Frames: what crosses between us and a worker process, as JSON of a stated length.
+"""Frames: the messages between us and a worker process, as JSON after its length.
 
-We send one `CallFrame` for each call: where its function is, its input, and its limits. The worker
-answers with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one
-`EndedFrame`. Nothing of it can run code: no pickle.
+We send one `CallFrame` for each call, with the place of its function, its input and its limits. The
+worker answers with one `BegunFrame`, any number of `ProgressFrame` and `AbandonedFrame`, and one
+`EndedFrame`. Nothing in a frame can run code; there is no pickle.
 """
 
 import functools
@@ -22,23 +22,21 @@ from typing import ParamSpec, TypeAlias
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Wire, serde
 
-# ---- Limits of one call.
-
 _MEGABYTE = 1 << 20
 
 
 class ProcessLimits(Wire, frozen=True):
-    """What one call of a tool with `isolation="process"` may use; None for no limit.
+    """The limits of one call of a tool with `isolation="process"`; None for no limit.
 
-    Each is counted from the moment at which the function is called, and holds for the process that
-    it runs in; a process that the function starts may use as much again. A call that goes beyond
-    one is stopped, and the model is told which one.
+    They count from the call of the function, and apply to the process that it runs in; a process
+    that the function starts may use as much again. A call that exceeds a limit is stopped, and the
+    model learns which one.
 
     Attributes:
-        cpu_seconds: seconds of processor time; the system checks at full seconds, so up to one more
-            may pass.
-        memory_megabytes: megabytes (2**20 bytes) of address space beyond what the process has when
-            it is called. macOS does not enforce it.
+        cpu_seconds: seconds of processor time; the system checks at full seconds, so it may be up
+            to one more.
+        memory_megabytes: megabytes (2**20 bytes) of address space beyond that of the process at the
+            call. macOS does not enforce it.
 
     Example:
         >>> ProcessLimits(cpu_seconds=10, memory_megabytes=512).cpu_seconds
@@ -49,7 +47,7 @@ class ProcessLimits(Wire, frozen=True):
     memory_megabytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a limit.
+        """Refuse values that are not limits.
 
         Raises:
             ToolError: a limit is not a whole number, or less than 1.
@@ -61,7 +59,7 @@ class ProcessLimits(Wire, frozen=True):
 
     @contextmanager
     def impose(self) -> Iterator[None]:
-        """Hold this very process to the limits inside of the block."""
+        """Apply the limits to this process inside the block."""
         with _lower(resource.RLIMIT_CPU, self._cpu_limit()):
             with _lower(resource.RLIMIT_AS, self._memory_limit()):
                 yield
@@ -80,7 +78,7 @@ class ProcessLimits(Wire, frozen=True):
 
 @contextmanager
 def _lower(which: int, limit: int | None) -> Iterator[None]:
-    """Lower a limit of this process, and put it back at the end."""
+    """Lower a limit of this process, and restore it at the end."""
     before, most = resource.getrlimit(which)
     if limit is None or 0 <= before <= limit:
         yield
@@ -93,7 +91,7 @@ def _lower(which: int, limit: int | None) -> Iterator[None]:
 
 
 def _address_space() -> int:
-    """Return the bytes of address space that this process has; 0 where the system does not say."""
+    """Return the bytes of address space of this process; 0 if the system does not say."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except FileNotFoundError:
@@ -101,12 +99,10 @@ def _address_space() -> int:
     return pages * resource.getpagesize()
 
 
-# ---- Where another process finds a function: by module and name, as an import does.
-
 P = ParamSpec("P")
 
 SCRIPT_NAME = "__mp_main__"
-"""The name under which a script is loaded again, the same as in the standard multiprocessing."""
+"""The name under which a script is loaded again, as in the standard multiprocessing."""
 
 _GUARD = re.compile(r"^if\b.*__name__", re.MULTILINE)
 
@@ -115,7 +111,7 @@ _workers: set[int] = set()
 
 
 def become_worker() -> None:
-    """Say that this process runs tools for another one."""
+    """Mark this process as one that runs tools for another."""
     _workers.add(os.getpid())
 
 
@@ -125,19 +121,19 @@ def is_worker() -> bool:
 
 
 def is_loading_script() -> bool:
-    """Whether this process is loading a script to find a function in it."""
+    """Whether this process is loading a script in search of a function."""
     return bool(_loading)
 
 
 class FunctionReference(Wire, frozen=True):
-    """The place of a function.
+    """The place where another process finds a function: by module and name, as an import does.
 
     Attributes:
         module: the name of its module.
         qualname: its qualified name there.
-        script: the path of the program that it is in, where that was run as a script.
-        file: the path of its module, for one that an import by name does not find: test runners and
-            plug-in loaders load files that are on no path.
+        script: the path of its program, if that was run as a script.
+        file: the path of its module, if an import by name does not find it: test runners and
+            plug-in loaders load files that are not on the import path.
     """
 
     module: str
@@ -147,7 +143,7 @@ class FunctionReference(Wire, frozen=True):
 
     @classmethod
     def of(cls, function: Callable[P, object], tool: str) -> "FunctionReference":
-        """Return where a function can be found.
+        """Return the place of a function.
 
         Raises:
             ToolError: another process can't find it.
@@ -166,7 +162,7 @@ class FunctionReference(Wire, frozen=True):
         return cls("__main__", function.__qualname__, _script(main, tool))
 
     def check(self, function: Callable[P, object], tool: object) -> None:
-        """Make sure that in this process the tool, or its function, is what is in this place.
+        """Check that in this process the tool, or its function, is in this place.
 
         Raises:
             ToolError: something else is there, which another process would call instead.
@@ -174,16 +170,16 @@ class FunctionReference(Wire, frozen=True):
         found = _look_up(sys.modules.get(function.__module__), self.qualname)
         if found is not tool and found is not function:
             raise ToolError(
-                f"{function.__module__}.{self.qualname} is not the function of {tool!r}, so another "
-                "process can't find that",
+                f"{function.__module__}.{self.qualname} is not the function of {tool!r}, "
+                "so another process can't find it",
                 hint="give it a name of its own at the top of the module",
             )
 
     def load(self) -> object:
-        """Import what is in this place.
+        """Import the object in this place.
 
         Raises:
-            ToolError: nothing does.
+            ToolError: the place is empty.
         """
         module = _load_script(self.script) if self.script else _import(self.module, self.file)
         found = _look_up(module, self.qualname)
@@ -202,7 +198,7 @@ def _look_up(module: object, qualname: str) -> object:
 
 
 def _script(main: ModuleType, tool: str) -> str:
-    """Return the path of the script that runs, if it can be loaded without being run again."""
+    """Return the path of the running script, if it can be loaded without running again."""
     path = Path(getattr(main, "__file__", None) or "")
     if not path.is_file():
         raise ToolError(
@@ -223,11 +219,11 @@ def _file(module: str) -> str:
 
 
 def _import(name: str, file: str) -> ModuleType:
-    """Import a module by its name; where that finds none, load the file that it is in."""
+    """Import a module by its name, or else from its file."""
     try:
         return import_module(name)
     except ModuleNotFoundError as missing:
-        # Only for want of this module, or of a package above it: not of one that it imports.
+        # Only if this module, or a package above it, is missing: not one that it imports.
         if not file or not f"{name}.".startswith(f"{missing.name}."):
             raise
     module = _module(name, file)
@@ -253,15 +249,14 @@ def _execute(module: ModuleType) -> None:
 
 
 def _load_script(script: str) -> ModuleType:
-    """Load a script as a module of another name, so that its guarded part does not run."""
-    # The standard multiprocessing gives that name to whatever is the main module when it is
-    # imported.
+    """Load a script as a module of another name, so its guarded part does not run."""
+    # The standard multiprocessing gives that name to the main module when it imports it.
     loaded = sys.modules.get(SCRIPT_NAME)
     if loaded is not None and getattr(loaded, "__file__", None) == script:
         return loaded
     module = _module(SCRIPT_NAME, script)
     own = sys.modules["__main__"]
-    # Before it runs: dataclasses and pydantic look their module up while a class is made.
+    # Before it runs: dataclasses and pydantic look up their module while a class is made.
     sys.modules["__main__"] = sys.modules[SCRIPT_NAME] = module
     _loading.add(script)
     try:
@@ -276,7 +271,7 @@ def _load_script(script: str) -> ModuleType:
 
 
 MAX_BYTES = 16 << 20
-"""The longest frame: more than any model reads, little enough to decode beside an event loop."""
+"""The longest frame: more than any model reads, but quick to decode on an event loop."""
 
 _LENGTH_BYTES = 4
 
@@ -299,13 +294,13 @@ class ContextFields(Wire, frozen=True):
 
     @classmethod
     def of(cls, context: AgentContext) -> "ContextFields":
-        """Take them out of a context."""
+        """Copy them from a context."""
         same = {name: getattr(context, name) for name in SAME_FIELDS}
         return cls(root=str(context.workspace.root), cwd=str(context.workspace.cwd), **same)
 
 
 SAME_FIELDS = tuple(name for name in ContextFields.__struct_fields__ if name not in ("root", "cwd"))
-"""Those that a context has under the same name."""
+"""The fields that a context has under the same name."""
 
 
 class CallFrame(Wire, frozen=True, tag="call"):
@@ -313,12 +308,12 @@ class CallFrame(Wire, frozen=True, tag="call"):
 
     Attributes:
         tool: the tool's name.
-        function: where the function is.
-        input: what the model sent; it satisfies the tool's schema.
+        function: the place of the function.
+        input: the model's input; it satisfies the tool's schema.
         context: of the call.
         limits: of the call.
-        path: where modules are looked for, our `sys.path`.
-        folder: our working directory, or empty where it is gone.
+        path: our `sys.path`.
+        folder: our working directory, or empty if it is gone.
     """
 
     tool: str
@@ -331,17 +326,17 @@ class CallFrame(Wire, frozen=True, tag="call"):
 
 
 class BegunFrame(Wire, frozen=True, tag="begun"):
-    """The call has arrived, and begins."""
+    """The call has arrived and begins."""
 
 
 class ProgressFrame(Wire, frozen=True, tag="progress"):
-    """Told to `context.progress`."""
+    """A text for `context.progress`."""
 
     text: str
 
 
 class AbandonedFrame(Wire, frozen=True, tag="abandoned"):
-    """Told to `context.report_abandoned`."""
+    """A name for `context.report_abandoned`."""
 
     what: str
 
@@ -350,37 +345,37 @@ class EndedFrame(Wire, frozen=True, tag="ended"):
     """The function has returned, or raised.
 
     Attributes:
-        result: what it returned, or None where it raised.
-        error: what it raised, in words for the model.
-        traceback: where it raised that, for the log; empty for a `ToolError`.
-        metadata: what it changed in the context's metadata.
-        removed: the keys that it took out of them.
-        is_reusable: whether nothing of the call is left, so that the worker can take another one.
+        result: its result, or None if it raised.
+        error: its exception, in words for the model.
+        traceback: the traceback of that, for the log; empty for a `ToolError`.
+        metadata: the values that it changed in the context's metadata.
+        removed_keys: the keys that it removed there.
+        is_reusable: whether nothing of the call is left, so the worker can take another one.
     """
 
     result: ToolResult | None = None
     error: str = ""
     traceback: str = ""
     metadata: dict[str, object] = {}
-    removed: tuple[str, ...] = ()
+    removed_keys: tuple[str, ...] = ()
     is_reusable: bool = True
 
 
-Answer: TypeAlias = BegunFrame | ProgressFrame | AbandonedFrame | EndedFrame
-"""What a worker sends."""
+WorkerFrame: TypeAlias = BegunFrame | ProgressFrame | AbandonedFrame | EndedFrame
+"""A frame that a worker sends."""
 
 
 class _Envelope(Wire, frozen=True):
-    answer: Answer
+    frame: WorkerFrame
 
 
-def decode_answer(data: bytes) -> Answer:
-    """Decode what a worker has sent.
+def decode_worker_frame(data: bytes) -> WorkerFrame:
+    """Decode a frame of a worker.
 
     Raises:
-        InvalidJSONError: it is no answer.
+        InvalidJSONError: it is not one.
     """
-    return serde.decode(b'{"answer":%b}' % data, _Envelope).answer
+    return serde.decode(b'{"frame":%b}' % data, _Envelope).frame
 
 
 def pack(frame: Wire) -> bytes:
@@ -393,14 +388,15 @@ def pack(frame: Wire) -> bytes:
     data = serde.encode(frame)
     if len(data) > MAX_BYTES:
         raise ToolError(
-            f"{len(data)} bytes are too many for a tool in its own process; {MAX_BYTES} is the limit",
+            f"{len(data)} bytes are too many for a tool in its own process; "
+            f"{MAX_BYTES} is the limit",
             hint="write them to a file, and pass its path",
         )
     return len(data).to_bytes(_LENGTH_BYTES, "big") + data
 
 
 class FrameBuffer:
-    """Cuts what has arrived into frames.
+    """Splits arriving bytes into frames.
 
     Example:
         >>> buffer = FrameBuffer()
@@ -412,19 +408,19 @@ class FrameBuffer:
     """
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start empty."""
         self._data = bytearray()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits for its rest."""
+        """Whether no part of a frame waits for its rest."""
         return not self._data
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add what has arrived, and iterate over the frames that it completes.
+        """Add arriving bytes, and iterate over the frames that they complete.
 
         Raises:
-            ToolError: a frame would be too long, so this is none.
+            ToolError: the length is impossible, so this is not a frame.
         """
         self._data += data
         while len(self._data) >= _LENGTH_BYTES:

@@ -1,4 +1,4 @@
-"""The pool of worker processes, in which plain functions run that can be killed."""
+"""The pool of worker processes, which run plain functions and can be killed."""
 
 import codecs
 import fcntl
@@ -29,7 +29,6 @@ from greenroom.sandbox import (
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,
-    Answer,
     BegunFrame,
     CallFrame,
     ContextFields,
@@ -38,18 +37,17 @@ from greenroom.tools.isolation.frame import (
     FunctionReference,
     ProcessLimits,
     ProgressFrame,
-    decode_answer,
+    WorkerFrame,
+    decode_worker_frame,
     is_loading_script,
     pack,
 )
 
-# ---- One worker, from our side: started once, it runs one call after the other.
-
 _NOTICE = 0.2
-"""Seconds between SIGTERM, on which the function's `finally` blocks run, and SIGKILL."""
+"""Seconds between SIGTERM, after which the function's `finally` blocks run, and SIGKILL."""
 
 _MAX_CALLS = 1_000
-"""Calls after which a worker is replaced, so that what a library leaks does not add up."""
+"""Calls after which a worker is replaced, so leaks of libraries do not add up."""
 
 _TAIL_CHARACTERS = 2_000
 _CHUNK = 65_536
@@ -61,28 +59,28 @@ _PROGRAM = (
 
 
 class WorkerProcess:
-    """One worker, from `start` to `aclose`; it dies with us."""
+    """One worker, seen from our side, from `start` to `aclose`; it dies with us."""
 
     def __init__(self, process: ContainedProcess, stream: trio.SocketStream) -> None:
-        """Take over a worker that was just started."""
+        """Take over a new worker; use `start`."""
         self._process = process
         self._stream = stream
         self._calls = 0
         self.has_begun = False
-        """Whether the call it was given last has begun."""
+        """Whether its last call has begun."""
         self.is_reusable = False
-        """Whether it can take another call: the last one ended well and left nothing behind."""
+        """Whether it can take another call: the last one has ended and left nothing behind."""
         self.is_garbled = False
-        """Whether something else than an answer has come from it."""
+        """Whether it sent something that is not a frame."""
         self.tail = ""
-        """The last that it printed."""
+        """The end of its prints."""
 
     @classmethod
     async def start(cls, confinement: Confinement) -> "WorkerProcess":
-        """Start a worker; it need not be up yet to be given a call.
+        """Start a worker; it can be given a call at once.
 
         Args:
-            confinement: what it is held to.
+            confinement: the sandbox that it runs in.
 
         Raises:
             ToolError: the process could not be started.
@@ -112,14 +110,14 @@ class WorkerProcess:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was given one call at the most."""
+        """Whether it has had at most one call."""
         return self._calls < 2
 
     async def run(self, call: bytes, context: AgentContext) -> EndedFrame | None:
-        """Run one call; None where the worker ended first, or sent what is no answer.
+        """Run one call; None if the worker died first, or sent something that is not a frame.
 
-        What the function prints and reports goes to the context as it comes. A cancel leaves the
-        function running: then, and after None, close the worker.
+        Prints and reports of the function go to the context as they come. A cancel leaves the
+        function running: close the worker then, and after None.
         """
         self._calls += 1
         self.has_begun = self.is_reusable = False
@@ -134,14 +132,14 @@ class WorkerProcess:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._process.follow, show)
             ended = await self._converse(call, live, context)
-            # The answer is there: a cancel from outside comes too late to take it back.
+            # There is an answer: a cancel from outside comes too late.
             nursery.cancel_scope.shield = True
             nursery.cancel_scope.cancel()
         show(self._process.read_output(), final=True)
         return ended
 
     async def aclose(self, cleanup: Cleanup) -> ProcessReport:
-        """End the worker and all that it started: SIGTERM, a moment, SIGKILL."""
+        """End the worker and all that it started: SIGTERM, 0.2 seconds, SIGKILL."""
         report = await self._process.aclose(cleanup, notice=_NOTICE)
         self._stream.socket.close()
         return report
@@ -154,7 +152,7 @@ class WorkerProcess:
             await self._stream.send_all(call)
             while data := await self._stream.receive_some(_CHUNK):
                 for frame in buffer.feed(data):
-                    ended = self._handle(decode_answer(frame), live, context)
+                    ended = self._handle(decode_worker_frame(frame), live, context)
                     if ended:
                         self.is_reusable = (
                             ended.is_reusable and buffer.is_empty and self._calls < _MAX_CALLS
@@ -166,8 +164,10 @@ class WorkerProcess:
             self.is_garbled = True
         return None
 
-    def _handle(self, answer: Answer, live: LiveOutput, context: AgentContext) -> EndedFrame | None:
-        match answer:
+    def _handle(
+        self, frame: WorkerFrame, live: LiveOutput, context: AgentContext
+    ) -> EndedFrame | None:
+        match frame:
             case BegunFrame():
                 self.has_begun = True
             case ProgressFrame(text):
@@ -175,7 +175,7 @@ class WorkerProcess:
             case AbandonedFrame(what):
                 context.report_abandoned(what)
             case EndedFrame():
-                return answer
+                return frame
         return None
 
 
@@ -196,9 +196,9 @@ class WorkerPoolStatistics:
     Attributes:
         size: how many calls run at a time.
         busy: the calls that run now.
-        idle: the workers that are kept warm for the next calls.
-        waiting: the calls that wait for one to end.
-        started: the workers that were started so far.
+        idle: the workers that wait for the next calls.
+        waiting: the calls that wait for a place.
+        started: the workers started so far.
         ended: the workers that were not kept: their call was cut off, crashed or left something, or
             was their thousandth.
     """
@@ -215,15 +215,14 @@ class WorkerPool:
     """Runs the calls of tools with `isolation="process"`, at most `size` at a time, in turn.
 
     The first such call of a runtime puts a pool into `runtime.resources`, which ends it with the
-    runtime. For another size put one there yourself, before:
+    runtime. For another size put one there before:
     `runtime.resources.insert(WorkerPool(size=8))`. Anywhere else its owner closes it.
 
-    A call waits until there is a place for it; those that wait are served in turn. A worker is
-    started when a call needs one, and kept for the next call if this one has ended well and left
-    nothing behind: no process, no thread. Otherwise it is killed, with all that it started, before
-    the call returns. A cancel ends it as well: SIGTERM, on which the function's `finally` blocks
-    run, 0.2 seconds, SIGKILL. None is started ahead of need. A call in a sandbox has a worker of
-    its own.
+    Calls wait for a place in turn. A worker is started only when a call needs one, and kept for the
+    next call if this one left nothing behind: no process, no thread. Otherwise it is killed, with
+    all that it started, before the call returns. A cancel ends it as well: SIGTERM, after which the
+    function's `finally` blocks run, 0.2 seconds, SIGKILL. A call in a sandbox has a worker of its
+    own.
 
     Example:
         >>> WorkerPool(size=2).statistics().idle
@@ -260,7 +259,7 @@ class WorkerPool:
     async def _run(
         self, call: CallFrame, context: AgentContext, confinement: Confinement
     ) -> ToolResult:
-        """Run one call once there is a place, and return when none of it runs any more."""
+        """Run one call once there is a place; nothing of it still runs on return."""
         data = pack(call)
         async with self._places:
             if not self._closed:
@@ -278,7 +277,7 @@ class WorkerPool:
             raise ToolError(f"{call.tool} was stopped: the pool of its process is closed")
 
     async def aclose(self) -> None:
-        """End all workers; calls that run or wait get an error result. A cancel does not stop it."""
+        """End all workers; calls that run or wait fail. A cancel does not stop it."""
         self._closed = True
         running = dict(self._calls)
         for scope in running:
@@ -293,7 +292,7 @@ class WorkerPool:
     async def _run_in_worker(
         self, call: CallFrame, data: bytes, context: AgentContext, confinement: Confinement
     ) -> EndedFrame:
-        """Give the call to one worker; to the next one where that had died before it began."""
+        """Give the call to a worker; to another one if that had died before the call began."""
         while True:
             worker = await self._take_worker(confinement)
             ended = report = None
@@ -311,7 +310,7 @@ class WorkerPool:
                 raise ToolError(_describe_loss(call, worker, report))
 
     async def _take_worker(self, confinement: Confinement) -> WorkerProcess:
-        """Take the worker that was used last, or start one; what is held gets one of its own."""
+        """Take the worker that was used last, or start one; a sandbox gets one of its own."""
         if self._idle and not confinement.prefix:
             return self._idle.pop()
         worker = await WorkerProcess.start(confinement)
@@ -334,7 +333,7 @@ class WorkerPool:
 
 
 def list_files(function: FunctionReference) -> tuple[str, ...]:
-    """Name the files that a process needs to run a function."""
+    """List the files that a process needs to run a function."""
     return (*list_python_files(), *filter(None, (function.script, function.file)))
 
 
@@ -346,14 +345,14 @@ async def run_isolated(
     limits: ProcessLimits,
     sandbox: Sandbox | None,
 ) -> ToolResult:
-    """Run a function in a process: in the pool of the context, else in that of its runtime.
+    """Run a function in a process, by the pool of the context or of its runtime.
 
-    Without a runtime and a pool the call gets a worker of its own, which is gone at its end.
+    Without either, the call gets a worker of its own, which ends with it.
 
     Raises:
         ToolError: the function raised, was stopped at a limit, or took its process down; or the
-            pool is closed. In a sandbox that is a result.
-        SandboxUnavailableError: the sandbox requires what nothing holds here.
+            pool is closed. In a sandbox these are results.
+        SandboxUnavailableError: the sandbox requires what nothing here can enforce.
     """
     call = CallFrame(
         tool, function, input, ContextFields.of(context), limits, tuple(sys.path), _folder()
@@ -399,10 +398,10 @@ def _folder() -> str:
 
 
 def _result(call: CallFrame, ended: EndedFrame, context: AgentContext) -> ToolResult:
-    """Take over what the function has changed, and return its result or raise its error."""
+    """Take over the function's changes of metadata, and return its result or raise its error."""
     for key, value in ended.metadata.items():
         context.set_metadata(key, value)
-    for key in ended.removed:
+    for key in ended.removed_keys:
         context.metadata.pop(key, None)
     if ended.traceback:
         _log.error("tool %s raised in its process:\n%s", call.tool, ended.traceback)
@@ -412,7 +411,7 @@ def _result(call: CallFrame, ended: EndedFrame, context: AgentContext) -> ToolRe
 
 
 def _describe_loss(call: CallFrame, worker: WorkerProcess, report: ProcessReport) -> str:
-    """Say why there is no answer."""
+    """Say why a call has no result."""
     if worker.is_garbled:
         return f"{call.tool} was stopped: it wrote into the connection of its process"
     fate = _describe_ending(call, report)

@@ -1,7 +1,7 @@
-"""The program of a worker process: it runs one call after the other, and sends back what comes.
+"""The program of a worker process: it runs one call after the other, and sends the results.
 
-It ends when the other side is gone, and on SIGTERM, on which the `finally` blocks of the function
-that runs are run first.
+It ends when the other side is gone, and on SIGTERM, after the `finally` blocks of the running
+function.
 """
 
 import faulthandler
@@ -58,14 +58,14 @@ _MAX_TRACEBACK = 20_000
 
 
 class _Stopped(SystemExit):
-    """SIGTERM has come: the call is not wanted any more."""
+    """SIGTERM has come: nobody waits for the call any more."""
 
 
 class _Connection:
-    """The socket to the other side; whole frames only, and from this very process only."""
+    """The socket to the other side: for whole frames, and for this process alone."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Use a socket that was inherited, and let no other process inherit it."""
+        """Use an inherited socket, and keep other processes from inheriting it."""
         connection.set_inheritable(False)
         self._socket = connection
         self._buffer = FrameBuffer()
@@ -93,10 +93,10 @@ class _Connection:
 
 
 class _NoResources(ResourceMap):
-    """The resources of a context in a worker process: any use of them says that there are none."""
+    """The resources of a context in a worker process, where any use of them is an error."""
 
     def __init__(self) -> None:
-        """Hold nothing, not even a place to hold it in."""
+        """Hold nothing, so that every method fails."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise ToolError(
@@ -106,7 +106,7 @@ class _NoResources(ResourceMap):
 
 
 class CallServer:
-    """Runs the calls that come in, in the main thread, where signals arrive."""
+    """Runs incoming calls in the main thread, where signals arrive."""
 
     def __init__(self, connection: socket.socket) -> None:
         """Serve the other end of this socket."""
@@ -117,23 +117,23 @@ class CallServer:
         """Run one call after the other, until the other side is gone."""
         while not self._is_stopped and (call := self._connection.receive()):
             self._connection.send(BegunFrame())
-            # The last function may have changed what is done with it.
+            # The last function may have changed its handling.
             signal.signal(signal.SIGTERM, self._stop)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
             ended = _run(call, self._context(call.context))
             if not self._connection.is_ours:
-                os._exit(0)  # the function has forked, and both of it have come back
+                os._exit(0)  # the function has forked, and this is the copy
             try:
                 self._connection.send(ended)
-            except GreenroomError as error:  # too long, or metadata that are not JSON
+            except GreenroomError as error:  # too long, or metadata that is not JSON
                 self._connection.send(
                     EndedFrame(error=f"{call.tool}: {error}", is_reusable=ended.is_reusable)
                 )
 
     def _context(self, fields: ContextFields) -> AgentContext:
         same = {name: getattr(fields, name) for name in SAME_FIELDS}
-        # A copy, so that it is seen what the call changes in them.
+        # A copy, to find the changes of the call in it.
         same["metadata"] = serde.decode(serde.encode(fields.metadata), dict[str, object])
         return AgentContext(
             **same,
@@ -145,30 +145,30 @@ class CallServer:
         )
 
     def _stop(self, *_: object) -> NoReturn:
-        self._is_stopped = True  # also if the function does not let the exception pass
+        self._is_stopped = True  # even if the function swallows the exception
         raise _Stopped(128 + signal.SIGTERM)
 
     def _progress(self, _: str, text: str) -> None:
-        # One more than is shown, so that the other side sees that something is cut off.
+        # One more than is shown, so the other side sees that something is cut off.
         self._connection.send(ProgressFrame(str(text)[: LIVE_CHARACTERS + 1]))
 
 
 def _run(call: CallFrame, context: AgentContext) -> EndedFrame:
-    """Run a call to its end, and see what it has changed and what it leaves."""
+    """Run a call to its end, and find what it has changed and left behind."""
     files = _standard_files()
     ended = _try_call(call, context)
     for stream in (sys.__stdout__, sys.__stderr__):
         with suppress(ValueError, OSError):  # the function has closed it
             if stream:
                 stream.flush()
-    removed = tuple(call.context.metadata.keys() - context.metadata.keys())
+    removed_keys = tuple(call.context.metadata.keys() - context.metadata.keys())
     changed = {
         key: value
         for key, value in context.metadata.items()
         if key not in call.context.metadata or call.context.metadata[key] != value
     }
-    reusable = ended.is_reusable and files == _standard_files() and not _is_anything_left()
-    return replace(ended, metadata=changed, removed=removed, is_reusable=reusable)
+    is_reusable = ended.is_reusable and files == _standard_files() and not _has_leftovers()
+    return replace(ended, metadata=changed, removed_keys=removed_keys, is_reusable=is_reusable)
 
 
 def _try_call(call: CallFrame, context: AgentContext) -> EndedFrame:
@@ -203,7 +203,7 @@ def _find_tool(call: CallFrame) -> "FunctionTool[[], object]":
 
 
 def _check_result(call: CallFrame, result: ToolResult) -> ToolResult:
-    """Make sure that a result can be read on the other side."""
+    """Return the result as the other side will read it."""
     try:
         return serde.decode(serde.encode(result), ToolResult)
     except serde.InvalidJSONError as error:
@@ -211,7 +211,7 @@ def _check_result(call: CallFrame, result: ToolResult) -> ToolResult:
 
 
 def _traceback(error: BaseException) -> str:
-    """Write a traceback for the log; a `ToolError` tells all that there is to know."""
+    """Write a traceback for the log; a `ToolError` needs none."""
     if is_a(error, ToolError):
         return ""
     try:
@@ -221,7 +221,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _standard_files() -> list[tuple[int, int] | None]:
-    """Identify what this process reads from and prints to, which a function may close."""
+    """Identify the standard input, output and error, which a function may close or replace."""
     found: list[tuple[int, int] | None] = []
     for fd, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         try:
@@ -232,8 +232,8 @@ def _standard_files() -> list[tuple[int, int] | None]:
     return found
 
 
-def _is_anything_left() -> bool:
-    """Whether a thread, a timer or a process of the call is left; on Linux, any below this one."""
+def _has_leftovers() -> bool:
+    """Whether the call has left a thread, a timer or a process; on Linux, any descendant counts."""
     if threading.active_count() > 1 or any(signal.getitimer(timer)[0] for timer in _TIMERS):
         return True
     try:
@@ -246,21 +246,21 @@ def _is_anything_left() -> bool:
 
 def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     raise ToolError(
-        "context.cleanup was called in a tool's own process, which has no cancel to hold off",
+        "context.cleanup was called in a tool's own process, which no cancel reaches",
         hint="clean up in `finally` without it, or make the tool an async function",
     )
 
 
 def main(fd: int) -> None:
-    """Serve the socket with this number, in the process that a `WorkerProcess` has started."""
+    """Serve the socket of this number, in the process that a `WorkerProcess` has started."""
     connection = socket.socket(fileno=fd)
     os.close(NOTE_FD)
-    # What a call leaves becomes a child of this process, where it is seen.
+    # Processes that a call leaves become children of this one, which finds them.
     become_subreaper()
-    # Going beyond a limit is not worth a core dump.
+    # No core dump for a call that exceeds a limit.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     faulthandler.enable()
-    # What is printed shows line by line.
+    # Prints show line by line.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
