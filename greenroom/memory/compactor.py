@@ -333,8 +333,8 @@ async def _store(
     session_id = agent.session.session_id
     try:
         for text, origin, turn in list(_texts(segment, first_turn))[-_MAX_ENTRIES:]:
-            text = clip(text, _MAX_ENTRY)  # noqa: PLW2901
-            await memory.add(text, origin=origin, session_id=session_id, turn=turn)
+            entry = clip(text, _MAX_ENTRY)
+            await memory.add(entry, origin=origin, session_id=session_id, turn=turn)
     except GreenroomError as error:
         text = f"the memory could not store the removed messages: {error}"
         await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))

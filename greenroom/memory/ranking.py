@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from greenroom.memory.database import FITS, Totals, read_keys, read_rows
+from greenroom.memory.database import Totals, read_keys, read_rows
 from greenroom.memory.memory_protocol import Recalled
 from greenroom.memory.rows import read, read_totals
 from greenroom.memory.vectors import find_by_meaning
@@ -71,13 +71,20 @@ def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResu
         result.failure = error
     has_words = result.failure is None
     try:
-        by_meaning = _search_by_meaning(connection, request, result.totals, by_words)
+        if request.vector:
+            by_meaning = find_by_meaning(
+                connection,
+                request.embedder,
+                request.vector,
+                result.totals,
+                request.only,
+                by_words,
+            )
     except sqlite3.Error as error:
         result.failure = error
+    by_meaning = [each for each in by_meaning if each.relevance > 0]
     if not has_words and not by_meaning:
-        newest = _newest(connection, request.only, request.limit)
-        _read(connection, result, ((0.0, key) for key in newest), request.limit)
-        return result
+        return _read_newest(connection, result, request.only, request.limit)
     scores = _fuse([each for each in (by_words, by_meaning) if each])
     times = read_rows(connection, "key, ifnull(CAST(created AS INTEGER), 0)", scores)
     final = [(scores[key] * _freshness(int(made), request), key) for key, made in times]
@@ -90,23 +97,7 @@ def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResu
 def list_recent(connection: sqlite3.Connection, only: Filter, limit: int) -> RecallResult:
     """Read the newest entries."""
     result = RecallResult(read_totals(connection))
-    newest = _newest(connection, only, limit)
-    _read(connection, result, ((0.0, key) for key in newest), limit, is_list=True)
-    return result
-
-
-def _search_by_meaning(
-    connection: sqlite3.Connection,
-    request: RecallRequest,
-    totals: Totals,
-    by_words: Sequence[ScoredKey],
-) -> list[ScoredKey]:
-    if not request.vector:
-        return []
-    found = find_by_meaning(
-        connection, request.embedder, request.vector, totals, request.only, by_words
-    )
-    return [each for each in found if each.relevance > 0]
+    return _read_newest(connection, result, only, limit, is_list=True)
 
 
 def _fuse(rankings: Sequence[Sequence[ScoredKey]]) -> dict[int, float]:
@@ -129,16 +120,18 @@ def _freshness(created: int, request: RecallRequest) -> float:
     return 0.5 + math.exp2(-min(age / request.half_life, 1_000.0)) / 2
 
 
-def _newest(connection: sqlite3.Connection, only: Filter, limit: int) -> list[int]:
-    return read_keys(
-        connection,
-        f"SELECT key FROM entries WHERE created >= ? AND (? = '' OR {FITS})"  # noqa: S608
-        " ORDER BY key DESC LIMIT ?",
-        only.since,
-        only.where,
-        only.where,
-        limit,
-    )
+def _read_newest(
+    connection: sqlite3.Connection,
+    result: RecallResult,
+    only: Filter,
+    limit: int,
+    *,
+    is_list: bool = False,
+) -> RecallResult:
+    query = f"SELECT key FROM entries WHERE {Filter.SQL} ORDER BY key DESC LIMIT ?"  # noqa: S608
+    keys = read_keys(connection, query, *only.values, limit)
+    _read(connection, result, ((0.0, key) for key in keys), limit, is_list=is_list)
+    return result
 
 
 def _read(

@@ -14,7 +14,7 @@ from operator import mul
 from types import ModuleType
 
 from greenroom.core import ModelBadRequestError, ModelContextTooLongError
-from greenroom.memory.database import FITS, Totals
+from greenroom.memory.database import Totals
 from greenroom.memory.memory_protocol import Embedder
 from greenroom.memory.word_index import Filter, ScoredKey
 
@@ -123,9 +123,8 @@ def _all_vectors(
         yield from connection.execute(f"{query} WHERE v.name = ?", (name,))
     else:
         yield from connection.execute(
-            f"{query} JOIN entries ON entries.key = v.key WHERE v.name = ?"
-            f" AND created >= ? AND (? = '' OR {FITS})",
-            (name, only.since, only.where, only.where),
+            f"{query} JOIN entries ON entries.key = v.key WHERE v.name = ? AND {Filter.SQL}",
+            (name, *only.values),
         )
 
 

@@ -16,6 +16,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -100,6 +101,14 @@ class Filter(msgspec.Struct, frozen=True):
 
     since: int
     where: str = ""
+
+    SQL: ClassVar = f"created >= ? AND (? = '' OR {FITS})"
+    """The condition, with the parameters in `values`."""
+
+    @property
+    def values(self) -> tuple[int, str, str]:
+        """The parameters of `SQL`."""
+        return self.since, self.where, self.where
 
     @property
     def is_open(self) -> bool:
@@ -213,10 +222,9 @@ def _keys(connection: sqlite3.Connection, expression: str, only: Filter, limit: 
     query = (
         "SELECT entries.key FROM word_index"  # noqa: S608  # ours
         " CROSS JOIN entries ON entries.key = -word_index.rowid"
-        " WHERE word_index MATCH ? AND created >= ?"
-        f" AND (? = '' OR {FITS}) ORDER BY word_index.rowid LIMIT ?"
+        f" WHERE word_index MATCH ? AND {Filter.SQL} ORDER BY word_index.rowid LIMIT ?"
     )
-    return read_keys(connection, query, expression, only.since, only.where, only.where, limit)
+    return read_keys(connection, query, expression, *only.values, limit)
 
 
 def _bm25(entry: str, known: Sequence[str], weights: Mapping[str, float], average: float) -> float:

@@ -101,7 +101,7 @@ async def plan_and_execute(
         ConfigurationError: the model can't be opened.
         ToolError: something in `tools` can't be a tool.
     """
-    work = _Work(
+    work = _PlanAndExecute(
         llm,
         tools,
         planner=planner,
@@ -113,11 +113,7 @@ async def plan_and_execute(
         policy=policy,
         recovery=recovery,
     )
-    async for message in agent.inputs():
-        was_answered = is_answered(agent.session)
-        async with agent.turn(message):
-            run = find_open_run(agent.session, message.text, was_answered=was_answered)
-            await work.answer(agent, message.text, run)
+    await work.run(agent)
 
 
 async def run_task(
@@ -166,36 +162,20 @@ async def run_task(
         >>> trio.run(partial(run_task, "How long?", llm, [count], planner=plan))
         '6 letters.'
     """
-    work = _Work(
-        llm,
-        tools,
-        planner=planner,
-        worker=worker,
-        permissions=permissions,
-        recovery=recovery,
+    work = _PlanAndExecute(
+        llm, tools, planner=planner, worker=worker, permissions=permissions, recovery=recovery
     )
-    errors: list[GreenroomError] = []
-
-    async def task(agent: AgentInternals) -> None:
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                try:
-                    await work.answer(agent, message.text)
-                except GreenroomError as error:
-                    errors.append(error)
-                    raise
-
     session = AgentSession.new("task")
-    handle = spawn_subagent(session, task, report=False, budget=budget)
+    handle = spawn_subagent(session, work.run, report=False, budget=budget)
     if handle is not None:
-        return await _ask(handle, query, errors)
+        return await _ask(handle, query, work)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        handle = runtime.spawn(session, task, unattended="deny", budget=budget)
-        answer = await _ask(handle, query, errors)
+        handle = runtime.spawn(session, work.run, unattended="deny", budget=budget)
+        answer = await _ask(handle, query, work)
     return answer  # noqa: RET504 (a runtime may swallow what its block raises)
 
 
-async def _ask(handle: AgentHandle, query: str, errors: Sequence[GreenroomError]) -> str:
+async def _ask(handle: AgentHandle, query: str, work: "_PlanAndExecute") -> str:
     """Wait for the answer to a task, and raise the error that ended it, if any."""
     try:
         result = await handle.ask(query)
@@ -203,16 +183,16 @@ async def _ask(handle: AgentHandle, query: str, errors: Sequence[GreenroomError]
         with trio.move_on_after(_GRACE, shield=True):
             await handle.shutdown(grace=0)
         handle.kill()
-    if errors:
-        raise errors[0]
+    if work.last_error is not None:
+        raise work.last_error
     if result.status is not TurnStatus.COMPLETED:
         raise TurnError(f"the task was {result.status}", hint=result.error)
     return result.text
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The arguments of `plan_and_execute`, and the work on one goal."""
+@dataclass
+class _PlanAndExecute:
+    """The arguments of `plan_and_execute`, and the work on its inputs."""
 
     llm: LLMProvider | str
     tools: Iterable[object] | ToolRegistry
@@ -225,8 +205,21 @@ class _Work:
     limit: int = 5
     policy: ReplanPolicy = _POLICY
     recovery: SubtaskRecovery | None = None
+    last_error: GreenroomError | None = None
 
-    async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None = None) -> None:
+    async def run(self, agent: AgentInternals) -> None:
+        """Answer each input of an agent; continue the last run if it has the same goal."""
+        async for message in agent.inputs():
+            was_answered = is_answered(agent.session)
+            async with agent.turn(message):
+                run = find_open_run(agent.session, message.text, was_answered=was_answered)
+                try:
+                    await self.answer(agent, message.text, run)
+                except GreenroomError as error:
+                    self.last_error = error
+                    raise
+
+    async def answer(self, agent: AgentInternals, goal: str, run: PlanRun | None) -> None:
         """Make and execute a plan, or continue a run, and summarise the results."""
         llm = find_model(self.llm, agent.context.resources)
         if isinstance(self.recovery, RecoveryPolicy):

@@ -37,10 +37,9 @@ from greenroom.planning.revision import (
     Failure,
     Planner,
     ReplanPolicy,
-    SubtaskDecision,
     SubtaskRecovery,
 )
-from greenroom.planning.subtask_runner import Spawn, SubtaskEnd, SubtaskRunner
+from greenroom.planning.subtask_runner import SubtaskEnd, SubtaskRunner
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import Tool, ToolRegistry, may_repeat
@@ -133,12 +132,17 @@ async def execute_plan(
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
     check(run)
     recorder = PlanRecorder(agent, run)
+
+    def spawn(session: AgentSession, name: str) -> AgentHandle:
+        assert worker is not None  # `_check` refuses a plan that needs a missing worker
+        return agent.spawn(session, worker, *args, report=False, name=name)
+
     runner = SubtaskRunner(
         agent,
         recorder,
         box.registry,
         rules,
-        spawn=_spawn_with(agent, worker, args),
+        spawn,
         may_repeat=recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat,
         patience=patience,
     )
@@ -154,29 +158,13 @@ async def execute_plan(
         return await execution.run_all()
 
 
-def _spawn_with(
-    agent: AgentInternals,
-    worker: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]] | None,
-    args: tuple[*Ts],
-) -> Spawn:
-    """Return what starts the agent of a subtask without a tool."""
-
-    def spawn(session: AgentSession, name: str) -> AgentHandle:
-        assert worker is not None  # `_check` refuses a plan that needs a missing worker
-        return agent.spawn(session, worker, *args, report=False, name=name)
-
-    return spawn
-
-
 def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
     """Return a toolbox of the tools that a program passes.
 
     Raises:
         ToolError: something can't be a tool.
     """
-    if not isinstance(tools, ToolRegistry):
-        return Toolbox.of(tools or ())
-    return Toolbox.of(tools_of(tools))
+    return Toolbox.of(tools_of(tools) if isinstance(tools, ToolRegistry) else tools or ())
 
 
 def tools_of(registry: ToolRegistry) -> list[Tool]:
@@ -296,19 +284,20 @@ class _Execution:
         session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
         failure = replace(self._make_failure(run, id_), session_id=session_id)
         try:
-            found = None if is_refused else await self._decide(run, failure)
+            decision, context = ("", None) if is_refused else await self._decide(run, failure)
         except BaseException:
             pending = SubtaskStatus.PENDING
             error = "" if failure.subtask.tool else failure.error
             self.recorder.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
         self.recorder.write(end.move)
-        return None if is_refused else self._apply_decision(failure, found)
+        return None if is_refused else self._apply_decision(failure, decision, context)
 
-    def _apply_decision(self, failure: Failure, found: SubtaskDecision | None) -> float | None:
+    def _apply_decision(
+        self, failure: Failure, decision: str, context: ErrorContext | None
+    ) -> float | None:
         """Apply a decision; return the seconds until another try, if any."""
-        id_, context = failure.subtask.id, found if isinstance(found, ErrorContext) else None
-        decision = context.decision if context else found
+        id_ = failure.subtask.id
         if decision in ("retry", "go_on") and (
             context or failure.failures < self.policy.same_subtask
         ):
@@ -329,19 +318,19 @@ class _Execution:
             self.is_stopped |= self._may_revise
         return None
 
-    async def _decide(self, run: PlanRun, failure: Failure) -> SubtaskDecision | None:
+    async def _decide(self, run: PlanRun, failure: Failure) -> tuple[str, ErrorContext | None]:
         """Ask the recovery, if any, about a failure, and a person if it says so."""
         if self.recovery is None:
-            return None
+            return "", None
         found = await self.recovery.recover(run, failure)
         context = found if isinstance(found, ErrorContext) else None
+        decision = found.decision if isinstance(found, ErrorContext) else found
         if context:
             self.agent.send_nowait(context.chunk())
-        decision = context.decision if context else found
         if decision not in failure.possible:
-            return "give_up"
+            return "give_up", None
         if decision != "ask_person":
-            return found
+            return decision, context
         answer = await self.runner.ask(
             failure.subtask,
             " again",
@@ -350,11 +339,7 @@ class _Execution:
         )
         if answer.decision is not RuleDecision.ALLOW:
             return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
-        return (
-            msgspec.structs.replace(context, decision=RecoveryDecision.RETRY)
-            if context
-            else "retry"
-        )
+        return "retry", context
 
     def _make_failure(self, run: PlanRun, id_: str) -> Failure:
         state = run.state(id_)

@@ -270,15 +270,11 @@ def parse_reply(text: str) -> ParsedReply:
     """Parse a reply, and locate its action or answer."""
     found = _Scan(text, 0).read()
     tag = _ORPHAN.search(text)
-    is_in_action = tag and isinstance(found.outcome, Action) and _is_inside(found, tag.start())
-    if tag and tag[1] and not is_in_action:
-        # The prompt has the opening tag of these thoughts.
-        return _Scan(text, tag.end()).read()
-    return found
-
-
-def _is_inside(found: ParsedReply, place: int) -> bool:
-    return found.start < place < found.end
+    if not tag or not tag[1]:
+        return found
+    if isinstance(found.outcome, Action) and found.start < tag.start() < found.end:
+        return found
+    return _Scan(text, tag.end()).read()  # the prompt has the opening tag of these thoughts
 
 
 class _Scan:

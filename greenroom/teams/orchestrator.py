@@ -227,7 +227,8 @@ class Orchestrator(Runnable[object, object]):
         crew = Crew(
             agent,
             self.workers,
-            self.planner or _make_planner(llm, self.workers),
+            self.planner
+            or ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(self.workers)}"),
             deps,
             number=number,
             limit=self.limit,
@@ -263,10 +264,6 @@ def _count_plans(agent: AgentInternals) -> int:
     """Return the number of plans in a session."""
     steps = agent.session.records(PLAN_STEP)
     return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
-
-
-def _make_planner(llm: LLMProvider, workers: Iterable[CrewMember]) -> ModelPlanner:
-    return ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(tuple(workers))}")
 
 
 async def _synthesise(
