@@ -28,7 +28,6 @@ from greenroom.core import (
     ImageBlock,
     Message,
     ModelRequest,
-    Role,
     TextBlock,
     ToolResultBlock,
     serde,
@@ -43,13 +42,11 @@ class EncodedMessage:
     """One merged message in a provider's format.
 
     Attributes:
-        role: who speaks.
         messages: the messages on the wire as plain JSON, usually one; never changed.
         wire: the same as bytes, separated by commas; may be empty.
         is_marked: whether it has marks for the provider's cache.
     """
 
-    role: Role
     messages: Sequence[Mapping[str, object]]
     wire: bytes
     is_marked: bool
@@ -220,7 +217,7 @@ class ConversationEncoder:
     def _encode(self, message: MergedMessage) -> EncodedMessage:
         messages = self._dialect.write(message)
         wire = serde.dumps(messages)[1:-1]
-        return EncodedMessage(message.role, messages, wire, self._dialect.is_marked(messages))
+        return EncodedMessage(messages, wire, self._dialect.is_marked(messages))
 
 
 def _is_same(old: Sequence[Message], messages: Sequence[Message], count: int) -> bool:
