@@ -1,4 +1,4 @@
-"""`RunContext` reaches tools, instructions and the choice of tools, and its type is checked early."""
+"""`RunContext` reaches tools, instructions and functions of tools; its type is checked early."""
 
 import dataclasses
 from typing import Annotated, Any, Protocol

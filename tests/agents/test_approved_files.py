@@ -1,4 +1,4 @@
-"""A person's yes is for the files that a command names as they were, and for the program it runs."""
+"""A person's yes covers the files that a command named as they were, and its program."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""What was decided about each call is a record of the session, on the disk before the call starts."""
+"""What was decided about each call is recorded in the session, durably before the call starts."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""File checkpoints: what tools changed is kept, planned, agreed to, and put back; nothing else is."""
+"""File checkpoints: changes by tools are kept, planned, agreed to and restored; nothing else is."""
 
 import errno
 import hashlib

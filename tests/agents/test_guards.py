@@ -1,4 +1,4 @@
-"""Guards: what one has rejected exists nowhere, and nothing is held back longer than it has to be."""
+"""Guards: rejected text exists nowhere, and no text is held back longer than necessary."""
 
 import dataclasses
 import logging

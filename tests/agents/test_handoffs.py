@@ -1,4 +1,4 @@
-"""Handoffs: one conversation that goes from agent to agent, and where it is after whatever happens."""
+"""Handoffs: one conversation moves between agents, and keeps its place whatever happens."""
 
 import pytest
 import trio
@@ -213,7 +213,7 @@ async def test_an_agent_that_is_not_there_any_more_leaves_the_conversation_to_th
 )
 @settings(deadline=None, max_examples=30)
 def test_whoever_was_given_the_conversation_last_answers(turns, data):
-    """Each turn has a way through the agents; then the conversation is taken back to one of its turns."""
+    """Each turn has a path through the agents; then the conversation is rewound to one of them."""
     waiting = []
 
     def step(request):

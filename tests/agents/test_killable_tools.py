@@ -1,4 +1,4 @@
-"""Interrupts while a blocking tool runs in a process of its own: control, clean-up, no side effect."""
+"""Interrupts while a blocking tool runs in its own process: control, clean-up, no side effect."""
 
 import json
 import os

@@ -256,7 +256,7 @@ async def test_two_calls_of_one_id_are_two_questions(place):
 
 
 async def test_wherever_the_process_dies_the_call_runs_once_or_is_known_to_have_started(place):
-    """Each line of a history is one commit: what precedes it is what a kill at that moment leaves."""
+    """Each line of a history is one commit: the lines before it are what a kill leaves."""
     await place.die(ONE)
     session, approver = await place.load(), ScriptedApprover("allow")
     async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:

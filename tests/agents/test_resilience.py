@@ -1,4 +1,4 @@
-"""Models that retry, inside of agents: one turn and one reply, budgets, interrupts, shared limits."""
+"""Models that retry inside agents: one turn and one reply, budgets, interrupts, shared limits."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Whatever tools and others do, a restore undoes what tools did, or lists it, and touches nothing else."""
+"""Whatever tools and others do, a restore undoes or lists what tools did, and nothing else."""
 
 import shutil
 import tempfile
@@ -93,7 +93,7 @@ def differing(before, after):
 
 
 class Story:
-    """A session of which every call is played by hand, and what the workspace was at each message."""
+    """A session whose calls are played by hand, and the workspace at each of its messages."""
 
     def __init__(self, folder):
         self.root = folder / "workspace"

@@ -201,7 +201,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("written", "value"), VALUES)
 def test_a_text_is_read_as_yaml_reads_it(written, value):
-    text = f"---\r\nother: {{x}}\n# comment\nkey: {written}\nlist:\n- a\n- b\nmap:\n  a: b\n\n---\nBody"
+    others = "list:\n- a\n- b\nmap:\n  a: b\n"
+    text = f"---\r\nother: {{x}}\n# comment\nkey: {written}\n{others}\n---\nBody"
     assert parse_front_matter(text, "f", ("key",)) == ({"key": value}, "Body")
 
 

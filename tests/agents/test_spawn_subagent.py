@@ -1,4 +1,4 @@
-"""`spawn_subagent`: whoever calls it from an agent's tree or tools gets a subagent of that agent."""
+"""`spawn_subagent`: callers in an agent's tree or tools get a subagent of that agent."""
 
 import threading
 
@@ -210,7 +210,7 @@ OUTSIDE = [
 
 
 async def call_once(place, *, level=0):
-    """Run a turn in which the agent, or a subagent of it, calls the tool; return what there is to see."""
+    """Run a turn in which the agent or its subagent calls the tool; return what is visible."""
     async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
         stage = Stage(nursery)
         llm = ScriptedProvider(ToolUseBlock("the-call", "delegate"), "done")

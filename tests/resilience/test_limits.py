@@ -13,11 +13,11 @@ ARRIVALS = st.lists(
     min_size=1,
     max_size=25,
 )
-"""When each call comes, its estimate of tokens, whether it gives up after 5 seconds, what it uses."""
+"""For each call: when it comes, estimated tokens, whether it gives up after 5 s, used tokens."""
 
 
-def served(limit, arrivals, settles):
-    """Let calls come; return when each began that did, in the order in which they came."""
+def serve(limit, arrivals, settles):
+    """Make the calls; return when each of those that began did so, in order of arrival."""
     began = {}
 
     async def call(number, after, tokens, impatient, used):
@@ -43,7 +43,7 @@ def served(limit, arrivals, settles):
 def test_in_no_stretch_of_time_there_is_more_than_allowed_and_who_came_first_is_first(
     arrivals, requests, tokens
 ):
-    found = served(RateLimit(requests=requests, tokens=tokens, seconds=10), arrivals, settles=False)
+    found = serve(RateLimit(requests=requests, tokens=tokens, seconds=10), arrivals, settles=False)
     times = [time for _, time in found]
     assert times == sorted(times)
     for start in times:
@@ -57,7 +57,7 @@ def test_in_no_stretch_of_time_there_is_more_than_allowed_and_who_came_first_is_
 @given(ARRIVALS, st.integers(1, 4), st.integers(6, 20))
 def test_settled_tokens_neither_let_anybody_overtake_nor_lose_anybody(arrivals, requests, tokens):
     limit = RateLimit(requests=requests, tokens=tokens, seconds=10)
-    found = served(limit, arrivals, settles=True)
+    found = serve(limit, arrivals, settles=True)
     times = [time for _, time in found]
     assert times == sorted(times)
     assert len(found) == limit._admitted
