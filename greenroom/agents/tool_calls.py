@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.file_checkpoints import FileCheckpoints
-from greenroom.agents.verdict import Verdict, judge, restore_answers
+from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -81,11 +81,12 @@ async def run_tools(
         SessionError: the calls could not be made durable; none of them started.
         BudgetExceededError: a budget had no tool call left; every call was still answered.
     """
-    await restore_answers(agent, permissions)
+    judge = Judge(agent, tools, permissions)
+    await judge.restore_answers()
     phase = agent.state.phase
     with ExitStack() as calls:
         calls.enter_context(pass_permissions(agent, permissions))
-        gate = _Gate(agent, tools, permissions, on_result)
+        gate = _Gate(agent, tools, judge, on_result)
         for call in tool_uses:
             await gate.judge(calls.enter_context(agent.tool_call(call)))
         async with gate.watch_files(checkpoints):
@@ -111,12 +112,12 @@ class _Gate:
         self,
         agent: AgentInternals,
         tools: ToolRegistry,
-        permissions: PermissionManager,
+        judge: Judge,
         on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None,
     ) -> None:
         self._agent = agent
         self._tools = tools
-        self._permissions = permissions
+        self._judge = judge
         self._on_result = on_result
         self._calls: list[tuple[Verdict, ToolCallScope]] = []
         self._results: dict[Verdict, ToolResult] = {}
@@ -125,7 +126,7 @@ class _Gate:
 
     async def judge(self, scope: ToolCallScope) -> None:
         """Decide about one call; ask a person if the rules say so."""
-        verdict = await judge(self._agent, scope.call, self._tools, self._permissions)
+        verdict = await self._judge.judge(scope.call)
         self._calls.append((verdict, scope))
 
     async def announce(self) -> None:
@@ -193,9 +194,7 @@ class _Gate:
         name, arguments, context = verdict.call.name, verdict.input, self._context(verdict)
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
-        refusal = refusal or await verdict.recheck(
-            self._agent, self._tools, self._permissions, context
-        )
+        refusal = refusal or await self._judge.recheck(verdict, context)
         result = refusal or await self._tools.execute(name, arguments, context)
         if verdict.is_edited:
             result = _after_change(result, "The user changed the arguments", arguments)

@@ -1,8 +1,8 @@
 """The verdict on one tool call: what the rules and the person decide, and the record of it.
 
-`judge` asks the rules, then a person where the rules say so, then for missing credentials. Just
-before the call runs, `Verdict.recheck` judges it again. Each decision becomes a `PermissionRecord`
-in the session, complete enough to explain it later, and bounded in size.
+`Judge.judge` asks the rules, then a person where the rules say so, then for missing credentials.
+Just before the call runs, `Judge.recheck` judges it again. Each decision becomes a
+`PermissionRecord` in the session, complete enough to explain it later, and bounded in size.
 """
 
 import os
@@ -19,7 +19,6 @@ from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     Answer,
-    Credential,
     Error,
     PermissionPart,
     PermissionRecord,
@@ -50,112 +49,6 @@ from greenroom.tools import RegisteredTool, ToolRegistry
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
 _REASON = 1_000  # characters
-
-
-def record_rules(
-    call: ToolUseBlock,
-    permissions: PermissionManager,
-    found: Judgement | Explanation,
-    sandbox: SandboxReport | None = None,
-) -> PermissionRecord:
-    """Record what the rules decided; a call that they ask about counts as denied until then."""
-    allowed = found.decision is RuleDecision.ALLOW
-    parts = _pick_parts(found.parts)
-    return PermissionRecord(
-        tool_use_id=call.id,
-        tool_name=call.name,
-        at=utc_now(),
-        decision=RuleDecision.ALLOW if allowed else RuleDecision.DENY,
-        asked=found.decision is RuleDecision.ASK,
-        reason=clip(found.reason, _REASON),
-        rule_id=clip(found.rule.id, _TEXT) if found.rule else "",
-        digest=found.digest,
-        parts=tuple(_clip_part(part) for part in parts),
-        left_out=len(found.parts) - len(parts),
-        mode=permissions.mode,
-        sandbox=str(sandbox or ""),
-    )
-
-
-def record_answer(
-    record: PermissionRecord,
-    answer: Answer,
-    rules: tuple[PermissionRule, ...] = (),
-    *,
-    edited: bool = False,
-) -> PermissionRecord:
-    """Add to a record what the answer to the question decided."""
-    return structs.replace(
-        record,
-        decision=answer.decision,
-        by=answer.by,
-        remember=answer.remember if rules else None,
-        rules=tuple(clip(str(rule), _TEXT) for rule in rules[:_PARTS]),
-        asked=True,
-        edited=edited,
-        message=clip(answer.message, _REASON),
-    )
-
-
-def _pick_parts(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
-    """Shorten a long list of parts: drop allowed ones first, and keep the order."""
-    if len(parts) <= _PARTS:
-        return parts
-    by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)
-    kept = {id(part) for part in by_weight[:_PARTS]}
-    return tuple(part for part in parts if id(part) in kept)
-
-
-def _clip_part(part: PermissionPart) -> PermissionPart:
-    return PermissionPart(
-        text=clip(part.text, _TEXT),
-        decision=part.decision,
-        reason=clip(part.reason, _TEXT),
-        rule_id=clip(part.rule_id, _TEXT),
-        source=clip(part.source, _TEXT),
-    )
-
-
-async def ask_credentials(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tool: RegisteredTool,
-    context: AgentContext,
-    digest: str,
-) -> ToolResult | None:
-    """Ask for the credentials that a call lacks; return why it can't run, or None."""
-    for credential in tool.credentials:
-        if credential.find(context) is None:
-            refusal = await _ask_for_credential(agent, call, tool, credential, context, digest)
-            if refusal is not None:
-                return refusal
-    return None
-
-
-async def _ask_for_credential(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tool: RegisteredTool,
-    credential: Credential,
-    context: AgentContext,
-    digest: str,
-) -> ToolResult | None:
-    answer = await agent.request_permission(
-        tool.name,
-        f"Give the credential {credential.name}",
-        details=credential.hint,
-        reason=f"{tool.name} needs it, and it is kept from the model and from every file",
-        credential=credential.name,
-        # Not the digest of the call: a yes to one of the questions must not answer the other.
-        digest=f"{digest} {credential.name}",
-        tool_use_id=call.id,
-    )
-    if answer.allowed and credential.find(context) is not None:
-        return None
-    why = "was not given" + (f": {answer.message}" if answer.message else "")
-    return ToolResult.error(
-        f"{tool.name} was not run: the credential {credential.name} {why}.", ToolStatus.DENIED
-    )
 
 
 _T = TypeVar("_T")
@@ -189,90 +82,214 @@ class Verdict:
     sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
 
-    async def recheck(
-        self,
-        agent: AgentInternals,
-        tools: ToolRegistry,
-        permissions: PermissionManager,
-        context: AgentContext,
-    ) -> ToolResult | None:
-        """Judge the call again before it runs; return a refusal if it is not what was approved."""
-        if self.tool is None:
+
+class Judge:
+    """Judges the calls of one agent by its rules, and by a person where they say so."""
+
+    def __init__(
+        self, agent: AgentInternals, tools: ToolRegistry, permissions: PermissionManager
+    ) -> None:
+        """Take the agent, its tools and its rules."""
+        self._agent = agent
+        self._tools = tools
+        self._permissions = permissions
+
+    async def restore_answers(self) -> None:
+        """Apply the answers that the session remembers; report those that no longer can be."""
+        session, root = self._agent.session, self._agent.context.workspace.root
+        for note in self._permissions.bind_session(session, root):
+            await self._agent.send(Error(note, RuleFileError.__name__))
+
+    async def judge(self, call: ToolUseBlock) -> Verdict:
+        """Decide about one call; ask a person if the rules say so, and for missing credentials."""
+        verdict = await self._judge(call)
+        if verdict.refusal is not None or verdict.tool is None:
+            return verdict
+        refusal = await self._ask_credentials(call, verdict.tool, verdict.digest)
+        return verdict if refusal is None else replace(verdict, refusal=refusal)
+
+    async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
+        """Judge a call again before it runs; return a refusal if it is not what was approved."""
+        call, tool = verdict.call, verdict.tool
+        if tool is None:
             return None
-        now = await _judge_call(permissions, self.tool, self.input, context, self.sandbox)
+        now = await _apply_rules(self._permissions, tool, verdict.input, context, verdict.sandbox)
         may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
-        if self.is_by_person:  # a person also approved the files that its commands run
+        if verdict.is_by_person:  # a person also approved the files that its commands run
             may_run = now.decision is not RuleDecision.DENY
-            digest = (await _explain(now, self.input)).digest
-        if may_run and digest == self.digest and tools.get(self.call.name) is self.tool:
+            digest = (await _explain(now, verdict.input)).digest
+        if may_run and digest == verdict.digest and self._tools.get(call.name) is tool:
             return None
-        record = record_rules(self.call, permissions, now)
-        record = structs.replace(record, decision=RuleDecision.DENY, by="recheck")
-        agent.session.conversation.add_decision(record)
-        return _deny(f"{self.call.name} was not run: what was approved has changed meanwhile.")
+        record = self._describe(call, now)
+        self._record(structs.replace(record, decision=RuleDecision.DENY, by="recheck"))
+        return _deny(f"{call.name} was not run: what was approved has changed meanwhile.")
+
+    async def _judge(self, call: ToolUseBlock) -> Verdict:
+        if call.invalid:
+            text = (
+                f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
+            )
+            return Verdict(call, refusal=ToolResult.error(text, could_run=False))
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return Verdict(call, call.input)  # the registry answers with the names that exist
+        fault, sandbox = tool.fault(call.input), None
+        try:
+            sandbox = await tool.examine_sandbox(self._agent.context.workspace)
+        except ToolError as error:
+            fault = fault or str(error)
+        if fault is not None:  # no one is asked about a call that can't run
+            refusal = ToolResult.error(fault, could_run=False)
+            return Verdict(call, call.input, tool, refusal=refusal)
+        context = self._agent.context.with_tool_use_id(call.id)
+        found = await _apply_rules(self._permissions, tool, call.input, context, sandbox)
+        if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
+            record = self._describe(call, found)
+            with self._withdraw_on_error(record):
+                answer = await tool.tool.ask(self._agent, call.input, call.id, found.digest)
+            self._record(_add_answer(record, answer))
+            return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
+        if found.decision is RuleDecision.ASK:
+            return await self._ask(call, tool, await _explain(found, call.input), sandbox)
+        self._record(self._describe(call, found, sandbox))
+        if found.decision is RuleDecision.DENY:
+            return _refuse(call, call.input, tool, found)
+        by_path = found.rule is not None and bool(found.rule.matcher.paths)
+        paths = _find_paths(tool, call.input, context) if by_path else ()
+        return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
+
+    async def _ask(
+        self,
+        call: ToolUseBlock,
+        tool: RegisteredTool,
+        found: Explanation,
+        sandbox: SandboxReport | None,
+    ) -> Verdict:
+        """Ask a person about a call, record the answer, and return the verdict."""
+        context = self._agent.context.with_tool_use_id(call.id)
+        approved, edited = call.input, False
+        with self._withdraw_on_error(self._describe(call, found, sandbox)):
+            answer = await self._request_answer(call, tool, found, sandbox)
+            if answer.input is not None and answer.input != call.input:
+                # The person has approved what they wrote themselves, unless a rule forbids it.
+                approved, edited = answer.input, True
+                edit = await _apply_rules(self._permissions, tool, approved, context, sandbox)
+                found = await _explain(edit, approved)
+        rules: tuple[PermissionRule, ...] = ()
+        # The rules that were offered are about the call as the model asked for it.
+        if answer.remember is not None and not edited:
+            rules = self._permissions.remember(
+                found, answer.decision, answer.remember, self._agent.context
+            )
+        record = _add_answer(self._describe(call, found, sandbox), answer, rules, edited=edited)
+        if edited and answer.allowed and found.decision is RuleDecision.DENY:
+            self._record(structs.replace(record, decision=RuleDecision.DENY, by="rules"))
+            return _refuse(call, approved, tool, found)
+        self._record(record)
+        await self._keep(rules, answer.remember)
+        if not answer.allowed:
+            return Verdict(call, call.input, tool, refusal=_deny(_explain_denial(answer)))
+        paths = _find_paths(tool, approved, context)
+        return Verdict(call, approved, tool, found.digest, paths, edited, True, sandbox)
+
+    async def _request_answer(
+        self,
+        call: ToolUseBlock,
+        tool: RegisteredTool,
+        found: Explanation,
+        sandbox: SandboxReport | None,
+    ) -> Answer:
+        info = tool.info(call.input)
+        return await self._agent.request_permission(
+            call.name,
+            info.action,
+            details=info.details,
+            diff=info.diff,
+            input=call.input,
+            parts=found.parts,
+            reason=found.reason,
+            remembers=tuple(str(rule) for rule in found.remembers),
+            unremembered=found.unremembered,
+            forbids=tuple(str(rule) for rule in found.forbids),
+            digest=found.digest,
+            tool_use_id=call.id,
+            sandbox=sandbox,
+            effects=found.effects,
+            claim=info.claim,
+        )
+
+    async def _ask_credentials(
+        self, call: ToolUseBlock, tool: RegisteredTool, digest: str
+    ) -> ToolResult | None:
+        """Ask for the credentials that a call lacks; return why it can't run, or None."""
+        context = self._agent.context.with_tool_use_id(call.id)
+        for credential in tool.credentials:
+            if credential.find(context) is not None:
+                continue
+            answer = await self._agent.request_permission(
+                tool.name,
+                f"Give the credential {credential.name}",
+                details=credential.hint,
+                reason=f"{tool.name} needs it, and it is kept from the model and from every file",
+                credential=credential.name,
+                # Not the call's own digest: a yes to one question must not answer the other.
+                digest=f"{digest} {credential.name}",
+                tool_use_id=call.id,
+            )
+            if not answer.allowed or credential.find(context) is None:
+                why = "was not given" + (f": {answer.message}" if answer.message else "")
+                text = f"{tool.name} was not run: the credential {credential.name} {why}."
+                return ToolResult.error(text, ToolStatus.DENIED)
+        return None
+
+    async def _keep(self, rules: tuple[PermissionRule, ...], lifetime: Remember | None) -> None:
+        """Store the rules of an answer; if that fails, they still hold in this process."""
+        if lifetime is None or lifetime == "session" or not rules:
+            return
+        try:
+            await trio.to_thread.run_sync(keep_rules, rules, lifetime, self._agent.context)
+        except RuleFileError as error:
+            await self._agent.send(Error(error.message, type(error).__name__, error.hint))
+
+    @contextmanager
+    def _withdraw_on_error(self, record: PermissionRecord) -> Iterator[None]:
+        """Record that a question was withdrawn if the block fails, unless it stays open."""
+        try:
+            yield
+        except BaseException:
+            if not self._agent.is_suspended:
+                self._record(_add_answer(record, Answer(RuleDecision.DENY, by="withdrawn")))
+            raise
+
+    def _record(self, record: PermissionRecord) -> None:
+        self._agent.session.conversation.add_decision(record)
+
+    def _describe(
+        self,
+        call: ToolUseBlock,
+        found: Judgement | Explanation,
+        sandbox: SandboxReport | None = None,
+    ) -> PermissionRecord:
+        """Return the record of what the rules decided; until an answer, asking means denied."""
+        allowed = found.decision is RuleDecision.ALLOW
+        parts = _pick_parts(found.parts)
+        return PermissionRecord(
+            tool_use_id=call.id,
+            tool_name=call.name,
+            at=utc_now(),
+            decision=RuleDecision.ALLOW if allowed else RuleDecision.DENY,
+            asked=found.decision is RuleDecision.ASK,
+            reason=clip(found.reason, _REASON),
+            rule_id=clip(found.rule.id, _TEXT) if found.rule else "",
+            digest=found.digest,
+            parts=tuple(_clip_part(part) for part in parts),
+            left_out=len(found.parts) - len(parts),
+            mode=self._permissions.mode,
+            sandbox=str(sandbox or ""),
+        )
 
 
-async def restore_answers(agent: AgentInternals, permissions: PermissionManager) -> None:
-    """Apply the answers that the session remembers; report those that no longer can be."""
-    for note in permissions.bind_session(agent.session, agent.context.workspace.root):
-        await agent.send(Error(note, RuleFileError.__name__))
-
-
-async def judge(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tools: ToolRegistry,
-    permissions: PermissionManager,
-) -> Verdict:
-    """Decide about one call; ask a person if the rules say so, and for missing credentials."""
-    verdict = await _judge(agent, call, tools, permissions)
-    if verdict.refusal is not None or verdict.tool is None:
-        return verdict
-    context = agent.context.with_tool_use_id(call.id)
-    refusal = await ask_credentials(agent, call, verdict.tool, context, verdict.digest)
-    return verdict if refusal is None else replace(verdict, refusal=refusal)
-
-
-async def _judge(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tools: ToolRegistry,
-    permissions: PermissionManager,
-) -> Verdict:
-    if call.invalid:
-        text = f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
-        return Verdict(call, refusal=ToolResult.error(text, could_run=False))
-    tool = tools.get(call.name)
-    if tool is None:
-        return Verdict(call, call.input)  # the registry answers with the names that exist
-    fault, sandbox = tool.fault(call.input), None
-    try:
-        sandbox = await tool.examine_sandbox(agent.context.workspace)
-    except ToolError as error:
-        fault = fault or str(error)
-    if fault is not None:  # no one is asked about a call that can't run
-        refusal = ToolResult.error(fault, could_run=False)
-        return Verdict(call, call.input, tool, refusal=refusal)
-    context = agent.context.with_tool_use_id(call.id)
-    found = await _judge_call(permissions, tool, call.input, context, sandbox)
-    if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
-        record = record_rules(call, permissions, found)
-        with _withdrawn_on_error(agent, record):
-            answer = await tool.tool.ask(agent, call.input, call.id, found.digest)
-        agent.session.conversation.add_decision(record_answer(record, answer))
-        return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
-    if found.decision is RuleDecision.ASK:
-        explanation = await _explain(found, call.input)
-        return await _ask(agent, call, tool, permissions, explanation, sandbox)
-    agent.session.conversation.add_decision(record_rules(call, permissions, found, sandbox))
-    if found.decision is RuleDecision.DENY:
-        return _refuse(call, call.input, tool, found)
-    by_path = found.rule is not None and bool(found.rule.matcher.paths)
-    paths = _find_paths(tool, call.input, context) if by_path else ()
-    return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
-
-
-async def _judge_call(
+async def _apply_rules(
     permissions: PermissionManager,
     tool: RegisteredTool,
     input: dict[str, object],  # noqa: A002
@@ -313,95 +330,6 @@ def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and to
     return length > _LONG
 
 
-async def _ask(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tool: RegisteredTool,
-    permissions: PermissionManager,
-    found: Explanation,
-    sandbox: SandboxReport | None,
-) -> Verdict:
-    context = agent.context.with_tool_use_id(call.id)
-    approved, edited = call.input, False
-    with _withdrawn_on_error(agent, record_rules(call, permissions, found, sandbox)):
-        answer = await _answer(agent, call, tool, found, sandbox)
-        if answer.input is not None and answer.input != call.input:
-            # The person has approved what they wrote themselves, unless a rule forbids it.
-            approved, edited = answer.input, True
-            edit = await _judge_call(permissions, tool, approved, context, sandbox)
-            found = await _explain(edit, approved)
-    rules: tuple[PermissionRule, ...] = ()
-    # The rules that were offered are about the call as the model asked for it.
-    if answer.remember is not None and not edited:
-        rules = permissions.remember(found, answer.decision, answer.remember, agent.context)
-    record = record_answer(
-        record_rules(call, permissions, found, sandbox), answer, rules, edited=edited
-    )
-    if edited and answer.allowed and found.decision is RuleDecision.DENY:
-        record = structs.replace(record, decision=RuleDecision.DENY, by="rules")
-        agent.session.conversation.add_decision(record)
-        return _refuse(call, approved, tool, found)
-    agent.session.conversation.add_decision(record)
-    await _keep(agent, rules, answer.remember)
-    if not answer.allowed:
-        return Verdict(call, call.input, tool, refusal=_deny(_explain_denial(answer)))
-    paths = _find_paths(tool, approved, context)
-    return Verdict(call, approved, tool, found.digest, paths, edited, True, sandbox)
-
-
-@contextmanager
-def _withdrawn_on_error(agent: AgentInternals, record: PermissionRecord) -> Iterator[None]:
-    """Record that a question was withdrawn if the block fails, unless it stays open for later."""
-    try:
-        yield
-    except BaseException:
-        if not agent.is_suspended:
-            agent.session.conversation.add_decision(
-                record_answer(record, Answer(RuleDecision.DENY, by="withdrawn"))
-            )
-        raise
-
-
-async def _answer(
-    agent: AgentInternals,
-    call: ToolUseBlock,
-    tool: RegisteredTool,
-    found: Explanation,
-    sandbox: SandboxReport | None,
-) -> Answer:
-    """Ask a person and wait for the answer."""
-    info = tool.info(call.input)
-    return await agent.request_permission(
-        call.name,
-        info.action,
-        details=info.details,
-        diff=info.diff,
-        input=call.input,
-        parts=found.parts,
-        reason=found.reason,
-        remembers=tuple(str(rule) for rule in found.remembers),
-        unremembered=found.unremembered,
-        forbids=tuple(str(rule) for rule in found.forbids),
-        digest=found.digest,
-        tool_use_id=call.id,
-        sandbox=sandbox,
-        effects=found.effects,
-        claim=info.claim,
-    )
-
-
-async def _keep(
-    agent: AgentInternals, rules: tuple[PermissionRule, ...], lifetime: Remember | None
-) -> None:
-    """Store the rules of an answer; if that fails, they still hold in this process."""
-    if lifetime is None or lifetime == "session" or not rules:
-        return
-    try:
-        await trio.to_thread.run_sync(keep_rules, rules, lifetime, agent.context)
-    except RuleFileError as error:
-        await agent.send(Error(error.message, type(error).__name__, error.hint))
-
-
 def _explain_denial(answer: Answer) -> str:
     if answer.by != "user":  # the message holds the runtime's reason
         return f"This call was denied: {answer.message or answer.by}."
@@ -436,3 +364,42 @@ def _refuse(
 
 def _deny(text: str) -> ToolResult:
     return ToolResult.error(text, ToolStatus.DENIED, could_run=False)
+
+
+def _add_answer(
+    record: PermissionRecord,
+    answer: Answer,
+    rules: tuple[PermissionRule, ...] = (),
+    *,
+    edited: bool = False,
+) -> PermissionRecord:
+    """Add to a record what the answer to the question decided."""
+    return structs.replace(
+        record,
+        decision=answer.decision,
+        by=answer.by,
+        remember=answer.remember if rules else None,
+        rules=tuple(clip(str(rule), _TEXT) for rule in rules[:_PARTS]),
+        asked=True,
+        edited=edited,
+        message=clip(answer.message, _REASON),
+    )
+
+
+def _pick_parts(parts: tuple[PermissionPart, ...]) -> tuple[PermissionPart, ...]:
+    """Shorten a long list of parts: drop allowed ones first, and keep the order."""
+    if len(parts) <= _PARTS:
+        return parts
+    by_weight = sorted(parts, key=lambda part: part.decision is RuleDecision.ALLOW)
+    kept = {id(part) for part in by_weight[:_PARTS]}
+    return tuple(part for part in parts if id(part) in kept)
+
+
+def _clip_part(part: PermissionPart) -> PermissionPart:
+    return PermissionPart(
+        text=clip(part.text, _TEXT),
+        decision=part.decision,
+        reason=clip(part.reason, _TEXT),
+        rule_id=clip(part.rule_id, _TEXT),
+        source=clip(part.source, _TEXT),
+    )
