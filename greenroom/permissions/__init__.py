@@ -1,11 +1,11 @@
-"""May this agent do that? Rules, and the decision that follows; nothing is asked or run here.
+"""May this agent do that? Rules, and the decisions that follow from them.
 
-A `rule` says what a `matcher` is about, with `patterns` for paths, hosts and texts. A `call` is a
-tool call as facts (what commands do is `greenroom.shell`'s to say). `scopes` has the rules that
-hold for it in their order, `evaluator` says how far one is about a fact and makes a decision of it,
-and `modes` settles what no rule decides. `explanation` is for the person who is asked;
-`suggestions` are rules made of answers, and `rule_file` keeps rules on the disk. `manager` is what
-users hold.
+The package only decides: it asks no one and runs nothing. A `rule` is a decision and a `matcher`,
+whose `patterns` match paths, hosts and texts. A `call` is a tool call taken apart into facts;
+`greenroom.shell` does that for commands. `scopes` picks the rules that apply to a call and puts
+them in order, `evaluator` judges each fact by them, and `modes` settles what no rule decides.
+`explanation` describes a decision to the person who is asked, `suggestions` turns answers into
+rules, and `rule_file` stores rules on disk. `manager` is the part that users hold.
 """
 
 from greenroom.permissions.call import JudgedTool as JudgedTool

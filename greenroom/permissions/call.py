@@ -1,10 +1,10 @@
-"""A tool call as the rules see it: its tool, its category, its facts, and what those touch.
+"""A tool call as the rules see it: its tool, its category, its facts, and what they touch.
 
-`read_call` makes facts of what the tool says that the call would do; a shell command is taken apart
-by `greenroom.shell`. What else rules want to know of a call is found here once and kept with it:
-the files and hosts that words of its commands name (`find_operands`), and what is protected of what
-it writes (`find_protected`). Which words a program takes as names can't be known, so an operand
-never allows anything.
+`read_call` turns the effects that a tool states into facts; `greenroom.shell` takes shell commands
+apart. Two more things are looked up here, once per call: the files and hosts that the words of
+commands name (`find_operands`), and the protected files that the call would write
+(`find_protected`). No one can know which words a program takes for names, so an operand never
+allows anything.
 """
 
 import hashlib
@@ -86,7 +86,7 @@ class HostUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """The call as such, of a tool that states no effects."""
+    """The call as a whole, for a tool that states no effects."""
 
     tool: str
     guard: bool = field(default=False, init=False)
@@ -96,16 +96,16 @@ class Whole:
 
 
 Fact: TypeAlias = ShellEffect | HostUse | Whole
-"""Any fact: what a call would do, small enough for a rule to judge."""
+"""Any fact: one thing that a call would do, small enough for a rule to judge."""
 
 
 class Care(NamedTuple):
-    """What rules that deny or ask are about, so that the words of commands are looked at for it.
+    """What the rules that deny or ask are about, and so what to look for in the words of commands.
 
     Attributes:
-        paths: paths.
-        folders: paths of certain folders, and not only names at any depth.
-        hosts: hosts.
+        paths: some rule is about paths.
+        folders: some rule is about paths in certain folders, not just names at any depth.
+        hosts: some rule is about hosts.
     """
 
     paths: bool = False
@@ -114,10 +114,11 @@ class Care(NamedTuple):
 
 
 class JudgedTool(Protocol):
-    """What the rules need of a tool.
+    """What the rules need to know about a tool.
 
-    It may also have `requires_permission: bool` (by default True) and
-    `effects(input, context) -> Sequence[Effect]` (by default those of the usual tool of its name).
+    It may also have `requires_permission: bool` (True by default) and
+    `effects(input, context) -> Sequence[Effect]` (by default, those of the built-in tool of its
+    name).
     """
 
     @property
@@ -132,7 +133,7 @@ class JudgedTool(Protocol):
 
 
 AnyTool: TypeAlias = str | JudgedTool
-"""A tool, or the name of one of the usual tools."""
+"""A tool, or the name of a built-in one."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +142,15 @@ class Call:
 
     Attributes:
         tool: the tool's name.
-        category: its category, or empty for a name that is unknown.
+        category: its category, empty for an unknown name.
         input: what the model sent.
-        effects: what the tool states that the call would do.
-        facts: the same taken apart; never empty.
+        effects: what the tool says the call would do.
+        facts: the effects taken apart; never empty.
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
-        sandbox: what was found to hold it, or None.
-        operand_files: what words of its commands name, as far as that was asked.
-        protected_words: what is protected of what its commands write, as far as that was asked.
+        sandbox: the report of the sandbox that would hold it, or None.
+        operand_files: a cache of the files that the words of its commands name.
+        protected_words: a cache of the protected names that its commands would write.
     """
 
     tool: str
@@ -169,7 +170,7 @@ class Call:
 
     @cached_property
     def anchors(self) -> tuple[Anchors, Anchors]:
-        """Where patterns begin: for paths as they are written, and with links followed."""
+        """Where patterns begin: for paths as written, and for paths with links followed."""
         place = self.place
         real = place.lookup.resolve
         return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
@@ -181,9 +182,9 @@ class Call:
 
     @cached_property
     def digest(self) -> str:
-        """A SHA-256 of what would run: equal ones mean the same call, on this disk, too.
+        """A SHA-256 of what would run; equal digests mean the same call on the same files.
 
-        What is meant follows from what is stated and from where the paths lead.
+        It covers what the tool states, and where the paths lead on this disk.
         """
         place = self.place
         where = (place.root, place.folder, os.path.realpath(place.folder))
@@ -192,14 +193,14 @@ class Call:
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 
     def list_paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
-        """Go through the paths that a use may mean, and where patterns begin for each."""
+        """List the paths that a use may mean, each with the anchors of its patterns."""
         written, followed = self.anchors
         yield from [(path, written) for path in use.lexical]
         if use.real != use.lexical or followed is not written:
             yield from [(path, followed) for path in use.real]
 
     def is_inside(self, use: PathUse) -> bool:
-        """Tell whether a file surely lies in the workspace, as it is written and links followed."""
+        """Tell whether a file surely lies in the workspace, as written and with links followed."""
         if self.place.lookup.is_exhausted:
             return False
         return all(
@@ -209,7 +210,7 @@ class Call:
 
 
 def _canonical(value: object) -> object:
-    """Put what has no order into one; what JSON does not know is told apart by its repr."""
+    """Sort what has no order; values that JSON does not know are compared by their repr."""
     if isinstance(value, Mapping):
         pairs = ((repr(key), _canonical(each)) for key, each in value.items())
         return "mapping", sorted(pairs, key=itemgetter(0))
@@ -226,10 +227,10 @@ def read_call(
     context: AgentContext,
     sandbox: SandboxReport | None = None,
 ) -> Call:
-    """Take a call apart; a tool or an input that is odd gives an unknown fact, never an error.
+    """Take a call apart; an odd tool or input becomes an unknown fact, never an error.
 
-    One that is nested too deeply is refused, since not even a prompt or a digest could be made of
-    it.
+    An input that is nested too deeply is denied, since neither a prompt nor a digest could be made
+    of it.
     """
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
@@ -284,7 +285,7 @@ def _state_effects(
 
 
 def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
-    """Say what is looked for in a folder, for denials."""
+    """List what a search in a folder may find, for denials."""
     if not pattern or pattern.startswith("!"):
         return
     try:
@@ -319,8 +320,8 @@ def _list_facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (Unknown(reason=reason),)
 
 
-# Files and hosts that the words of a command name: a rule that denies a file denies `cat` of it as
-# well as `Read`, and a word that is not known may be any name.
+# The files and hosts that the words of a command name. A rule that denies a file denies `cat` of it
+# as well as `Read`, and an unknown word may be any name.
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
@@ -337,7 +338,7 @@ MAX_PARTS = 8  # of a word, each behind a sign
 
 
 def find_operands(call: Call, care: Care) -> Iterator[Fact]:
-    """Find the files and hosts that words of the call's commands name, if a rule is about any."""
+    """Find the files and hosts that the words of commands name, if any rule is about some."""
     if not (care.paths or care.hosts):
         return
     named = set[tuple[Word, Place]]()
@@ -364,7 +365,7 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     if patterns > MAX_PATTERNS and care.paths:
         yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
     if is_lost and care.paths and care.folders:
-        yield Unknown(reason="names files in a folder that can't be told")
+        yield Unknown(reason="names files in an unknown folder")
 
 
 def _list_words(fact: Fact) -> Sequence[Word]:
@@ -374,22 +375,22 @@ def _list_words(fact: Fact) -> Sequence[Word]:
     if not isinstance(fact, Command) or fact.extent == "prints":
         return ()
     words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
-    # What its words say may be run.
+    # A loose program may run what its words say.
     return (*words, *map(Word, extract_words(fact.text))) if fact.loose else words
 
 
 def _find_searches(fact: Command, place: Place) -> Iterator[Fact]:
-    """Look at the files that a program finds by itself: by a list, or by its own patterns."""
+    """Look at the files that a program finds on its own: from a list, or by its own patterns."""
     argv, name = fact.argv, basename(fact.argv[0].text)
     is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
     if is_list or any("~" in part.marks for part in fact.parts):
-        yield Unknown(reason=f"{argv[0].text} reads files that it is told elsewhere")
+        yield Unknown(reason=f"{argv[0].text} reads files that are named elsewhere")
     texts = {part.value_at for part in fact.parts if "=" in part.marks}
     for at, word in enumerate(argv[1:], 1):
         magic = word.text.partition(")")[0]
         if name == "git" and magic.startswith(":(") and "exclude" not in magic:
             yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
-        # What fits no file, the shell hands on as it is.
+        # A pattern that matches no file reaches the program as it is.
         if not _WILD.search(word.text) or (word.pattern and name != "git"):
             continue
         option = _LOOKS_FOR.match(word.text)
@@ -408,9 +409,9 @@ def find_hosts(text: str) -> Iterator[HostUse]:
 
 
 def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
-    """Find the files that a word may name: itself, and what follows an option.
+    """Find the files that a word may name, either as a whole or after an option.
 
-    A part that is not known counts as nothing. Each word is looked at once in a call.
+    Unknown parts count as empty. Each word of a call is looked at only once.
     """
     key = (word, place)
     if key not in call.operand_files:
@@ -428,7 +429,7 @@ def _list_uses(word: Word, place: Place) -> Iterator[PathUse]:
 
 
 def _split_names(text: str) -> Iterator[str]:
-    """Take a word apart where a name may begin.
+    """Split a word wherever a name may begin.
 
     Example:
         >>> list(_split_names("--out=a:b")), list(_split_names("-o./a"))
@@ -450,11 +451,11 @@ def _split_names(text: str) -> Iterator[str]:
         yield unquote(re.sub("/*", "/", text.partition("file:")[2], count=1))
 
 
-# What is protected of what a call would write.
+# The protected files that a call would write.
 
 
 def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
-    """Find what is protected of what a fact writes: of a command by its words, else under 0."""
+    """Find the protected names that a fact writes, by the words of a command, or else under 0."""
     if isinstance(fact, PathUse) and fact.kind == "write":
         names = tuple(_list_protected(fact, call))
         return {0: names} if names else {}
@@ -466,12 +467,12 @@ def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]
 
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
-    """Tell whether the fact surely writes in the workspace, and nothing that is protected."""
+    """Tell whether a fact surely writes inside the workspace, and nothing that is protected."""
     return call.is_inside(fact) and not any(_list_protected(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
-    """Tell whether the fact writes what says what agents may do here."""
+    """Tell whether a fact writes the files that say what agents may do here."""
     return any(is_own_file(name) for names in find_protected(fact, call).values() for name in names)
 
 
@@ -481,7 +482,7 @@ def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
 
 
 def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
-    """Look at the words of a command that may write what they name, but not of what it runs."""
+    """Look at the words of a command that may name what it writes, not at the command it runs."""
     for at, word in enumerate(fact.argv[1 : fact.inner], 1):
         parts = map(Word, extract_words(word.text)) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
@@ -493,7 +494,7 @@ def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tupl
 
 
 def _match_protected(word: Word) -> Iterator[Segments]:
-    """Find the protected names that a hidden name, partly unknown, may stand for, as `.g*` does."""
+    """Find the protected names that a partly unknown hidden name may stand for, as `.g*` does."""
     if not word.static:
         names = segments(word.shape.replace(UNKNOWN, "*").casefold())
         hidden = [name for name in names if name.startswith(".")]

@@ -4,33 +4,32 @@ How it works
 ============
 
 A **fact** is the smallest thing that a rule can judge: one program with its words, one file that is
-read or written, one host, one variable that is set, or `Unknown`, for what can't be told. A call is
-a list of facts (`greenroom.permissions.call`): `Read` of a file is one, `cd src && make > log` is
-three. None is left out because it is not understood.
+read or written, one host, one variable that is set, or an `Unknown`, for what can't be determined.
+A call is a list of facts (`greenroom.permissions.call`): `Read` of a file is one, `cd src && make >
+log` is three. No fact is left out for not being understood.
 
-Each fact is judged by itself. The rules come in the order of their scopes
-(`greenroom.permissions.scopes`), and **the first rule that is about the fact decides**. When a rule
-is about a fact depends on what it says (`greenroom.permissions.evaluator`):
+Each fact is judged on its own. The rules are tried in the order of their scopes
+(`greenroom.permissions.scopes`), and **the first rule that is about the fact decides**. Whether a
+rule is about a fact depends on its decision:
 
-- An allowance is about a fact only if it names exactly that: the words are known, a path matches as
-  it is written and with links followed, and nothing in the words does more than the program's name
-  says.
-- A denial or a question is about a fact in any spelling that may mean the same. Where it depends on
-  what is not known, the match is MAYBE, and the fact is asked about: it is *in doubt*.
+- An allowance is about a fact only if it names exactly that: every word is known, a path matches
+  both as written and with links followed, and no word makes the program do more than its name says.
+- A denial or a question is about a fact in any spelling that may mean the same. If that depends on
+  something unknown, the match is MAYBE, and the fact is asked about: it is *in doubt*.
 
-Then the rulings are combined: one denial denies the call, else one question asks, else it is
-allowed.
+The rulings are then combined: one denial denies the call; otherwise, one question asks; otherwise,
+the call is allowed.
 
-Why nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts has the
-fact that it is a call of that tool; a list without rulings is a question; and what is added later
-(operands, guards) can only make the decision stricter. Where any rule denies, a command with words
-that may run something else may hide just that: then not even an allowance of the whole tool covers
-it.
+Nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts still has
+the fact that the tool was called; an empty list of rulings is a question; and what is added later
+(operands, guards) can only make the decision stricter. If any rule denies something, a command
+whose words may run other programs may hide just that, so not even an allowance of the whole tool
+covers it.
 
-Two kinds of facts only make a decision stricter. A **guard** is what a wrapper such as `sudo` runs,
-or what a part that is asked about anyway would run: denials and questions are looked for, and
+Two kinds of facts can only make a decision stricter. A **guard** is what a wrapper such as `sudo`
+runs, or what a part would run that is asked about anyway: denials and questions apply to it, but
 something else has to allow it. An **operand** is a file or a host that a word of a command may
-name; it is looked for only if some rule denies or asks about files or hosts.
+name; operands are looked for only if some rule denies or asks about files or hosts.
 """
 
 import logging
@@ -59,11 +58,11 @@ from greenroom.shell import (
 _logger = logging.getLogger("greenroom.permissions")
 
 STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-# Options by which a program writes a file.
+# Options that make a program write a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
-MAX_PLACES = 16  # at which one program is looked for
-# Spellings of the options that denials are usually written with.
+MAX_PLACES = 16  # where one program is looked for among the words
+# Other spellings of the options that denials usually name.
 _SPELLINGS = (
     *({"-r", "-R", "--recursive"}, {"-f", "--force"}, {"-i", "--in-place"}, {"-n", "--dry-run"}),
     *({"-o", "--output"}, {"-a", "--all"}, {"-d", "--delete"}, {"-D", "--delete"}),
@@ -72,15 +71,15 @@ _SPELLINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the rules say to one fact.
+    """What the rules decide about one fact.
 
     Attributes:
         fact: the fact.
-        decision: what they say.
-        why: in words; empty where no rule is about the fact.
-        rule: the rule that said it, or None.
-        doubt: a rule may deny the fact; whether it does can't be told.
-        call: what the fact is part of, for the reason where no rule is about it.
+        decision: allow, deny or ask.
+        why: the reason in words; empty if no rule is about the fact.
+        rule: the rule that decided, or None.
+        doubt: whether a rule may deny the fact, but it can't be told.
+        call: the call that the fact is part of, for the reason if no rule is about it.
     """
 
     fact: Fact
@@ -92,30 +91,30 @@ class Ruling:
 
     @property
     def reason(self) -> str:
-        """Why, in words; few of those that are asked for a decision are asked for it."""
+        """The reason in words; computed on demand, since few callers need it."""
         return self.why or _explain_open(self.fact, self.call)
 
     @property
     def message(self) -> str:
-        """What the model is told if this denies the call."""
+        """What the model reads if this ruling denies the call."""
         message = self.rule.message if self.rule else ""
         return message + _advise(self.fact) if message else self.reason
 
     @property
     def part(self) -> PermissionPart:
-        """The same in words, as prompts show it."""
+        """The ruling in words, as prompts show it."""
         rule, source = (self.rule.id, self.rule.source) if self.rule else ("", "")
         return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is decided on a call; `explain` adds what a person who is asked needs to know.
+    """The decision about a call; `explain` adds what a person needs to know to answer.
 
     Attributes:
         call: what was judged.
         decision: allow, deny or ask.
-        rulings: what the rules and the mode say to each part.
+        rulings: what the rules and the mode say about each part.
     """
 
     call: Call
@@ -124,7 +123,7 @@ class Judgement:
 
     @property
     def digest(self) -> str:
-        """What tells this call from any other, without the files that its commands name."""
+        """A SHA-256 that identifies the call, without the files that its commands name."""
         return self.call.digest
 
     @property
@@ -133,7 +132,7 @@ class Judgement:
 
     @property
     def reason(self) -> str:
-        """Why, in words for people and models."""
+        """The reason, in words for people and models."""
         chief = self._chief
         is_named = len(self.rulings) == 1 or str(chief.fact) in chief.reason
         return chief.reason if is_named else f"{chief.fact}: {chief.reason}"
@@ -150,7 +149,7 @@ class Judgement:
 
     @property
     def message(self) -> str:
-        """What the model is told when the call is denied."""
+        """What the model reads if the call is denied."""
         return self._chief.message
 
 
@@ -165,8 +164,8 @@ def combine(rulings: Iterable[Ruling]) -> RuleDecision:
 def evaluate(call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
     """Judge each fact by the first rule that is about it.
 
-    Facts that only guard (what a wrapper runs, what an operand names) appear where a rule denies
-    or asks, or where they write what is protected.
+    Facts that only guard (what a wrapper runs, what an operand names) appear only if a rule denies
+    or asks about them, or if they write something protected.
     """
     facts = list(chain(call.facts, find_operands(call, rules.care)))
     if call.place.lookup.is_exhausted:
@@ -176,12 +175,12 @@ def evaluate(call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
 
 
 def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Ruling | None:
-    """Judge a fact; None if it only guards, and nothing is to be said about it."""
+    """Judge a fact; None if it is a guard that no rule objects to."""
     about = rules.find_rules(fact)
     if not fact.guard:
         return _apply_rules(fact, call, about, rules)
     if not isinstance(fact, Command) and all(rule.decision is RuleDecision.ALLOW for rule in about):
-        return None  # as of most operands; a command may write what is protected
+        return None  # as for most operands; a command may still write something protected
     ruling = _apply_rules(fact, call, about, rules)
     matters = ruling.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
     return ruling if matters and ruling.decision is not RuleDecision.ALLOW else None
@@ -190,10 +189,10 @@ def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Ruling | None:
 def _apply_rules(
     fact: Fact, call: Call, about: Iterable[PermissionRule], rules: RuleIndex
 ) -> Ruling:
-    """Find what the rules say, in their order; those that only tighten come before an allowance."""
+    """Apply the rules in their order; rules that only tighten do not end the search."""
     if isinstance(fact, Unknown) and fact.too_large:
         return Ruling(fact, RuleDecision.DENY, fact.reason)
-    # A text that can't be read, or that a program runs, may hold whatever a rule denies.
+    # A text that can't be read, or that a program runs, may hide whatever a rule denies.
     is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
     may_hide = is_opaque and not all(map(_is_over, rules.denials))
     said: list[Ruling] = []
@@ -215,11 +214,11 @@ def _apply_rules(
 
 
 def _is_over(rule: PermissionRule) -> bool:
-    return rule.expires is not None and rule.is_expired
+    return rule.expires is not None and rule.is_expired  # few rules have an expiry to look at
 
 
 def _runs_more(fact: Command) -> bool:
-    """Tell whether a word lets a program run more than its name says, rather than write a file."""
+    """Tell whether a word lets the program run something else, rather than just write a file."""
     words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
     return fact.argv[0].text not in (".", "source") and any(
         not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
@@ -227,7 +226,7 @@ def _runs_more(fact: Command) -> bool:
 
 
 def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
-    """Say what the rule decides on the fact, or None if it is not about it."""
+    """Return what the rule decides about the fact, or None if it is about something else."""
     matcher = rule.matcher
     if rule.decision is RuleDecision.ALLOW:
         if covers(matcher, fact, call) and meets_condition(matcher, call) is Match.YES:
@@ -251,7 +250,7 @@ def _explain(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
 
 
 def _advise(fact: Fact) -> str:
-    """Say what to do where a pattern, and not a file, is what a rule is about."""
+    """Add advice for the model if a rule is about a pattern rather than a file."""
     if not (isinstance(fact, PathUse) and fact.stars in ("files", "search")):
         return ""
     text = fact.text.removeprefix("**/") if fact.stars == "search" else fact.text
@@ -278,7 +277,7 @@ class Match(IntEnum):
 
 
 def meets_condition(matcher: RuleMatcher, call: Call) -> Match:
-    """Ask the matcher's own condition, if it has one; MAYBE means that it failed."""
+    """Evaluate the matcher's predicate, if it has one; MAYBE means that it raised."""
     if matcher.predicate is None:
         return Match.YES
     try:
@@ -289,7 +288,7 @@ def meets_condition(matcher: RuleMatcher, call: Call) -> Match:
 
 
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
-    """Tell whether an allowance is about all of this fact; what is protected it has to name."""
+    """Tell whether an allowance covers all of a fact; it has to name what is protected."""
     if isinstance(fact, Unknown):
         return False
     if matcher.about_calls:
@@ -299,7 +298,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, PathUse):
         return _covers_path(matcher, fact, call)
     if isinstance(fact, Change):
-        # What names the settings of a command names exactly those, so this one is among them.
+        # A matcher that names the settings of a command names exactly those, this one included.
         named = matcher.settings and fact.setting and fact.command
         return bool(named and _count_named_words(matcher, named))
     return isinstance(fact, HostUse) and any(each.matches(fact.host) for each in matcher.hosts)
@@ -315,7 +314,7 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
 
 
 def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
-    """Say how many words of the command the matcher names; 0 if it is not about the command."""
+    """Count the words of a command that the matcher names; 0 if it is about other commands."""
     reaches = []
     if matcher.settings and matcher.settings != frozenset(fact.settings):
         return 0
@@ -326,7 +325,7 @@ def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
         same = len(fact.argv) == len(matcher.exact) and begins_with(fact.argv, matcher.exact)
         reaches.append(len(fact.argv) if same else 0)
     if matcher.expressions and all(reaches):
-        # An expression says nothing of single words, so it reaches no further than the program.
+        # An expression says nothing about single words, so it names the program alone.
         is_match = fact.is_plain and any(each.fullmatch(fact.text) for each in matcher.expressions)
         reaches.append(int(is_match))
     return max(reaches, default=0) if all(reaches) else 0
@@ -381,7 +380,7 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
 
 
 def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
-    """Tell whether a command of this prefix is run, or is among the words of what may run it."""
+    """Tell whether a command begins with a prefix, or may run one that does."""
     match_ = resembles(fact.argv, prefix)
     if match_ or not fact.loose:
         return match_
@@ -400,7 +399,7 @@ def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
         if any(pattern.touches(path, anchors) for pattern in matcher.paths):
             return Match.YES
     for path, anchors in product(fact.patterns, dict.fromkeys(call.anchors)):
-        if fact.stars == "search":  # it may find anything, and what there is takes long to tell
+        if fact.stars == "search":  # it may find anything; to list what there is takes too long
             if any(pattern.may_be_found_by(path, anchors) for pattern in matcher.paths):
                 return Match.YES
         elif any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
@@ -419,10 +418,10 @@ def begins_with(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
 
 
 def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Match:
-    """Tell whether a command is this one in any spelling.
+    """Tell whether a command begins with a prefix, in any spelling.
 
-    The program may be named by its path or in another case; options may stand between, before or
-    after the words, apart or together, short or long. MAYBE means that it depends on words which
+    The program may be named by its path or in another case; options may come before, between or
+    after the words, apart or together, short or long. MAYBE means that it depends on words that
     are only known at run time.
     """
     if not argv or not argv[0].static or program_name(argv[0].text) != program_name(prefix[0]):
@@ -436,7 +435,7 @@ def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Match:
 
 
 def _has_words(argv: Sequence[Word], words: Sequence[str], *, surely: bool) -> bool:
-    """Look for the words in order, stepping over options and over one value of each."""
+    """Look for the words in order, skipping options and one value of each."""
     places = {0}
     for wanted in words:
         places = {at + 1 for at in _list_places(argv, places) if _is_word(argv[at], wanted, surely)}
@@ -471,14 +470,14 @@ def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Match:
 
 
 def _single_flags(flag: str) -> list[str]:
-    """Take a cluster such as -rf apart; a word such as -exec stays whole for `turns_on` as well."""
+    """Split a cluster such as -rf; a longer word such as -exec stays whole."""
     if flag.startswith("--") or len(flag) == 2 or len(flag) > 4 or not flag[1:].isalpha():
         return [flag]
     return [f"-{letter}" for letter in flag[1:]]
 
 
 def turns_on(word: str, option: str) -> bool:
-    """Tell whether a word turns an option on: alone, in a cluster, abbreviated, with a value."""
+    """Tell whether a word turns an option on: alone, in a cluster, abbreviated or with a value."""
     name = word.partition("=")[0]
     for each in {option}.union(*(group for group in _SPELLINGS if option in group)):
         if each in (word, name):
@@ -493,9 +492,9 @@ def turns_on(word: str, option: str) -> bool:
 
 
 def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Tell whether a command of this prefix stands anywhere among the words, in any spelling.
+    """Tell whether a command with this prefix occurs anywhere among the words, in any spelling.
 
-    A program that is named very often counts as one.
+    If the program is named very often, the answer is yes without a closer look.
 
     Example:
         >>> occurs_in("a b git -C x push c".split(), ["git", "push"])

@@ -1,7 +1,6 @@
-"""What is told of a decision: why it was made, what exactly was judged, and what the call does.
+"""Explanations of decisions: the reason, what exactly was judged, and what the call would do.
 
-The last is what it does beyond the workspace and beyond itself, in words for the person who is
-asked.
+What it would do outside of the workspace is put into words for the person who is asked.
 """
 
 import hashlib
@@ -29,39 +28,39 @@ from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.shell import Change, Command, PathUse, basename
 
-MAX_NAMES = 10_000  # of files that are looked up
-MAX_FILES = 100
-MAX_BYTES = 16 << 20  # that are read of all together
-MAX_READ = 1 << 20  # of one file
-_MADE_UP = ("/proc/", "/sys/")  # what is in there differs at each look
+MAX_NAMES = 10_000  # files that are looked up
+MAX_FILES = 100  # files that are read
+MAX_BYTES = 16 << 20  # bytes that are read of all files together
+MAX_READ = 1 << 20  # bytes that are read of one file
+_MADE_UP = ("/proc/", "/sys/")  # the contents differ at every look
 _DATED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
-_MOST_TOLD = 20  # of each kind; the parts of the call have them all
-_MOST_TEXT = 300  # characters of each
-_MOST_NAMES = 256  # of files, in the words of one command
+_MOST_LISTED = 20  # effects of each kind; the parts of the call list them all
+_MOST_TEXT = 300  # characters of one effect
+_MOST_NAMES = 256  # files that the words of one command name
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A decision with everything that a prompt, a log and the model need to know of it.
+    """A decision with everything that a prompt, a log and the model need to know about it.
 
     Attributes:
         decision: allow, deny or ask.
-        reason: why, in words for people and models.
+        reason: the reason, in words for people and models.
         rule: the rule that decided, or None.
         parts: the ruling on each part of the call.
-        digest: SHA-256 over the tool, the input, the folder, and every byte of what the tool
-            states and what follows from it, such as the words of a command and resolved paths;
-            where a person is asked, over the files that commands name and the programs that they
-            run as well. If it differs when the call runs, what was approved is not what runs.
+        digest: SHA-256 over the tool, the input, the folder, and everything that the tool states
+            and that follows from it, such as the words of a command and resolved paths. If a person
+            is asked, it also covers the files that commands name and the programs that they run.
+            If it differs when the call runs, what runs is not what was approved.
         call: what was judged.
-        remembers: the rules that an "always" would add, each for one part of the call; a part for
-            which no narrow rule exists is asked about again. Empty if there is none at all.
-        unremembered: why there is none, where that is not for want of a narrow rule.
-        forbids: the rule that a "never" would add, or none if it can't be told what was meant.
-        message: what the model is told when the call is denied.
-        effects: what it would do beyond the workspace and itself, where a person is asked.
+        remembers: the rules that an "always" would add, each for one part of the call. A part
+            without a narrow enough rule is asked about again. Empty if no part has one.
+        unremembered: why `remembers` is empty, if not for want of a narrow rule.
+        forbids: the rule that a "never" would add; empty if it is unclear which part was meant.
+        message: what the model reads if the call is denied.
+        effects: if a person is asked, what the call would do outside of the workspace.
     """
 
     decision: RuleDecision
@@ -82,9 +81,10 @@ class Explanation:
         return self.call.runs_commands
 
     def with_files(self) -> "Explanation":
-        """Let the digest cover the files of commands as they are now; it reads them, in a thread.
+        """Include the files of commands, as they are now, in the digest.
 
-        Where they are too many or too long to look at all of them, nothing is to be remembered.
+        It reads them: call it in a thread. If they are too many or too long to read, the result
+        offers no rules to remember.
         """
         if not self.runs_commands:
             return self
@@ -97,12 +97,12 @@ class Explanation:
 
 
 def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
-    """Say why a call is allowed, denied or asked about, and what an answer to a question would add.
+    """Explain why a call is allowed, denied or asked about, and what rules an answer would add.
 
     Args:
         judgement: what was decided.
-        files: whether to read the files of commands that are asked about, for the digest. Without,
-            `Explanation.with_files` does so, which may take a while.
+        files: whether to read the files of commands that are asked about, for the digest, which
+            may take a while. If not, `Explanation.with_files` can do so later.
     """
     call, rulings = judgement.call, judgement.rulings
     found = Explanation(
@@ -126,14 +126,13 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
 
 
 def fingerprint(call: Call) -> tuple[str, str]:
-    """Look at the files that the commands of a call name, and at the programs that they run.
+    """Digest the files that the commands of a call name, and the programs that they run.
 
-    Of each file the inode, the size, the time and the first 1 MiB count, of a folder and of a link
-    the inode and the time, of the workspace itself the names in it. Nothing but a regular file is
-    ever opened.
+    A file counts with its inode, size, time and first 1 MiB, a folder or link with its inode and
+    time, and the workspace itself with the names in it. Only regular files are ever opened.
 
     Returns:
-        A digest, and what there is too much of to look at all of it: empty if there is nothing.
+        A digest, and what there was too much of to read, such as "more than 100 files", or "".
     """
     paths = [path for path in dict.fromkeys(_list_paths(call)) if not path.startswith(_MADE_UP)]
     excess = f"more than {MAX_NAMES:,} names" if len(paths) > MAX_NAMES else ""
@@ -142,7 +141,7 @@ def fingerprint(call: Call) -> tuple[str, str]:
     for path in paths[:MAX_NAMES]:
         try:
             status = os.lstat(path)
-            # In the workspace itself we make names: a folder of rules, placeholders of a sandbox.
+            # Greenroom itself makes some: a folder of rules, and the placeholders of a sandbox.
             names = sorted(set(os.listdir(path)) - CONFIGURATION_FOLDERS) if path in roots else []
         except OSError:
             continue
@@ -153,7 +152,7 @@ def fingerprint(call: Call) -> tuple[str, str]:
         seen.add((status.st_dev, status.st_ino))
         if stat.S_ISREG(status.st_mode):
             left -= min(status.st_size, MAX_READ)
-            # One that can't be read, or is something else by now, is told by the rest alone.
+            # A file that can't be read, or has been replaced, counts with its status alone.
             with suppress(OSError):
                 beginning = read_beginning(path, MAX_READ, follow=False) if left >= 0 else b""
                 digest.update(hashlib.sha256(beginning).digest())
@@ -164,18 +163,18 @@ def fingerprint(call: Call) -> tuple[str, str]:
 
 
 def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
-    """Leave out what other commands run, which have its words among their own."""
+    """Leave out commands that others run, since their words are among those of the others."""
     known = set(map(id, commands))
     return (each for each in commands if id(each.outer) not in known)
 
 
 def _list_paths(call: Call) -> Iterator[str]:
-    """Name every place where something may lie that a command reads, writes or runs."""
+    """List every path at which a command may read, write or run something."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
     programs = ((each.argv[0].text, each.place or call.place) for each in commands)
     for name, place in dict.fromkeys(programs):
         folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
-        # One with a slash is named like any other file.
+        # A name with a slash is looked up like any other file.
         found = "/" not in name and shutil.which(name, path=os.pathsep.join(folders))
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
@@ -186,17 +185,17 @@ def _list_paths(call: Call) -> Iterator[str]:
 
 
 def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
-    """Say what tells a file from another one in its place."""
+    """Return what changes if another file takes the place of this one."""
     identity = (status.st_mode, status.st_dev, status.st_ino)
     if not dated or stat.S_IFMT(status.st_mode) not in _DATED:
         return identity
-    # Where not all of it is read, the time counts that no program can set.
+    # If only its beginning is read, the one time counts that no program can set.
     unread = status.st_ctime_ns if status.st_size > MAX_READ else 0
     return (*identity, status.st_size, status.st_mtime_ns, unread)
 
 
 def _find_consequences(call: Call) -> PermissionEffects:
-    """Gather what a call would do, as far as it can be told; what can't be is a part of its own."""
+    """Gather what a call would do, as far as it is known; the unknown has parts of its own."""
     found = [fact for fact in call.facts if isinstance(fact, Command)]
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
@@ -215,22 +214,22 @@ def _find_consequences(call: Call) -> PermissionEffects:
 
 
 def _list_distinct(found: Iterable[str]) -> tuple[str, ...]:
-    """Return each once, nothing in them hidden, and whether there are more."""
+    """Return each text once, with hidden characters made visible, and note if there are more."""
     each = dict[str, None]()
     for text in (clip(visible(text), _MOST_TEXT) for text in found):
-        if len(each) == _MOST_TOLD and text not in each:
+        if len(each) == _MOST_LISTED and text not in each:
             return (*each, "and more")
         each[text] = None
     return tuple(each)
 
 
 def _is_outside(fact: PathUse, call: Call) -> bool:
-    """Whether it may lie outside of the workspace, as it is written or with links followed."""
+    """Tell whether a file may lie outside of the workspace, as written or with links followed."""
     return fact.text not in _NOWHERE and not call.is_inside(fact)
 
 
 def _name_path(fact: PathUse) -> str:
-    """Name a file, and where a link leads."""
+    """Name a file, and the target if it is a link."""
     real = fact.real[0] if fact.real else ""
     is_same = not real or real in fact.lexical
     return fact.text if is_same else f"{fact.text} (which is {real})"
@@ -248,7 +247,7 @@ def _list_named_files(command: Command, call: Call) -> Iterator[str]:
 
 
 def _list_hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
-    """Name the hosts that URLs lead to; all of a URL where readers may differ on that."""
+    """Name the hosts of URLs, or a whole URL if clients may disagree about its host."""
     used = (fact for fact in call.facts if isinstance(fact, HostUse))
     named = (use for command in commands for use in find_hosts(command.text))
     yield from (use.host.exact or use.url for use in chain(used, named))

@@ -1,4 +1,4 @@
-"""The permission manager: holds the rules, and says what they decide."""
+"""The permission manager: it holds rules, and decides by them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,17 +23,17 @@ from greenroom.permissions.suggestions import (
     read_grants,
 )
 
-MAX_INDEXES = 256  # of a manager, for different tools and agents
+MAX_INDEXES = 256  # rule indexes that one manager keeps, for different tools and agents
 _EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
 
 
 @dataclass(frozen=True)
 class PermissionStatistics:
-    """A look at one permission manager.
+    """A snapshot of one permission manager.
 
     Attributes:
-        rules: how many rules of its own stand in each scope that has any.
-        inherited: how many rules of the managers above it hold too.
+        rules: how many rules of its own each scope has; scopes without rules are left out.
+        inherited: how many rules the managers above it have.
     """
 
     rules: Mapping[RuleScope, int]
@@ -41,9 +41,9 @@ class PermissionStatistics:
 
 
 class _Binding(NamedTuple):
-    """A session whose answers a manager follows, and what was read of it.
+    """A session whose remembered answers a manager applies, and what was read from it.
 
-    It is held weakly: a manager that serves many sessions keeps none of them alive.
+    The reference is weak, so a manager that serves many sessions keeps none of them alive.
     """
 
     session: ref[GrantKeeper]
@@ -52,10 +52,10 @@ class _Binding(NamedTuple):
 
 
 class PermissionManager:
-    """Rules, and the decision that follows from them for a call.
+    """Rules, and the decisions that follow from them.
 
-    It neither asks a person nor runs anything; all that it looks at on the disk is where symbolic
-    links lead, and which files a pattern stands for. A call that no rule is about is asked about.
+    It neither asks anyone nor runs anything. On disk it looks only at where symbolic links lead
+    and which files a pattern matches. A call that no rule is about is asked about.
 
     Example:
         >>> manager = PermissionManager([PermissionRule.allow_tool("Read")])
@@ -74,18 +74,18 @@ class PermissionManager:
         sandboxed: Sandboxed = "ask",
         read_only: bool = True,
     ) -> None:
-        """Take rules; see `PermissionMode` for the modes, `Sandboxed` for commands in a sandbox.
+        """Start with some rules.
 
         Args:
             rules: the rules.
-            mode: how open questions are settled.
-            sandboxed: how open questions about commands in a sandbox are settled.
-            read_only: whether commands that only read, inside the workspace, are allowed where no
-                rule is about them.
+            mode: how open questions are settled; see `PermissionMode`.
+            sandboxed: how open questions about sandboxed commands are settled; see `Sandboxed`.
+            read_only: whether commands that only read inside the workspace are allowed if no rule
+                is about them.
 
         Raises:
             RuleFileError: two rules of one id, or a rule whose examples it does not meet.
-            ConfigurationError: an unknown mode, or another `sandboxed` than "ask" and "allow".
+            ConfigurationError: an unknown mode, or a `sandboxed` other than "ask" and "allow".
         """
         check_mode(mode, sandboxed)
         self.mode: PermissionMode = mode
@@ -102,7 +102,7 @@ class PermissionManager:
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
-        """Its own rules in the order in which they are asked."""
+        """Its own rules, in the order in which they are tried."""
         return self._rules
 
     def statistics(self) -> PermissionStatistics:
@@ -111,7 +111,7 @@ class PermissionManager:
         return PermissionStatistics(Counter(rule.scope for rule in self._rules), inherited)
 
     def add_rule(self, rule: PermissionRule) -> None:
-        """Add a rule; it holds from the next call on. One that it already has changes nothing.
+        """Add a rule, which applies from the next call on; a rule that is there already is ignored.
 
         Raises:
             RuleFileError: another rule has this id, or the rule does not meet its own examples.
@@ -119,7 +119,7 @@ class PermissionManager:
         self.add_rules((rule,))
 
     def add_rules(self, rules: Iterable[PermissionRule]) -> None:
-        """Add several rules, or none of them if one can't be used.
+        """Add several rules, or none of them if any is invalid.
 
         Raises:
             TypeError: one of them is not a rule.
@@ -137,12 +137,12 @@ class PermissionManager:
         self._set_rules((*self._rules, *added))
 
     def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
-        """Hold these rules and no others."""
+        """Replace the rules."""
         self._rules = tuple(sorted(rules, key=sort_key))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
-        """Add a rule that holds for one session only, until `clear_session_rules`.
+        """Add a rule that applies to one session only, until `clear_session_rules`.
 
         Raises:
             RuleFileError: as `add_rule`.
@@ -150,9 +150,9 @@ class PermissionManager:
         self.add_rule(rule.within(session_id))
 
     def clear_session_rules(self, session_id: str) -> None:
-        """Forget every rule of this session, remembered answers included.
+        """Forget every rule of a session, remembered answers included.
 
-        From a bound session the answers are gone for good, once it is saved.
+        If the session is bound, its answers are gone for good once it is saved.
         """
         session = self._find_session(session_id)
         if session is not None:
@@ -160,23 +160,23 @@ class PermissionManager:
         self._set_rules(rule for rule in self._rules if rule.session != session_id)
 
     def bind_session(self, session: GrantKeeper, root: str | Path) -> tuple[str, ...]:
-        """Take up the answers that were remembered for a session, and keep further ones in it.
+        """Apply the answers that a session remembers, and store further ones in it.
 
-        `run_tools` calls it each time; it reads what has changed. The session decides which of its
-        answers hold: what it loses, by a rewind, holds no longer. An allowance holds in the folder
-        `root` that it was given for, and as long as the session is in use. One that can't be
-        read, or says more than an answer can, does not hold; such a denial turns into a question
-        about every call of the session.
+        `run_tools` calls it before every call; it reads only what has changed. An answer applies as
+        long as the session has it: a rewind may take it away. An allowance applies only in the
+        folder `root` that it was given for, and while the session is in use. An answer that can't
+        be read, or that says more than an answer may, is ignored; if it may have been a denial,
+        every call of the session is asked about instead.
 
         Returns:
-            What does not hold, a line each; empty where nothing was read anew.
+            A line for each answer that is ignored; empty if nothing was read anew.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
         if all(
             manager._bound.get(session.session_id) == binding for manager in self._list_lineage()
         ):
             return ()
-        id_, grants = session.session_id, binding.grants  # of which most sessions have none
+        id_, grants = session.session_id, binding.grants  # most sessions have none
         rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
         for manager in self._list_lineage():
             manager._forget_answers(session.session_id)
@@ -185,14 +185,14 @@ class PermissionManager:
         return notes
 
     def _find_session(self, session_id: str) -> GrantKeeper | None:
-        """Return the session of this id that was bound last, if it is alive."""
+        """Return the session that was last bound under this id, if it is still alive."""
         binding = self._bound.get(session_id)
         return binding.session() if binding else None
 
     def _forget_answers(self, session_id: str) -> None:
-        """Drop the answers of a session, and what was allowed in those that are gone.
+        """Drop the answers of a session, and the allowances of sessions that are gone.
 
-        Their denials stay: a detached subagent may outlive the session that they were given in.
+        Denials of the latter stay: a detached subagent may outlive the session they were given in.
         """
         gone = {id_ for id_, binding in self._bound.items() if binding.session() is None}
         for each in gone:
@@ -215,11 +215,11 @@ class PermissionManager:
         """Decide on a call: allow, deny or ask.
 
         Args:
-            tool: a tool, or the exact name of one; a bare name other than the usual tools' has no
-                category and no effects.
+            tool: a tool, or its exact name. A bare name has a category and effects only if it is
+                that of a built-in tool.
             input: what the model sent, decoded.
-            context: for whom, and in which workspace.
-            sandbox: what was found to hold this very call, as by `RegisteredTool.examine_sandbox`.
+            context: the agent that calls, and its workspace.
+            sandbox: the report on what holds this very call, from `RegisteredTool.examine_sandbox`.
         """
         return self.judge(tool, input, context, sandbox=sandbox).decision
 
@@ -231,7 +231,7 @@ class PermissionManager:
         *,
         sandbox: SandboxReport | None = None,
     ) -> Judgement:
-        """Decide on a call as `check` does, with the reason and the digest of what was judged.
+        """Decide on a call as `check` does, and return the reason and a digest with the decision.
 
         Args:
             tool: as for `check`.
@@ -250,15 +250,15 @@ class PermissionManager:
         sandbox: SandboxReport | None = None,
         files: bool = True,
     ) -> Explanation:
-        """Decide on a call as `check` does, and say why.
+        """Decide on a call as `check` does, and explain the decision.
 
         Args:
             tool: as for `check`.
             input: as for `check`.
             context: as for `check`.
             sandbox: as for `check`.
-            files: whether to read the files of commands that are asked about, for the digest.
-                Without, `Explanation.with_files` does so, which may take a while.
+            files: whether to read the files of commands that are asked about, for the digest,
+                which may take a while. If not, `Explanation.with_files` can do so later.
         """
         return explain(self.judge(tool, input, context, sandbox=sandbox), files=files)
 
@@ -269,19 +269,19 @@ class PermissionManager:
         context: AgentContext | None = None,
         pass_grants: bool = False,
     ) -> "PermissionManager":
-        """Make the manager of a subagent, which can never be allowed what this one does not allow.
+        """Make the manager of a subagent, which never allows what this one does not.
 
-        The effective decision is the stricter of its own and this manager's. As long as it has no
-        rules of its own, this manager's decision stands. What is denied to the agent that spawns it
-        is denied to the subagent as well; what is allowed to that agent's session or type alone,
-        such as an answer for the session, is not allowed to the subagent unless it is passed on.
+        The effective decision is the stricter of its own and this manager's; without rules of its
+        own, this manager decides. What is denied to the agent that spawns it is denied to the
+        subagent as well. What is allowed only to that agent's session or type, such as an answer
+        for the session, is not allowed to the subagent unless `pass_grants` passes it on.
 
         Args:
             rules: the subagent's own rules.
-            context: the agent that spawns it; without it, no rule for one session
-                or one agent type is passed down.
-            pass_grants: whether what is allowed to that agent's session or type reaches the
-                subagent, and with its own `pass_grants` those below it.
+            context: the agent that spawns it; without it, no rule for one session or agent type
+                is passed down.
+            pass_grants: whether what is allowed to that agent's session or type is also allowed to
+                the subagent, and to those below it as long as each passes it on.
 
         Raises:
             RuleFileError: as `add_rule`.
@@ -301,16 +301,15 @@ class PermissionManager:
         context: AgentContext,
         consents: Iterable[str] = (),
     ) -> "PermissionManager":
-        """Make the manager of an agent that has this one, and that another agent has called.
+        """Make the manager of an agent with this manager that another agent has called.
 
         The effective decision is the stricter of this manager's and the caller's, as with `child`.
-        Of the tools in `consents`, the program has said itself that they may run: what the caller
-        denies or has a rule about holds for these as well, and where it has none, this manager
-        decides.
+        The program itself has consented to the tools in `consents`: the caller's rules apply to
+        them too, but if it has none about a call, this manager decides.
 
         Args:
-            caller: what holds for the agent that calls.
-            context: that agent; what is denied to its session or type is denied here, too.
+            caller: the manager of the calling agent.
+            context: the calling agent; what is denied to its session or type is denied here, too.
             consents: names of tools.
         """
         made = PermissionManager(mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only)
@@ -325,20 +324,20 @@ class PermissionManager:
         lifetime: Remember,
         context: AgentContext,
     ) -> tuple[PermissionRule, ...]:
-        """Make rules of an answer: those that the explanation proposed, in the user scope.
+        """Turn an answer into the rules that the explanation proposed, in the user scope.
 
-        They hold here and in the managers above from the next call on. Saving them is the
-        caller's: `keep_rules(rules, lifetime, context)`, in a thread.
+        They apply here and in the managers above from the next call on. To save them, call
+        `keep_rules(rules, lifetime, context)` in a thread.
 
         Args:
             explanation: what was asked.
             decision: the answer, allow or deny.
-            lifetime: "session" ends with the session (a bound one keeps it); "project" and "always"
-                do not.
-            context: for whom it was asked.
+            lifetime: "session" lasts as long as the session, which stores the rules if it is
+                bound; "project" and "always" last longer.
+            context: the agent that wanted to make the call.
 
         Returns:
-            The rules; empty if there is none that is narrow enough.
+            The rules; empty if none is narrow enough.
         """
         rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
         session, root = None, context.workspace.root
@@ -358,7 +357,7 @@ class PermissionManager:
                 manager.add_rules(rules)
 
     def _list_lineage(self) -> "tuple[PermissionManager, ...]":
-        """Return this manager, the one that it stands for, and those above it."""
+        """List this manager, the one that it wraps (see `beneath`), and those above it."""
         own = self._own._list_lineage() if self._own else ()
         return (self, *own, *self._parent._list_lineage()) if self._parent else (self, *own)
 
@@ -377,13 +376,13 @@ class PermissionManager:
         """Write the rules to a file that only its owner may read, all or nothing.
 
         Raises:
-            RuleFileError: a rule with a Python condition, which no file can hold, or a disk that
-                refuses.
+            RuleFileError: a rule has a condition in Python, which no file can hold, or the file
+                can't be written.
         """
         write_rules(path, self.rules)
 
     def _judge(self, call: Call, audience: Audience) -> Judgement:
-        """Decide for an agent; what the agent that has spawned it may not do, it may not do."""
+        """Decide for an agent, which may not do what is denied to the agent that spawned it."""
         found = self._judge_by_rules(call, audience)
         if self._parent is None or self._spawner is None:
             return found
@@ -391,7 +390,7 @@ class PermissionManager:
         return above if above.decision is RuleDecision.DENY is not found.decision else found
 
     def _judge_by_rules(self, call: Call, audience: Audience) -> Judgement:
-        """Take the stricter of what these rules and those above say about an agent."""
+        """Decide by the stricter of these rules and those above."""
         found = []
         if self._own is not None:
             found.append(self._own._judge(call, audience))
@@ -416,6 +415,6 @@ class PermissionManager:
 
 
 def _is_unruled(found: Judgement) -> bool:
-    """Tell whether a call is asked about only since no rule is about it."""
+    """Tell whether a call is asked about only because no rule is about it."""
     asked = (ruling for ruling in found.rulings if ruling.decision is not RuleDecision.ALLOW)
     return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

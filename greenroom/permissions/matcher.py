@@ -1,6 +1,6 @@
-"""Matchers: which calls a rule is about. The kinds of one matcher are ANDed, the values ORed.
+"""Matchers: which calls a rule is about. Fields of one matcher are ANDed, values of a field ORed.
 
-People type a matcher, and are shown it, in a short form:
+People write and read matchers in a short form:
 
     Read                      a tool, or several: Read,Grep; category:read names a category
     Bash(git log:*, ls *)     commands that begin with these words
@@ -11,7 +11,7 @@ People type a matcher, and are shown it, in a short form:
     Bash(regex:…)             commands that a regular expression matches
     *                         every call
 
-What does not fit in is written as in a rule file, as a JSON object.
+A matcher that does not fit this form is written as a JSON object, as in a rule file.
 """
 
 import re
@@ -26,10 +26,9 @@ from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
 from greenroom.shell import SimpleCommand, is_display_setting, parse
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
-"""A condition of the programmer's: called with the tool's name and the call's input."""
+"""A condition in Python, called with the tool's name and the call's input."""
 
-
-_TEXT = re.compile("[^\0\ud800-\udfff]*")  # what a file can hold, and a program can be given
+_TEXT = re.compile("[^\0\ud800-\udfff]*")  # can be stored in a file and passed to a program
 _FORM = re.compile(r"\s*(\*|[A-Za-z_][\w.:/,-]*)\s*(?:\((.*\S.*)\))?\s*", re.DOTALL)
 _COMMA = re.compile(r",\s+(?=(?:[^'\"]*(?:'[^']*'|\"[^\"]*\"))*[^'\"]*\Z)")  # outside of quotes
 _KIND = re.compile(r"(domain|path|regex):|(>) ")
@@ -37,26 +36,22 @@ _EXAMPLES = (
     "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
     "WebFetch(domain:docs.python.org) or *"
 )
-
-
 _LAST = "."
 _SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Split text into words, quotes removed; settings such as `CI=1` before them are words, too.
+    """Split text into words without their quotes; leading settings such as `CI=1` are words, too.
 
     Raises:
-        RuleFileError: no program at all, or something that is more than plain words: an operator,
-        an
-            expansion, a redirection, a pattern.
+        RuleFileError: there is no program, or more than plain words: an operator, an expansion, a
+            redirection, a pattern.
 
     Example:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    # A last word, since nothing may stand behind the words or around them: `ls &`, `(ls)`, `ls #
-    # x`.
+    # A word is added, since nothing may follow or surround the words: `ls &`, `(ls)`, `ls # x`.
     match parse(f"{text.strip()} {_LAST}").findings:
         case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
             last.text == _LAST
@@ -73,7 +68,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def split_settings(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Take the settings before a command apart from its words.
+    """Separate the settings before a command from its words.
 
     Example:
         >>> split_settings(["CI=1", "npm", "run", "A=b"])
@@ -87,7 +82,7 @@ class Texts:
     """A field of a dataclass that holds texts; a plain string is one text, never its characters."""
 
     def __init__(self, split: Callable[[str], Sequence[str]] = lambda text: (text,)) -> None:
-        """Say how a plain string is split, if it is."""
+        """Set how a plain string is split; by default it is one text."""
         self._split = split
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -112,26 +107,26 @@ class Texts:
 class RuleMatcher:
     """Which calls, or which parts of a call, a rule is about.
 
-    Each field but the last two takes a text, or several of which one must fit.
+    Each field but the last two takes one text, or several of which one must match.
 
     Attributes:
         tool: exact names of tools.
         category: categories of tools.
-        command_prefix: first words of a simple command, such as "git status". Settings before them,
-            as in "CI=1 npm test", are about a command with exactly these, in any order; those that
-            only change how output looks, such as NO_COLOR, don't count.
+        command_prefix: the first words of a simple command, such as "git status". With settings
+            before them, as in "CI=1 npm test", it matches commands with exactly these settings, in
+            any order. Settings that only change how output looks, such as NO_COLOR, don't count.
         argv_exact: all words of a simple command; a plain string is split as the shell splits it.
-            Settings as above.
+            Settings count as above.
         path: patterns of files that are read or written.
         domain: hosts that are contacted.
-        regex: patterns of a simple command's words joined by blanks; an allowance must match all
-            of it, a denial any part.
-        redirect_to: files into which an allowed command's output may be redirected.
+        regex: regular expressions for the words of a simple command, joined by spaces; an allowance
+            must match all of the text, a denial any part.
+        redirect_to: files that an allowed command's output may be redirected to.
         predicate: a condition in Python; it can't be saved to a file.
         all: every call.
 
     Raises:
-        RuleFileError: no matcher at all, or one that can't be read.
+        RuleFileError: no field is given, or one is invalid.
 
     Example:
         >>> str(RuleMatcher(tool="Bash", command_prefix=["git status", "git log"]))
@@ -171,22 +166,22 @@ class RuleMatcher:
             raise RuleFileError(
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
-        # What is the same is equal, and has the same name.
+        # Equal prefixes are spelled alike, so rules compare and are named alike.
         prefixes = tuple(quote_words(split_words(each)) for each in self.command_prefix)
         object.__setattr__(self, "command_prefix", prefixes)
         object.__setattr__(self, "all", not narrowed)
-        # Reading them here makes a bad one an error at once, not at the first call.
+        # Parsing them here reports an invalid one at once, not at the first call.
         _ = self.settings, self.paths, self.hosts, self.expressions, self.targets
         _ = self.prefixes, self.exact, self.about_calls
 
     @cached_property
     def about_commands(self) -> bool:
-        """Whether it judges simple commands rather than whole calls."""
+        """Whether it matches simple commands rather than whole calls."""
         return bool(self.command_prefix or self.argv_exact or self.regex)
 
     @cached_property
     def about_calls(self) -> bool:
-        """Whether it judges whole calls: any part of them, whatever it is."""
+        """Whether it matches whole calls: every part of them, whatever it is."""
         return not (self.about_commands or self.path or self.domain)
 
     @cached_property
@@ -214,39 +209,39 @@ class RuleMatcher:
 
     @cached_property
     def paths(self) -> tuple[PathPattern, ...]:
-        """The path patterns, read."""
+        """The parsed path patterns."""
         return tuple(PathPattern.parse(each) for each in self.path)
 
     @cached_property
     def targets(self) -> tuple[PathPattern, ...]:
-        """The patterns of `redirect_to`, read."""
+        """The parsed patterns of `redirect_to`."""
         return tuple(PathPattern.parse(each) for each in self.redirect_to)
 
     @cached_property
     def hosts(self) -> tuple[HostPattern, ...]:
-        """The host patterns, read."""
+        """The parsed host patterns."""
         return tuple(HostPattern.parse(each) for each in self.domain)
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:
-        """The regular expressions, read."""
+        """The parsed regular expressions."""
         return tuple(Expression(each) for each in self.regex)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the short form, such as `Bash(git status:*)`; `str` of a matcher writes it.
+        """Parse the short form, such as `Bash(git status:*)`; `str` of a matcher writes it.
 
         Raises:
-            RuleFileError: it has none of the known forms.
+            RuleFileError: the text has none of the known forms.
         """
         return cls.of(_read_notation(text))
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> Self:
-        """Make one of its fields, as a file or a short form has them; they are checked.
+        """Make a matcher from its fields, as a file or a short form has them, and check them.
 
         Raises:
-            RuleFileError: as for a matcher.
+            RuleFileError: no field is given, or one is invalid.
         """
         make: type = cls
         matcher: Self = make(**fields)
@@ -257,15 +252,15 @@ class RuleMatcher:
         return text if self.predicate is None else f"{text} & condition"
 
 
-# The fields of a matcher that are texts.
+# The fields of a matcher that hold texts.
 KINDS = tuple(name for name, kind in vars(RuleMatcher).items() if isinstance(kind, Texts))
 
 
 def _read_notation(text: str) -> Mapping[str, object]:
-    """Read the short form of a matcher into its fields, which are not checked.
+    """Parse the short form of a matcher into its fields, without checking them.
 
     Raises:
-        RuleFileError: it has none of the known forms.
+        RuleFileError: the text has none of the known forms.
 
     Example:
         >>> _read_notation("Bash(npm run *)")
@@ -303,7 +298,7 @@ def _read_object(text: str) -> Mapping[str, object]:
 
 
 def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
-    """Read one value behind a tool: its kind, and its texts."""
+    """Parse one of the values in brackets after a tool: its kind, and its texts."""
     if found := _KIND.match(value):
         return found[1] or "redirect_to", [value[found.end() :].strip()]
     value = value.strip()
@@ -312,12 +307,12 @@ def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
     if tool == "Bash":
         return "argv_exact", split_words(value)
     if tool in ("*", "WebFetch") or value.endswith(":*"):
-        raise RuleFileError(f"not clear what {value!r} is behind {tool}", hint=_EXAMPLES)
+        raise RuleFileError(f"it is unclear what {value!r} means for {tool}", hint=_EXAMPLES)
     return "path", [value]
 
 
 def _write_notation(matcher: RuleMatcher) -> str:
-    """Write a matcher so that `_read_notation` reads the same."""
+    """Write a matcher in the short form if `_read_notation` can read it back, else as JSON."""
     tools = [*matcher.tool, *(f"category:{each}" for each in matcher.category)]
     names = ",".join(tools) or "*"
     values = [f"{each}:*" for each in matcher.command_prefix]
@@ -344,7 +339,7 @@ def _hides_nothing(text: str) -> bool:
 
 
 def _escape_character(char: str) -> str:
-    """Write a character that can't be seen, or changes how others look, by its number."""
+    """Escape a character that is invisible or changes how others look."""
     if _hides_nothing(char):
         return char
     units = char.encode("utf-16-be").hex()
@@ -352,7 +347,7 @@ def _escape_character(char: str) -> str:
 
 
 def quote_words(words: Sequence[str]) -> str:
-    """Write words so that the shell, and `PermissionRule.parse`, read the same words again."""
+    """Quote words so that the shell and `PermissionRule.parse` read the same words back."""
     settings, command = split_settings(words)
     named = (each.partition("=") for each in settings)
     parts = [f"{name}={shlex.quote(value)}" for name, _, value in named]
@@ -361,6 +356,6 @@ def quote_words(words: Sequence[str]) -> str:
         is_same = split_words(" ".join(parts)) == tuple(words)
     except RuleFileError:
         is_same = False
-    if command and not is_same:  # the program is named like a keyword
+    if command and not is_same:  # the program has the name of a keyword
         parts[len(settings)] = f"'{command[0]}'"
     return " ".join(parts)

@@ -1,18 +1,17 @@
-"""What settles a call that no rule decides: the mode, the sandbox, and that it only reads.
+"""How calls are settled that no rule decides: by the mode, by the sandbox, or by only reading.
 
-The rules have spoken before (`greenroom.permissions.evaluator`). What they deny stays denied, in
-every mode. A part that no rule is about is open; it is settled by the first of these that has
-something to say:
+The rules are applied first (`greenroom.permissions.evaluator`). What they deny stays denied in
+every mode. A part that no rule is about is open, and the first of these settles it:
 
 - the tool needs no permission;
-- the part is a command that only reads, inside the workspace;
-- the mode plan denies what is more than reading, also where a rule allows it;
-- the command runs in a sandbox that holds files and network, if that is enough for the user;
+- the part is a command that only reads inside the workspace;
+- the mode plan denies everything but reading, even if a rule allows it;
+- the command runs in a sandbox that holds files and network, if the user accepts that;
 - the modes accept-edits and bypass allow, the mode deny denies.
 
-Else it is asked about. A part is not open where a rule asks about it, or may deny it and it can't
-be told whether it does: then only the modes plan and deny settle it, and bypass where there is no
-such doubt.
+Otherwise, it is asked about. A part is not open if a rule asks about it, or may deny it but that
+can't be determined. Then only the modes plan and deny settle it, and bypass unless there is such
+a doubt.
 """
 
 import os
@@ -47,28 +46,28 @@ from greenroom.shell import (
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.
 
-- default: they are asked.
-- accept-edits: tools of the category write may write in the workspace what is not protected.
-- plan: only tools that read are allowed, and commands that do.
+- default: the person is asked.
+- accept-edits: tools of the category write may write what is not protected in the workspace.
+- plan: only tools and commands that read are allowed.
 - deny: what would be asked is denied.
-- bypass: what no rule denies is allowed. Where it can't be told whether a rule denies it, and
-  before Greenroom's own rules are written, it is asked nevertheless.
+- bypass: what no rule denies is allowed. The person is still asked if it is unclear whether a rule
+  denies it, and before Greenroom's own rules are written.
 """
 
 Sandboxed: TypeAlias = Literal["ask", "allow"]
 """How open questions are settled about a command whose sandbox holds files and network.
 
-- ask: as those about others.
-- allow: it needs no question, except where it names what is protected, or where it can't be told
-  whether a rule denies it.
+- ask: like those about any other command.
+- allow: it is allowed, unless it names something protected or it is unclear whether a rule denies
+  it.
 """
 
 
 def check_mode(mode: str, sandboxed: str = "ask") -> None:
-    """Refuse a mode that does not exist, and another way to settle questions than there is.
+    """Check the name of a mode, and the value of `sandboxed`.
 
     Raises:
-        ConfigurationError: it names those that do.
+        ConfigurationError: a value is unknown; the error names the known ones.
     """
     modes, ways = get_args(PermissionMode), get_args(Sandboxed)
     for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
@@ -87,14 +86,14 @@ def apply_mode(
     read_only: bool = True,
     careful: bool = False,
 ) -> tuple[Ruling, ...]:
-    """Settle what the rules left open: commands that only read, those that a sandbox holds, others.
+    """Settle what the rules left open.
 
     Args:
-        rulings: what the rules say.
+        rulings: what the rules decided.
         call: the call.
-        mode: how what is left open then is settled.
+        mode: how the rest is settled.
         sandboxed: whether commands that a sandbox holds are allowed.
-        read_only: whether commands are that only read, inside the workspace.
+        read_only: whether commands that only read inside the workspace are allowed.
         careful: whether a rule denies or asks about files.
     """
     confined = sandboxed == "allow" and _is_confined(call)
@@ -119,7 +118,7 @@ def _settle(
     confined: bool,
     reads: Callable[[Fact], bool],
 ) -> tuple[RuleDecision, str] | None:
-    """Decide otherwise than the rules, and say why; None if what they say stands."""
+    """Return another decision than the rules', with its reason; None to leave theirs."""
     fact, decision = ruling.fact, ruling.decision
     is_open = decision is RuleDecision.ASK and ruling.rule is None
     is_sure = is_open and not ruling.doubt
@@ -146,32 +145,30 @@ def _settle(
 
 
 def _is_confined(call: Call) -> bool:
-    """Tell whether all that the call does are commands, in a sandbox that surely holds them."""
+    """Tell whether the call does nothing but run commands, in a sandbox that surely holds them."""
     is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
     confined = call.sandbox.enforced if call.sandbox else {}
     is_whole = "files" in confined and "network" in confined
     return is_whole and is_command and bool(call.effects) and call.category == "execute"
 
 
-# Commands that need no rule: they only read, and nothing outside of the workspace.
-#
-# The programs are those that the table says it of; see `greenroom.shell.programs`.
+# Commands that need no rule, since they only read, and only inside the workspace. The table in
+# `greenroom.shell.programs` says which programs those are.
 
 _GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
 _GIT_ELSEWHERE = frozenset({"GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"})
-# Options that give the pattern, so that the first operand is a file.
+# Options that give the pattern, which makes the first operand a file.
 _PATTERNS = ("-e", "-f", "--regexp", "--file", "--files", "--from-file", "--expression")
 _READ_FOLDERS = frozenset({"diff", "git diff", "git grep", "git log", "git show", "rg"})
 _DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
 
 
 def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
-    """Tell whether a command needs no rule.
+    """Tell whether a command only reads, and only inside the workspace, so that it needs no rule.
 
-    It needs none if the program only reads, whatever it is given, and each word that may name a
-    file is known and leads, as it is written and with links followed, into the workspace. Where it
-    is `careful`, since a rule is about files, it also needs one if it reads what it finds in
-    folders.
+    The program must be one that only reads, whatever its words are, and each word that may name a
+    file must be known and lead into the workspace, both as written and with links followed. If
+    some rule is about files (`careful`), it must not read the files that it finds in folders.
     """
     argv, place = fact.argv, fact.place or call.place
     name = argv[0].text
@@ -180,14 +177,14 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
     if not os.path.isdir(call.place.root):
         return False
     if "/" in name or visible(fact.text) != fact.text or _is_shadowed(name, place):
-        return False  # a person should see what hides something
+        return False  # a person should look at it, since it hides something
     if fact.extent == "prints":
         return all(_is_inside(word, place, call) for word in argv[1:] if word.pattern)
     return not (careful and _reads_folders(argv)) and _reads_inside(fact, place, call)
 
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
-    """Tell whether a program reads files that it finds in folders, or in a repository's past."""
+    """Tell whether a program reads files that it finds in folders or in a repository's history."""
     invocation = read_invocation(argv)
     is_deep = any(_DEEP.match(part.option) for part in invocation.parts)
     return invocation.program.name in _READ_FOLDERS or (
@@ -196,9 +193,9 @@ def _reads_folders(argv: Sequence[Word]) -> bool:
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether a program of this name may be one of the workspace, found by the search path.
+    """Tell whether the search path may lead to a program of this name in the workspace.
 
-    The shims of version managers count as well: files of a project say what they run.
+    The shims of version managers count as well, since a project's files say what they run.
     """
     root = posixpath.join(place.root, "")
     for folder in map(posixpath.normpath, os.environ.get("PATH", "").split(":")):
@@ -222,7 +219,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
         return False
     if any("~" in part.marks for part in seen):
         return False
-    # Values that are only text, and the pattern that is looked for, name no file.
+    # Values that are only text name no file, nor does the pattern that is searched for.
     texts = {part.value_at for part in seen if part.value is not None and "=" in part.marks}
     apart = {part.value_at for part in seen if part.value_at > part.at}
     texts = {at for at in texts if not argv[at].unknown or (at in apart and not argv[at].split)}
@@ -234,7 +231,7 @@ def _reads_inside(fact: Command, place: Place, call: Call) -> bool:
 
 
 def _find_git_place(words: Sequence[Word], place: Place, call: Call) -> Place | None:
-    """Find where git runs, by the options before its verb; None if it may do more than read."""
+    """Find the folder that git runs in, by its first options; None if it may do more than read."""
     words = [word for word in words if word.text not in _GIT_HARMLESS]
     if len(words) == 2 and words[0].text == "-C" and _is_inside(words[1], place, call):
         words, place = [], place.move(words[1].text)
@@ -245,7 +242,7 @@ def _find_git_place(words: Sequence[Word], place: Place, call: Call) -> Place | 
 
 
 def _find_pattern(argv: Sequence[Word], seen: Sequence[Part]) -> int:
-    """Find the operand that is a pattern; 0 if an option gives it, or it may be another."""
+    """Find the operand that is the pattern; 0 if an option gives it, or if it is unclear."""
     if any(abbreviates(part.option, each) for part in seen for each in _PATTERNS):
         return 0
     at = next((part.at for part in seen if not part.option), 0)
@@ -265,16 +262,16 @@ def _is_inside(word: Word, place: Place, call: Call) -> bool:
     uses = find_files(word, place, call)
     if len(word.text) > MAX_LENGTH or not all(map(call.is_inside, uses)):
         return False
-    # a name that would be taken for an option
+    # A pattern may stand for a name that looks like an option.
     names = (path.rpartition("/")[2] for use in uses for path in use.lexical)
     return not word.pattern or not any(name.startswith("-") for name in names)
 
 
-# Whether git, asked to read, runs what a repository around a folder names in its own files.
+# Whether git, when it only reads, runs programs that a repository names in its own files.
 #
-# What the user's own configuration names is the user's; what the repository's does may come from
-# the author of the project. A key that is not known to be harmless counts as naming a program, and
-# so does what can't be read.
+# Programs that the user's configuration names are the user's choice; those that the repository
+# names may come from the project's author. A key that is not known to be harmless counts as naming
+# a program, and so does a file that can't be read.
 
 MAX_CACHED = 64
 MAX_CONFIG = 1 << 20
@@ -302,11 +299,11 @@ _cache: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
 
 def describe_git_risk(folder: str) -> str:
-    """Say what of a repository around a folder may run; empty if nothing.
+    """Say what git may run because of a repository around a folder; empty if nothing.
 
-    Git takes the nearest repository; here all of them count, since which one git accepts depends on
-    more than there is to see. Whether a submodule's configuration names a program is not looked at:
-    it may. What was read is kept as long as the file stays the same.
+    Git uses the nearest repository; here all of them count, since which one git accepts depends on
+    more than we can see. A submodule counts as naming a program, without a look at its
+    configuration. What was read is cached as long as the file stays the same.
 
     Args:
         folder: an absolute path without links.
@@ -328,7 +325,7 @@ def _list_parents(folder: str) -> Iterator[str]:
 
 
 def _list_git_folders(folder: str) -> Iterator[str]:
-    """Find the folders that git may take for the repository of this one."""
+    """List the folders that git may use as the repository of a folder."""
     link = os.path.join(folder, ".git")
     if os.path.isdir(link):
         yield link
@@ -342,7 +339,7 @@ def _list_git_folders(folder: str) -> Iterator[str]:
 
 
 def _list_reasons(gitdir: str) -> Iterator[str]:
-    """Go through what may run in a repository."""
+    """List what git may run because of a repository."""
     folders = [gitdir]
     if os.path.lexists(common := os.path.join(gitdir, "commondir")):
         folders.append(os.path.join(gitdir, os.fsdecode(_read_file(common, 4096)).rstrip("\r\n")))
@@ -353,11 +350,11 @@ def _list_reasons(gitdir: str) -> Iterator[str]:
         if os.path.lexists(hook := os.path.join(each, "hooks/post-index-change")):
             yield f"git may run {hook}"
     for submodule in _read_cached(os.path.join(gitdir, "index"), _find_submodules):
-        yield f"git may run what is set in a submodule of {submodule}"
+        yield f"git may run what a submodule of {submodule} names"
 
 
 def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
-    """Return what was found in a file, anew if it has changed; nothing if there is none."""
+    """Return what is found in a file, looking again if it has changed; nothing if it is missing."""
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -373,7 +370,7 @@ def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str
 
 
 def _read_file(path: str, most: int) -> bytes:
-    """Read a regular file of a bounded size; a pipe in its place holds nothing up."""
+    """Read a regular file of limited size; a pipe in its place does not block."""
     data = read_beginning(path, most + 1)
     if len(data) > most:
         raise ValueError(f"{path} is too large to look at")
@@ -381,7 +378,7 @@ def _read_file(path: str, most: int) -> bytes:
 
 
 def _find_keys(path: str) -> tuple[str, ...]:
-    """Find the keys of a configuration that are not known to be harmless."""
+    """Find the keys of a configuration file that are not known to be harmless."""
     found, section = dict[str, None](), ""
     sections, programs = _HARMLESS
     for line in _read_file(path, MAX_CONFIG).decode("latin-1").replace("\r\n", "\n").split("\n"):
@@ -397,7 +394,7 @@ def _find_keys(path: str) -> tuple[str, ...]:
 
 
 def _find_submodules(path: str) -> tuple[str, ...]:
-    """Tell whether the index may hold a submodule, in which git looks for changes as well."""
+    """Return the index itself if it may list a submodule, where git would look for changes, too."""
     beside = os.listdir(os.path.dirname(path))
     has_others = any(name.startswith("sharedindex") for name in beside) or "modules" in beside
     return (path,) if has_others or _GITLINK in _read_file(path, MAX_INDEX) else ()

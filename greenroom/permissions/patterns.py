@@ -1,11 +1,10 @@
-"""Patterns of rules: for paths, for hosts, and regular expressions for the words of commands.
+"""Patterns in rules: for paths, for hosts, and regular expressions for the words of commands.
 
-Each matches in two ways: exactly, for an allowance, and generously, for a denial, which has to hit
-whatever some reader could take for what it denies. None can be slowed down by the text that it is
-matched with.
+Each pattern matches in two ways: exactly, for an allowance, and generously, for a denial, which
+must match whatever some program could take for the thing it denies. No text can make matching slow.
 
-A pattern for paths has `*` within a name, `**` over any depth, `{a,b}` for either, and one of three
-anchors: the workspace, `/` or `~/`.
+In a path pattern `*` stays within a name, `**` spans any depth and `{a,b}` means either. It begins
+at one of three anchors: the workspace, `/` or `~/`.
 """
 
 import ipaddress
@@ -40,7 +39,7 @@ _PATH_EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) o
 
 
 def segments(path: str) -> Segments:
-    """Split an absolute path into its names; empty and `.` names are dropped."""
+    """Split an absolute path into its names, dropping empty ones and `.`."""
     return tuple([name for name in path.split("/") if name and name != "."])
 
 
@@ -53,24 +52,24 @@ class Anchors:
 
     @cached_property
     def folded(self) -> "Anchors":
-        """The same, folded."""
+        """The same anchors, case-folded."""
         return Anchors(_fold_names(self.root), _fold_names(self.home))
 
     @cached_property
     def texts(self) -> tuple[str, str]:
-        """The two as absolute paths."""
+        """The two folders as absolute paths."""
         return "/" + "/".join(self.root), "/" + "/".join(self.home)
 
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, root: str, home: str) -> "Anchors":
-        """Split two absolute paths, which are mostly the same ones."""
+        """Split two absolute paths; most calls name the same two, so the result is cached."""
         return cls(segments(root), segments(home))
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern for paths, read once and matched name by name.
+    """A pattern for paths, parsed once and matched name by name.
 
     Example:
         >>> pattern = PathPattern.parse("src/**/*.{py,pyi}")
@@ -85,10 +84,11 @@ class PathPattern:
 
     @classmethod
     def parse(cls, text: str) -> "PathPattern":
-        """Read a pattern.
+        """Parse a pattern.
 
         Raises:
-            RuleFileError: empty, too long, with `..`, a NUL, `~user`, or unbalanced braces.
+            RuleFileError: the pattern is empty or too long, has unbalanced braces, or holds `..`,
+                `~user` or a NUL.
         """
         if not text or len(text) > MAX_PATTERN or "\0" in text:
             raise RuleFileError(f"not a pattern of paths: {text[:60]!r}", hint=_PATH_EXAMPLE)
@@ -102,7 +102,7 @@ class PathPattern:
     def matches(self, path: str, anchors: Anchors, *, folder: bool = False) -> bool:
         """Match an absolute path exactly, as an allow rule does.
 
-        With `folder` the folder before a final `/**` belongs to it, as for a search in it.
+        With `folder`, `src/**` also matches `src` itself, as for a search in it.
         """
         start = self._find_start(anchors)
         return _match_from(self.alternatives, segments(path), start, folder=folder)
@@ -110,27 +110,27 @@ class PathPattern:
     def touches(self, path: str, anchors: Anchors) -> bool:
         """Match generously, as a deny rule does.
 
-        Case does not matter, the folder before a final `/**` belongs to it, and a pattern that
-        begins with `**` holds outside the workspace as well.
+        Case does not matter, `src/**` also matches `src` itself, and a pattern that begins with
+        `**` applies outside of the workspace as well.
         """
         folded = map(_fold_names, self.alternatives)
         start = self._find_generous_start(anchors)
         return _match_from(folded, segments(fold_path(path)), start, folder=True)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a pattern of the shell, absolute, may stand for a path that this touches."""
+        """Tell whether an absolute shell pattern may stand for a path that this pattern touches."""
         return self._meets(path, anchors, _meet)
 
     def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a program that looks for this pattern at any depth looks for such a path.
+        """Tell whether a program that searches for a pattern is looking for such a path.
 
-        It does if it spells at least half of a name: `.e*` looks for `.env`, and `*.py` does not
-        look for `secrets.py`, though it may find it.
+        It is if the pattern spells out at least half of a name: `.e*` looks for `.env`, while
+        `*.py` does not look for `secrets.py`, though it may find it.
         """
         return self._meets(path, anchors, _seek)
 
     def names(self, wanted: Segments) -> bool:
-        """Tell whether these folded names stand in the pattern one after the other, as such."""
+        """Tell whether the pattern spells out these case-folded names, one after the other."""
         return any(
             _fold_names(each)[at : at + len(wanted)] == wanted
             for each in self.alternatives
@@ -139,9 +139,9 @@ class PathPattern:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """For each alternative a text that stands in every path which it touches; it may be empty.
+        """For each alternative, a text that occurs in every path it touches; it may be empty.
 
-        The path is folded, with `END` behind it.
+        The text is looked for in the case-folded path with `END` appended.
         """
         return tuple(_choose_mark(_fold_names(each)) for each in self.alternatives)
 
@@ -176,7 +176,7 @@ def _match_from(
 
 
 def _meet(wanted: NamePattern, name: str) -> bool:
-    """Tell whether a name may fit both; the shell's stars don't stand for the first dot."""
+    """Tell whether a name may match both; the shell's stars don't match a leading dot."""
     hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
     return not hidden and wanted.meets(read_pattern(name))
 
@@ -189,7 +189,7 @@ def _seek(wanted: NamePattern, name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _choose_mark(alternative: Segments) -> str:
-    """Take the longest text that is written out: a name, the beginning of one, or its end."""
+    """Choose the longest text that is spelled out: a name, or the beginning or end of one."""
     globs = [read_pattern(name) for name in alternative if name != "**"]
     texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
     texts += [f"{each.tail}/" for each in globs]
@@ -202,10 +202,10 @@ def _fold_names(alternative: Segments) -> Segments:
 
 
 def list_alternatives(text: str) -> list[str]:
-    """Write out the braces of a pattern, of which each has to have its partner.
+    """Expand the braces of a pattern, which must be balanced.
 
     Raises:
-        RuleFileError: one has none, or there are more than 64 alternatives.
+        RuleFileError: they are not, or there are more than 64 alternatives.
 
     Example:
         >>> list_alternatives("/{a,b{c,d}}/{e}")
@@ -215,18 +215,18 @@ def list_alternatives(text: str) -> list[str]:
         found = expand_braces(text, most=MAX_ALTERNATIVES)
     except ValueError as error:
         raise RuleFileError(f"too many alternatives in {text!r}", hint=_PATH_EXAMPLE) from error
-    while any(map(_ALONE.search, found)):  # as if the braces around one choice were not there
+    while any(map(_ALONE.search, found)):  # braces around a single choice mean nothing
         found = [_ALONE.sub(r"\1", each) for each in found]
     if any("{" in each or "}" in each for each in found):
         raise RuleFileError(f"a brace without its partner in {text!r}", hint=_PATH_EXAMPLE)
     return list(dict.fromkeys(found))
 
 
-# Hosts, read from a URL as strictly as an allowance needs, and as generously as a denial does.
+# Hosts, read from a URL strictly for allowances, and generously for denials.
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
-# A URL that every reader takes apart in the same way: no user, no backslash, nothing invisible.
+# A URL that every client parses in the same way: no user, no backslash, nothing invisible.
 _PLAIN_URL = re.compile(
     rf"https?://({_NAME.pattern})(?::([0-9]{{1,5}}))?(?:[/?#][!-\[\]-~]*)?",
     re.IGNORECASE | re.ASCII,
@@ -240,8 +240,8 @@ class Host:
     """The host of a URL.
 
     Attributes:
-        exact: its name, if the URL is one that every reader understands in the same way, else "".
-        names: every name by which a lenient reader could take it, for denials.
+        exact: its name, if every client parses the URL in the same way, else "".
+        names: every name that a lenient client could read, for denials.
     """
 
     exact: str
@@ -249,7 +249,7 @@ class Host:
 
     @classmethod
     def of(cls, url: str) -> "Host":
-        """Read a URL; it never raises.
+        """Parse a URL; it never raises.
 
         Example:
             >>> Host.of("https://docs.python.org/3/").exact
@@ -267,17 +267,16 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host's name, or `*.name` for its subdomains but not for itself."""
+    """The name of a host, or `*.name` for its subdomains but not the host itself."""
 
     text: str
 
     @classmethod
     def parse(cls, text: str) -> "HostPattern":
-        """Read a pattern.
+        """Parse a pattern.
 
         Raises:
-            RuleFileError: it is not the name of a host, or has a star elsewhere than at its
-            beginning.
+            RuleFileError: it is not the name of a host, or has a star other than at its beginning.
         """
         lowered = text.lower()
         name = lowered.removeprefix("*.")
@@ -286,11 +285,11 @@ class HostPattern:
         return cls(_shorten(lowered))
 
     def matches(self, host: Host) -> bool:
-        """Match the one name that every reader sees."""
+        """Match the one name that every client reads."""
         return bool(host.exact) and self._is_about(host.exact)
 
     def touches(self, host: Host) -> bool:
-        """Match any name that some reader could see."""
+        """Match any name that some client could read."""
         return any(self._is_about(name) for name in host.names)
 
     def _is_about(self, name: str) -> bool:
@@ -300,9 +299,9 @@ class HostPattern:
 
 
 def _read_crudely(url: str) -> set[str]:
-    """Take the host as careless clients would: no scheme, no slashes, user-info dropped.
+    """Read the host as careless clients would: without scheme, slashes and user info.
 
-    Some take a backslash for a slash, and others for part of the user-info.
+    Some of them take a backslash for a slash, others for part of the user info.
     """
     found = set()
     for text in (url, url.replace("\\", "/")):
@@ -313,8 +312,8 @@ def _read_crudely(url: str) -> set[str]:
 
 
 def _list_names(host: str) -> set[str]:
-    """Write a host in every way that may mean it: composed, encoded, and as an address."""
-    if len(host) > MAX_HOST:  # no resolver takes it, and composing may take the square of it
+    """List the spellings that may mean a host: normalized, encoded, and as an address."""
+    if len(host) > MAX_HOST:  # no resolver takes it, and to normalize it may take quadratic time
         return {host.casefold()}
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
@@ -322,7 +321,7 @@ def _list_names(host: str) -> set[str]:
     names = {name}
     with suppress(UnicodeError):
         names.add(name.encode("idna").decode("ascii"))
-    with suppress(OSError, ValueError):  # a number that C libraries take, such as 0x7f.1
+    with suppress(OSError, ValueError):  # a number that C libraries accept, such as 0x7f.1
         names.add(socket.inet_ntoa(socket.inet_aton(name)))
     with suppress(ValueError):
         address = ipaddress.IPv6Address(name.partition("%")[0])
@@ -331,22 +330,22 @@ def _list_names(host: str) -> set[str]:
 
 
 def _shorten(name: str) -> str:
-    """Write an IPv6 address in brackets in its one short form; leave a name as it is."""
+    """Write an IPv6 address in its canonical short form, in brackets; leave a name as it is."""
     with suppress(ValueError):
         return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"
     return name
 
 
-# Regular expressions of rules, matched by Python's `re` in a time that no text can stretch.
+# Regular expressions in rules, matched by Python's `re` in a bounded time.
 #
-# `re` tries one way of matching after the other, so an expression is weighed when it is read: in
-# how many ways may it try a text of n characters? Each repeat without an end multiplies them by n,
-# as does a search, and each choice by what there is to choose from. That says how long a text may
-# be, and an expression that is too heavy is refused.
+# `re` backtracks, so an expression is weighed when it is parsed: in how many ways may it match a
+# text of n characters? Each unbounded repeat multiplies that number by n, as does a search, and
+# each choice multiplies it by the number of alternatives. The result limits the length of the texts
+# that it is applied to; an expression with too low a limit is refused.
 
-MAX_EXPRESSION = 512  # of an expression
-MAX_TEXT = 4096
-MIN_TEXT = 64  # an expression that may not even read that much is refused
+MAX_EXPRESSION = 512  # characters of an expression
+MAX_TEXT = 4096  # characters of a text
+MIN_TEXT = 64  # an expression with a lower limit is refused
 MAX_STEPS = 4_000_000
 _UNREADABLE = re.compile(r"\(\?(?:#|[aimsLu]*x)")
 _TOKEN = re.compile(
@@ -358,9 +357,9 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Expression:
-    """A regular expression in Python's notation that no text can slow down.
+    """A regular expression in Python's syntax that matches in bounded time.
 
-    A group that is repeated holds no other repeat and no alternatives: write `[ab]*` for `(a|b)*`.
+    A repeated group must not hold a repeat or alternatives: write `[ab]*` for `(a|b)*`.
 
     Example:
         >>> expression = Expression("npm run (lint|test)( .*)?")
@@ -371,10 +370,10 @@ class Expression:
     """
 
     def __init__(self, text: str) -> None:
-        """Read an expression.
+        """Compile an expression.
 
         Raises:
-            RuleFileError: empty, too long, not understood, or it may match in too many ways.
+            RuleFileError: it is empty, too long, invalid, or may match in too many ways.
         """
         if not 0 < len(text) <= MAX_EXPRESSION:
             raise RuleFileError(
@@ -382,7 +381,7 @@ class Expression:
             )
         if _UNREADABLE.search(text):
             raise _make_error(text, "has comments or the flag x", "leave them out")
-        part = re.sub(r"\A\.\*(?![?+])|(?<!\\)\.\*\Z", "", text)  # a search finds it without, too
+        part = re.sub(r"\A\.\*(?![?+])|(?<!\\)\.\*\Z", "", text)  # a search needs no outer `.*`
         try:
             self._whole, self._part = re.compile(text), re.compile(part)
         except (re.error, OverflowError, RecursionError) as error:
@@ -394,13 +393,13 @@ class Expression:
             )
 
     def fullmatch(self, text: str) -> bool:
-        """Tell whether the whole text matches; one that is too long does not."""
+        """Tell whether the whole text matches; a text that is too long does not."""
         return len(text) <= self.limit and self._whole.fullmatch(text) is not None
 
     def search(self, text: str) -> bool | None:
-        """Tell whether some part of a text matches; None if it is too long to tell.
+        """Tell whether some part of a text matches; None if the text is too long to tell.
 
-        The end of a line counts as a blank as well, since `.` does not go over it.
+        Line ends are tried as spaces as well, since `.` does not match them.
         """
         if len(text) > self.search_limit:
             return None
@@ -408,10 +407,10 @@ class Expression:
 
 
 def _limit_length(text: str, *, searches: bool = False) -> int:
-    """Say how long a text may be, by the repeats without an end, and the ways to match the rest."""
+    """Limit the length of texts, by counting unbounded repeats and the ways to match the rest."""
     loops, ways, choice = int(searches), 1 + len(text) // 32, -1
-    groups = [[0, 1]]  # around this place: where they begin, how many alternatives they have so far
-    varies = False  # whether a group that holds a choice ends here
+    groups = [[0, 1]]  # open groups: where each begins, and its alternatives so far
+    varies = False  # whether a group that holds a choice has just ended
     for found in _TOKEN.finditer(text):
         sign, follows_choice, varies = found["repeat"] or "", varies, False
         if found["open"]:

@@ -1,4 +1,4 @@
-"""Permission rules: a decision, what it is about, and for whom it holds."""
+"""Permission rules: a decision, the calls it is about, and the agents it applies to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from greenroom.permissions.matcher import Predicate, RuleMatcher, Texts
 
 
 class RuleScope(StrEnum):
-    """Where a rule comes from, in the order in which they are asked."""
+    """How far a rule reaches, in the order in which rules are tried."""
 
     USER = "user"
     SESSION = "session"
@@ -23,7 +23,7 @@ _ALLOW, _DENY, _ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 
 
 class _Options(TypedDict, total=False):
-    """The fields of a rule besides its decision and matcher."""
+    """The fields of a rule other than its decision and matcher."""
 
     id: str
     scope: RuleScope
@@ -43,7 +43,7 @@ class _Builder(Protocol):
 
 
 def _builders(kind: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
-    """Make three functions that make a rule of such texts: to allow, to deny, to ask about."""
+    """Make three functions that turn texts into a rule: to allow, to deny and to ask."""
 
     def builder(decision: RuleDecision, does: str) -> _Builder:
         def build(*texts: str, **options: Unpack[_Options]) -> "PermissionRule":
@@ -51,7 +51,7 @@ def _builders(kind: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
             return PermissionRule(decision=decision, matcher=matcher, **options)
 
         build.__doc__ = (
-            f"{does} calls by `RuleMatcher.{kind}`; takes the rule's other fields by name."
+            f"{does} calls by `RuleMatcher.{kind}`; the other fields are keyword arguments."
         )
         return build
 
@@ -60,36 +60,35 @@ def _builders(kind: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
 
 @dataclass(frozen=True, kw_only=True)
 class PermissionRule:
-    """What may be done without asking, what may not, and what is always asked about.
+    """A rule that allows calls, denies them, or always asks about them.
 
-    `allow_tool`, `deny_tool` and `ask_for_tool` make one of exact names of tools; their likes of
-    categories, such as read; of the first words of simple commands; of patterns of files, which are
-    read or written by any tool; and of hosts. They take the other fields by name.
+    `allow_tool`, `deny_tool` and `ask_for_tool` make a rule from exact names of tools. There are
+    such functions for categories such as read, for the first words of simple commands, for patterns
+    of files that any tool reads or writes, and for hosts. The other fields are keyword arguments.
 
     Attributes:
-        decision: what the rule says to a call that it matches.
+        decision: what the rule decides about a call that it matches.
         matcher: which calls it is about.
-        id: its name in reasons and listings; made of decision and matcher where it is empty.
-        scope: user, session, agent or global; earlier scopes are asked first.
-        agent: the agent type that it holds for, or empty for all; the scope agent needs one.
-        session: the session that it holds for, or empty for all; the scope session needs one.
-        priority: within a scope, a higher one is asked first.
+        id: its name in reasons and listings; made from decision and matcher if it is empty.
+        scope: user, session, agent or global; rules of earlier scopes are tried first.
+        agent: the agent type that it applies to, or empty for all; the scope agent needs one.
+        session: the session that it applies to, or empty for all; the scope session needs one.
+        priority: within a scope, rules with a higher priority are tried first.
         description: what it is for, in words.
-        message: what the model is told when the rule denies.
-        final: it is asked before all others, whatever their scope (an operator's policy); of
-            several final ones the strictest comes first, whatever their scope and priority.
-        expires: from when on it matches nothing, or None.
-        created_by: where it came from, such as "prompt".
+        message: what the model reads if the rule denies a call.
+        final: whether it is tried before all rules that are not final, whatever their scope (an
+            operator's policy); of the final ones, the strictest is tried first.
+        expires: when it stops matching, or None.
+        created_by: what made it, such as "prompt".
         match: commands, paths or URLs that it must match, verified when the rule is added.
         not_match: those that it must not match.
-        source: where it comes from, such as the file that it was read from; it makes no other rule
-            of it.
-        tightens: its question stands before no denial, as of a project that is not trusted.
+        source: where it comes from, such as a file; rules that differ only in this are equal.
+        tightens: whether the rule can only tighten, as one of a project that is not trusted: a
+            later denial overrides its question.
 
     Raises:
-        RuleFileError: a decision or scope that does not exist, a scope without its agent or
-        session,
-            or an expiry without a time zone.
+        RuleFileError: the decision or scope does not exist, a scope lacks its agent or session,
+            or an expiry has no time zone.
 
     Example:
         >>> rule = PermissionRule.allow_command("git status", "git log")
@@ -124,35 +123,35 @@ class PermissionRule:
 
     @classmethod
     def parse(cls, text: str, decision: RuleDecision | str, **options: Unpack[_Options]) -> Self:
-        """Make a rule of its short form, which is also how its matcher is shown.
+        """Parse a rule from the short form, in which matchers are also shown.
 
         The usual forms are `Read`, `Bash(git status:*)`, `Bash(npm run *)`, `Bash(exact command)`,
         `Edit(src/**)`, `WebFetch(domain:docs.python.org)` and `*`.
 
         Raises:
-            RuleFileError: it has none of these forms.
+            RuleFileError: the text has none of these forms.
         """
         return cls(decision=RuleDecision(decision), matcher=RuleMatcher.parse(text), **options)
 
     @classmethod
     def allow_bash_prefix(cls, prefixes: str | Sequence[str], **options: Unpack[_Options]) -> Self:
-        """Do the same as `allow_command`, for one prefix or a list of them."""
+        """Allow commands like `allow_command`, by one prefix or a list of them."""
         matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
         return cls(decision=_ALLOW, matcher=matcher, **options)
 
     @classmethod
     def allow_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
-        """Allow calls for which a function of the tool's name and the input is true."""
+        """Allow calls for which a function of the tool's name and the input returns true."""
         return cls(decision=_ALLOW, matcher=RuleMatcher(predicate=predicate), **options)
 
     @classmethod
     def deny_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
-        """Deny calls for which a function is true; where it fails, the call is asked about."""
+        """Deny calls for which a function returns true; if it raises, the call is asked about."""
         return cls(decision=_DENY, matcher=RuleMatcher(predicate=predicate), **options)
 
     @classmethod
     def allow_all(cls, **options: Unpack[_Options]) -> Self:
-        """Allow every call whose effects can be told."""
+        """Allow every call whose effects are known."""
         return cls(decision=_ALLOW, matcher=RuleMatcher(all=True), **options)
 
     @classmethod
@@ -178,17 +177,17 @@ class PermissionRule:
 
     @property
     def generated_id(self) -> str:
-        """The name that a rule without an id of its own is given."""
+        """The id of a rule that was given none."""
         limits = ", ".join(filter(None, (self.agent, self.session)))
         return f"{self} for {limits}" if limits else str(self)
 
     @property
     def is_expired(self) -> bool:
-        """Whether its time is over."""
+        """Whether it no longer matches anything."""
         return self.expires is not None and utc_now() >= self.expires
 
     def within(self, session_id: str) -> Self:
-        """Return the same rule as a rule of this session."""
+        """Return the same rule, limited to a session."""
         scope = RuleScope.USER if self.scope is RuleScope.USER else RuleScope.SESSION
         identity = "" if self.id == self.generated_id else self.id
         return replace(self, scope=scope, session=session_id, id=identity)

@@ -1,4 +1,4 @@
-"""Rule files: read as a whole or refused as a whole, each rule verified; written all or nothing."""
+"""Rule files: read and verified as a whole or refused as a whole, and written all or nothing."""
 
 import hashlib
 import os
@@ -34,8 +34,7 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
 
     Raises:
         RuleFileError: it can't be read, is not a regular file, is larger than 1 MiB, is not JSON,
-        or
-            holds a key twice, an unknown field or version, or a rule that can't be used. It names
+            or holds a key twice, an unknown field or version, or an invalid rule. The error names
             line, column and field; no rule of the file is used.
     """
     try:
@@ -46,12 +45,12 @@ def read_rules(path: str | Path) -> tuple[PermissionRule, ...]:
 
 
 def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
-    """Read the text of a rule file; `source` is what its rules and its errors name as its place.
+    """Parse the text of a rule file; its rules and errors name `source` as their origin.
 
     Raises:
         RuleFileError: as `read_rules`.
     """
-    # Here and not above: pydantic is only loaded by those who use a file.
+    # Imported here, so that only those who use a rule file load pydantic.
     from pydantic import ValidationError
 
     from greenroom.permissions.rule_schema import RuleFileModel
@@ -78,10 +77,10 @@ def parse_rules(text: str, source: str) -> tuple[PermissionRule, ...]:
 
 
 def check_rule(rule: PermissionRule, ids: Container[str]) -> None:
-    """Verify that none of these ids is the rule's, and its examples, as if it were the only one.
+    """Verify that a rule's id is not among these, and that it meets its examples on its own.
 
     Raises:
-        RuleFileError: it names the id, or the first example that the rule does not meet.
+        RuleFileError: it names the id, or the first example that the rule fails.
     """
     if rule.id != rule.generated_id and rule.id in ids:
         raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
@@ -115,33 +114,32 @@ def _example_call(rule: PermissionRule, example: str) -> Call:
 
 
 def encode_rule(rule: PermissionRule) -> dict[str, object]:
-    """Describe a rule as a rule file does; a condition in Python is left out."""
+    """Encode a rule as in a rule file; a condition in Python is left out."""
     from greenroom.permissions.rule_schema import RuleModel
 
     return RuleModel.of(rule).model_dump(mode="json", exclude_defaults=True)
 
 
 def write_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
-    """Write a rule file anew: to a file beside it first, readable by its owner alone.
+    """Replace a rule file, atomically; only its owner may read it.
 
     Raises:
-        RuleFileError: a rule with a Python condition, or a disk that refuses.
+        RuleFileError: a rule has a condition in Python, or the file can't be written.
     """
     rules = tuple(rules)
     for rule in rules:
         if rule.matcher.predicate is not None:
             message = f"the rule {rule.id!r} has a condition in Python, which no file can hold"
             raise RuleFileError(message, hint="add such rules in code")
-    said = {"version": 1, "rules": [encode_rule(rule) for rule in rules]}
-    write_atomically(Path(path), serde.dumps(said, pretty=True) + b"\n")
+    content = {"version": 1, "rules": [encode_rule(rule) for rule in rules]}
+    write_atomically(Path(path), serde.dumps(content, pretty=True) + b"\n")
 
 
 def store_rules(path: str | Path, rules: Iterable[PermissionRule]) -> None:
-    """Add rules to a file, which is made if there is none. It blocks: call it in a thread.
+    """Add rules to a file, creating it if it is missing. It blocks: call it in a thread.
 
     Raises:
-        RuleFileError: the file that is there can't be used (it is then left as it is), or the disk
-            refuses.
+        RuleFileError: the existing file is invalid (and is left as it is), or can't be written.
     """
     known = read_rules(path) if Path(path).exists() else ()
     write_rules(path, dict.fromkeys((*known, *rules)))
@@ -151,7 +149,7 @@ def read_bytes(path: str | Path) -> bytes:
     """Read a regular file of at most 1 MiB; it never waits for a pipe or a device.
 
     Raises:
-        RuleFileError: it can't be read, is something else, or is larger.
+        RuleFileError: it can't be read, is not a regular file, or is larger.
     """
     try:
         data = read_beginning(path, MAX_SIZE + 1)
@@ -162,10 +160,10 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file anew, readable by its owner alone: to one beside it first, then renamed over it.
+    """Replace a file by a new one that was written beside it; only its owner may read it.
 
     Raises:
-        RuleFileError: there is too much to write, or the disk refuses; what was there stays.
+        RuleFileError: the data is too large, or can't be written; the old file stays.
     """
     _check_size(data, path)
     try:
@@ -182,17 +180,17 @@ def _check_size(data: bytes, path: str | Path) -> None:
 
 
 def tighten(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
-    """Keep the rules that deny or ask: all that a project's file may say until it is trusted.
+    """Keep only the rules that deny or ask, as for a project's file that is not trusted.
 
-    Whatever their order, what they ask about is denied where another rule denies it.
+    Whatever their order, a denial by another rule overrides their questions.
     """
     return tuple(replace(rule, tightens=True) for rule in rules if rule.decision != "allow")
 
 
 def ask_about_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRule, ...]:
-    """Keep the rules that deny or ask, above all others, and ask about every other call.
+    """Keep only the rules that deny or ask, make them final, and ask about every other call.
 
-    That is what holds while a rule file can't be used: it may have denied anything.
+    This applies while a rule file is invalid, since it may have denied anything.
     """
     kept = [replace(rule, final=True) for rule in rules if rule.decision != "allow"]
     question = PermissionRule(
@@ -206,12 +204,12 @@ def ask_about_everything(rules: Iterable[PermissionRule]) -> tuple[PermissionRul
     return (*kept, question)
 
 
-# Where remembered rules are kept, and which of a project's files the user has agreed to.
+# Where remembered rules are stored, and which of a project's files the user trusts.
 #
-# A project's file comes with the project, from its author. What a rule file allows, and what a
-# text for the model asks for, counts only while it is, byte for byte, what this user has agreed to,
-# or has written there through answers of their own; any change takes the trust away. The record
-# lies beside the user's own rules, out of the project's reach.
+# A project's files come from its author. What its rule file allows, and what its texts for the
+# model ask for, counts only while the file is, byte for byte, what this user has agreed to, or what
+# their own answers have written; any change ends the trust. The record is stored beside the user's
+# own rules, out of the project's reach.
 
 _FILE = "permissions.json"
 _MAX_PROJECTS = 1_000
@@ -224,7 +222,7 @@ class _Record:
 
 
 def user_rules_path() -> Path:
-    """Return the user's own rule file, which holds in every project."""
+    """Return the path of the user's own rule file, which applies in every project."""
     if sys.platform == "darwin":
         return Path("~/Library/Application Support/greenroom").expanduser() / _FILE
     base = os.environ.get("XDG_CONFIG_HOME", "")
@@ -233,28 +231,28 @@ def user_rules_path() -> Path:
 
 
 def is_trusted(path: str | Path, digest: str | None = None) -> bool:
-    """Whether this file is, byte for byte, what the user has agreed to. Reads files.
+    """Tell whether a file is, byte for byte, what the user has agreed to. Reads files.
 
     Args:
-        path: a project's rule file, or a text that it brings for the model.
-        digest: the SHA-256 of its bytes, where they have been read; else they are read now.
+        path: a project's rule file, or one of its texts for the model.
+        digest: the SHA-256 of its bytes if they have been read already; by default they are read.
 
     Raises:
-        RuleFileError: the record of what is trusted can't be read.
+        RuleFileError: the record of trusted files can't be read.
     """
     digest = digest or rules_digest(path)
     return digest is not None and _read_record().get(os.path.realpath(path)) == digest
 
 
 def trust_rules(path: str | Path, digest: str) -> None:
-    """Trust a project's file as a whole, as long as it is what a person was shown.
+    """Trust a project's file, as long as its content stays as it was shown to a person.
 
     Args:
-        path: the rule file, or a text that the project brings for the model.
+        path: the rule file, or one of the project's texts for the model.
         digest: its `rules_digest` from before it was read and shown.
 
     Raises:
-        RuleFileError: it is another one meanwhile, or the record can't be read or written.
+        RuleFileError: the file has changed since, or the record can't be read or written.
     """
     if rules_digest(path) != digest:
         raise RuleFileError("it has changed meanwhile", path=str(path), hint="look at it again")
@@ -265,7 +263,7 @@ def trust_rules(path: str | Path, digest: str) -> None:
 
 
 def rules_digest(path: str | Path) -> str | None:
-    """Return a SHA-256 over the bytes of a rule file, or None where it can't be read."""
+    """Return the SHA-256 of a rule file, or None if it can't be read."""
     try:
         return hashlib.sha256(read_bytes(path)).hexdigest()
     except RuleFileError:
@@ -275,12 +273,12 @@ def rules_digest(path: str | Path) -> str | None:
 def keep_rules(
     rules: Iterable[PermissionRule], lifetime: Remember, context: AgentContext
 ) -> Path | None:
-    """Keep the rules of an answer where its lifetime says; it blocks: call it in a thread.
+    """Store the rules of an answer where its lifetime says. It blocks: call it in a thread.
 
-    A project's file that did not exist, or was trusted, is trusted afterwards.
+    A project's file that did not exist before, or was trusted, is trusted afterwards.
 
     Returns:
-        The file, or None for rules that live in memory only.
+        The file, or None for rules that are only kept in memory.
 
     Raises:
         RuleFileError: a file can't be read or written; it is left as it is.

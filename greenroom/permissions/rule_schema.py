@@ -1,4 +1,4 @@
-"""The shape of a rule file, from which its published JSON Schema is made."""
+"""The format of a rule file as pydantic models, the source of its published JSON Schema."""
 
 from typing import Annotated, Literal
 
@@ -23,26 +23,33 @@ class RuleModel(BaseModel, extra="forbid"):
     """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
 
     id: Text | None = Field(None, description="A name, unique in the file.")
-    decision: RuleDecision = Field(description="What the rule says to calls that it matches.")
+    decision: RuleDecision = Field(
+        description="What the rule decides about the calls that it matches."
+    )
     tool: Texts | None = Field(None, description="Exact names of tools.")
     category: Texts | None = Field(None, description="Categories of tools.")
     command_prefix: Texts | None = Field(None, description="First words of a simple command.")
     argv_exact: Text | Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="All words of a simple command, one by one or as a shell splits them."
+        None,
+        description="All words of a simple command, one by one or as text that is split as in a shell.",
     )
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
-    regex: Texts | None = Field(None, description="Patterns of a simple command's words.")
-    redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
+    regex: Texts | None = Field(
+        None, description="Regular expressions for a simple command's words."
+    )
+    redirect_to: Texts | None = Field(
+        None, description="Files that its output may be redirected to."
+    )
     all: Literal[True] | None = Field(None, description="Every call.")
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
-    agent: Text | None = Field(None, description="The agent type that it holds for.")
-    session: Text | None = Field(None, description="The session that it holds for.")
-    priority: StrictInt = Field(0, description="Within a scope, higher is asked first.")
+    agent: Text | None = Field(None, description="The agent type that it applies to.")
+    session: Text | None = Field(None, description="The session that it applies to.")
+    priority: StrictInt = Field(0, description="Within a scope, higher is tried first.")
     description: str = ""
-    message: str = Field("", description="What the model is told when the rule denies.")
-    final: StrictBool = Field(False, description="Asked before all others, whatever their scope.")
-    expires: AwareDatetime | None = Field(None, description="From when on it matches nothing.")
+    message: str = Field("", description="What the model reads if the rule denies a call.")
+    final: StrictBool = Field(False, description="Tried before all that are not final.")
+    expires: AwareDatetime | None = Field(None, description="When it stops matching.")
     created_by: str = ""
     match: Examples = Field([], description="Examples that it must match.")
     not_match: Examples = Field([], description="Examples that it must not match.")
@@ -51,7 +58,7 @@ class RuleModel(BaseModel, extra="forbid"):
         """Make the rule.
 
         Raises:
-            RuleFileError: a matcher that can't be read, or none at all.
+            RuleFileError: the matcher is missing or invalid.
         """
         matcher = RuleMatcher.of(self.model_dump(include=_MATCHERS, exclude_none=True))
         others = self.model_dump(exclude=_MATCHERS, exclude_none=True)
@@ -59,18 +66,18 @@ class RuleModel(BaseModel, extra="forbid"):
 
     @classmethod
     def of(cls, rule: PermissionRule) -> "RuleModel":
-        """Describe a rule for a file; only fields that say something are set."""
-        said: dict[str, object] = {**vars(rule.matcher), **vars(rule)}
+        """Describe a rule for a file; empty fields are left out."""
+        values: dict[str, object] = {**vars(rule.matcher), **vars(rule)}
         if rule.id == rule.generated_id:
-            del said["id"]
-        return cls.model_validate({name: said[name] for name in cls.model_fields if said.get(name)})
+            del values["id"]
+        return cls.model_validate({k: values[k] for k in cls.model_fields if values.get(k)})
 
 
 _MATCHERS = {*KINDS, "all"}
 
 
 class DefaultsModel(BaseModel, extra="forbid"):
-    """What happens where no rule matches. It is always so; a file may say it for its readers."""
+    """What happens if no rule matches. It can't be changed; a file may state it for its readers."""
 
     interactive: Literal["ask"] = "ask"
     non_interactive: Literal["deny"] = "deny"

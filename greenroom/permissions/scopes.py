@@ -1,16 +1,15 @@
-"""Scopes: which rules hold for a call, and in which order they are asked.
+"""Scopes: which rules apply to a call, and in which order they are tried.
 
-Which rules hold. A rule may name a session or an agent type; it holds for those alone. A subagent
-is bound by what is denied to it and to every agent above it, and by the questions; what is allowed
-to an agent above it counts only if that was passed on, at every step (`Audience`).
+Which rules apply: a rule may name a session or an agent type, and then applies only to those. A
+subagent is bound by every denial and question for itself and for the agents above it. What is
+allowed to an agent above it counts only if it was passed on at every step (`Audience`).
 
-The order. Final rules come first, the strictest of them before all others. Then the scopes: user,
-session, agent, global; in each the higher priority first; at the same one deny, ask, allow. The
-first rule that is about a part of a call decides on that part (`greenroom.permissions.evaluator`),
-so a rule of an earlier scope overrides those of a later one, and within one priority a denial beats
-what is allowed.
+In which order: final rules come first, the strictest of them before the others. Then come the
+scopes: user, session, agent, global; in each scope, rules with a higher priority come first; and at
+equal priority deny comes before ask before allow. The first rule that is about a part of a call
+decides on that part (`greenroom.permissions.evaluator`), so a rule overrides those of later scopes.
 
-An index finds the few of many rules that may be about a part, without a change to their order.
+An index finds the few of many rules that may be about a part, and keeps their order.
 """
 
 from collections import defaultdict
@@ -29,19 +28,19 @@ _SCOPES = tuple(RuleScope)
 
 
 def sort_key(rule: PermissionRule) -> tuple[bool, int, int, int]:
-    """Return the place of a rule among others; what compares less is asked first."""
+    """Return the position of a rule among others; the lowest is tried first."""
     scope, decision = _SCOPES.index(rule.scope), _STRICTEST_FIRST.index(rule.decision)
-    if rule.final:  # nothing overrides one, so of several the strictest is asked first
+    if rule.final:  # nothing overrides it, so the strictest has to come first
         return (False, decision, scope, -rule.priority)
     return (True, scope, -rule.priority, decision)
 
 
 class Audience(NamedTuple):
-    """The sessions and agent types whose rules hold, as pairs such as ("agent", "coder").
+    """The sessions and agent types whose rules apply, as pairs such as ("agent", "coder").
 
     Attributes:
-        allow_subjects: those of which allowances hold.
-        deny_subjects: those of which denials and questions hold; the agents above are among them.
+        allow_subjects: those whose allowances apply.
+        deny_subjects: those whose denials and questions apply; the agents above are among them.
         takes_grants: whether every step so far passes on what is allowed above it.
     """
 
@@ -51,13 +50,13 @@ class Audience(NamedTuple):
 
     @classmethod
     def of(cls, context: AgentContext) -> Self:
-        """Take those of one agent, and the rules that name none."""
+        """Return the audience of one agent, which also gets the rules that name no one."""
         own = {("session", context.session_id), ("agent", context.agent_type)}
         names = frozenset(own | {("session", ""), ("agent", "")})
         return cls(names, names)
 
     def below(self, spawner: Self, *, pass_grants: bool) -> Self:
-        """Add the agent above; what is allowed to it counts if it passes that on, at every step."""
+        """Add the agent above; its allowances count only if every step passes them on."""
         takes = self.takes_grants and pass_grants
         passed_on = spawner.allow_subjects if takes else frozenset[tuple[str, str]]()
         return self._replace(
@@ -67,31 +66,31 @@ class Audience(NamedTuple):
         )
 
     def is_bound_by(self, rule: PermissionRule) -> bool:
-        """Tell whether a rule holds for the call."""
+        """Tell whether a rule applies to this audience."""
         names = self.allow_subjects if rule.decision is RuleDecision.ALLOW else self.deny_subjects
         return {("session", rule.session), ("agent", rule.agent)} <= names
 
 
 class RuleIndex:
-    """Rules in their order, found by the program, or by a text in the path, that they are about.
+    """Rules in their order, indexed by the programs and by texts in the paths they are about.
 
-    It leaves out only rules that surely are not about a fact, in any spelling; what the others say
-    is for `evaluator` to find out.
+    A lookup leaves out only rules that can't be about a fact in any spelling; `evaluator` has to
+    look at the others.
 
     Attributes:
-        care: what denials and questions are about, beside programs.
-        denials: the rules that deny, whatever they are about.
+        care: what denials and questions are about, besides programs.
+        denials: all rules that deny.
     """
 
     def __init__(self, rules: Iterable[PermissionRule]) -> None:
-        """File the rules, which are in their order."""
+        """Index rules that are already in order."""
         self._rules = tuple(rules)
         self._calls: set[int] = set()
         self._commands: set[int] = set()
         self._expressions: set[int] = set()
-        # Of each program: rules by a word that the command must have, or under "" without one.
+        # For each program, its rules by a word that the command must have, or by "" without one.
         self._programs = defaultdict[str, defaultdict[str, set[int]]](lambda: defaultdict(set))
-        self._marks = defaultdict[str, set[int]](set)  # a text that stands in the path
+        self._marks = defaultdict[str, set[int]](set)  # by a text that the path must have
         self._paths: set[int] = set()
         self._hosts: set[int] = set()
         for number, rule in enumerate(self._rules):
@@ -113,7 +112,7 @@ class RuleIndex:
             if matcher.regex:
                 self._expressions.add(number)
             for words in filter(None, (*matcher.prefixes, matcher.exact)):
-                # All but options a command must have as they stand.
+                # A command must have these words as they are, options aside.
                 plain = [word for word in words[1:] if not is_flag(word)]
                 self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
         elif matcher.path:
@@ -147,18 +146,18 @@ class RuleIndex:
         if fact.loose:
             words.update(extract_words(fact.text))
         given = words if all(word.static for word in fact.argv) else None
-        # A program that we don't know may run any of its words.
+        # An unknown program may run any of its words.
         programs = words if fact.loose else {fact.argv[0].text}
         numbers = self._find_by_program(programs, given) if fact.argv[0].static else self._commands
         return numbers if fact.outer is None else numbers | self._find_by_outer(fact.outer)
 
     def _find_by_outer(self, fact: Command) -> set[int]:
-        """Find the rules about the program, without a look at each of its words."""
+        """Find the rules about a program, whatever its words are."""
         program = fact.argv[0]
         return self._find_by_program({program.text}, None) if program.static else self._commands
 
     def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
-        """Find the rules about programs with some of these words, or with any if they are None."""
+        """Find the rules about programs that have any of these words; None stands for all words."""
         found = set(self._expressions)
         for program in set(map(program_name, programs)) & self._programs.keys():
             for word, numbers in self._programs[program].items():
@@ -168,7 +167,7 @@ class RuleIndex:
 
 
 def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
-    """Tell whether the tool is one that a matcher is about."""
+    """Tell whether a matcher is about a tool."""
     is_tool = not matcher.tool or tool in matcher.tool
     return is_tool and (not matcher.category or category in matcher.category)
 
@@ -176,7 +175,7 @@ def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
 def choose_rules(
     rules: Iterable[PermissionRule], tool: str, category: str, audience: Audience
 ) -> RuleIndex:
-    """Choose the rules for a tool and an agent, so that a check looks at no others."""
+    """Index only the rules that apply to a tool and an agent."""
     return RuleIndex(
         rule
         for rule in rules
@@ -190,5 +189,5 @@ def is_flag(word: str) -> bool:
 
 
 def program_name(program: str) -> str:
-    """Name a program as every spelling of it is named: without its folder and without case."""
+    """Normalize the name of a program: no folder, and lower case."""
     return basename(program).casefold()

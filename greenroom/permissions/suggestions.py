@@ -1,8 +1,8 @@
-"""The rules that an "always" would add: one for each open part, of the narrowest useful shape.
+"""The rules that an "always" would add: for each open part, the narrowest one that is useful.
 
-Of a command, first words such as `git commit` are named where they are what developers run all day,
-or where they only read. For everything else the rule names exactly the words; and there is none for
-what runs a text, fetches programs, publishes, or reaches out of the workspace.
+A rule names the first words of a command, such as `git commit`, if developers run them all day or
+if they only read. For other commands it names the exact words. There is no rule for commands that
+run a text, fetch programs, publish something, or reach out of the workspace.
 """
 
 import os
@@ -42,47 +42,47 @@ from greenroom.shell import (
     read_invocation,
 )
 
-# Answers that hold for one session: how they are kept with it, and what is believed of them.
+# Answers for one session: how they are stored with it, and what they may say when they are read.
 #
-# A kept answer is a JSON object: decision and matchers as in a rule file, with the session and the
-# folder that it was given for. Nothing else is believed of it, such as that it be final.
+# A stored answer is a JSON object: decision and matchers as in a rule file, with the session and
+# the folder that it was given for. It may not say anything else, such as that it is final.
 
-ANSWER = "prompt"  # the `created_by` of rules that were made of a person's answer
+ANSWER = "prompt"  # the `created_by` of rules made from a person's answer
 _SOURCE = "an answer in this session"
-_SAYS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
-_SHOWN = 200  # characters of an answer that can't be read
+_FIELDS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
+_MAX_QUOTE = 200  # characters of an invalid answer
 
 
 class GrantStore(Protocol):
-    """What the conversation of a session has to be, so that answers are kept in it."""
+    """The part of a session's conversation that stores answers."""
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
-        """What was kept, in order."""
+        """The stored answers, in order."""
 
     def add_grants(self, rules: Iterable[dict[str, object]]) -> None:
-        """Keep these, too."""
+        """Store more answers."""
 
     def revoke_grants(self) -> None:
-        """Keep none of them any longer."""
+        """Discard all answers."""
 
 
 class GrantKeeper(Protocol):
-    """What a session has to be, so that the answers remembered for it are kept in it."""
+    """A session that can store the answers that are remembered for it."""
 
     @property
     def session_id(self) -> str:
-        """Its id."""
+        """The session's id."""
 
     @property
     def conversation(self) -> GrantStore:
-        """Where the answers are kept."""
+        """The conversation that stores the answers."""
 
 
 def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dict[str, object]]:
-    """Turn the rules of an answer into what is kept, with the folder that it was given for."""
+    """Encode the rules of an answer for a session, with the folder that it was given for."""
     return [
-        {name: said for name, said in encode_rule(rule).items() if name in _SAYS}
+        {name: value for name, value in encode_rule(rule).items() if name in _FIELDS}
         | {"session": rule.session, "workspace": str(root)}
         for rule in rules
     ]
@@ -91,15 +91,15 @@ def encode_grants(rules: Iterable[PermissionRule], root: str | Path) -> list[dic
 def read_grants(
     grants: Iterable[dict[str, object]], session_id: str, root: str | Path
 ) -> tuple[tuple[PermissionRule, ...], tuple[str, ...]]:
-    """Read what was kept: the rules that hold in this folder, and a line for each that does not."""
+    """Decode stored answers: the rules that apply in this folder, and a note for each other."""
     rules, notes = list[PermissionRule](), list[str]()
     for grant in grants:
         try:
             rule = _read_grant(grant, session_id)
         except RuleFileError as error:
-            note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_SHOWN]}"
+            note = f"a remembered answer does not hold: {error.message}: {str(grant)[:_MAX_QUOTE]}"
             if grant.get("decision") != "allow":
-                # It may have forbidden anything, so nothing of this session runs unasked.
+                # It may have denied anything, so nothing of this session runs without a question.
                 question = make_answer(RuleDecision.ASK, RuleMatcher(all=True))
                 rules.append(question.within(session_id))
                 note += "; every call is asked about"
@@ -113,26 +113,26 @@ def read_grants(
 
 
 def _read_grant(grant: Mapping[str, object], session_id: str) -> PermissionRule:
-    if further := sorted(grant.keys() - _SAYS - {"session", "workspace"}):
+    if further := sorted(grant.keys() - _FIELDS - {"session", "workspace"}):
         raise RuleFileError(f"an answer does not say {further[0]!r}")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
         raise RuleFileError("it was not given for this session")
-    said = {name: grant[name] for name in _SAYS & grant.keys()}
-    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [said]}).decode(), _SOURCE)
+    fields = {name: grant[name] for name in _FIELDS & grant.keys()}
+    (rule,) = parse_rules(serde.dumps({"version": 1, "rules": [fields]}).decode(), _SOURCE)
     if not rule.matcher.tool:
         raise RuleFileError("it names no tool")
     return make_answer(rule.decision, rule.matcher).within(session_id)
 
 
 def make_answer(decision: RuleDecision, matcher: RuleMatcher) -> PermissionRule:
-    """Make the rule that an answer adds; it holds in all sessions until it is put within one."""
+    """Make the rule that an answer adds; it applies to every session until it is limited to one."""
     return PermissionRule(
         decision=decision, matcher=matcher, scope=RuleScope.USER, created_by=ANSWER, source=_SOURCE
     )
 
 
 def _read_tables(text: str) -> dict[str, frozenset[tuple[str, ...]]]:
-    """Read the tables of a file by their titles; `suggestions.txt` says what stands in a row."""
+    """Read tables by their titles; `suggestions.txt` explains the format of a row."""
     tables: dict[str, set[tuple[str, ...]]] = {}
     rows = set[tuple[str, ...]]()
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
@@ -149,18 +149,18 @@ _TABLES = _read_tables(Path(__file__).with_suffix(".txt").read_text(encoding="ut
 _DAILY, _WRITERS, _LEADS = _TABLES["daily"], _TABLES["writers"], _TABLES["leads"]
 _NEVER = _TABLES["never"] | {(each,) for each in (*SHELLS, *WRAPPERS, *RUNNERS)}
 _GROUPS = {each[:-1] for each in _DAILY | _NEVER} | {(each,) for each in RUNNERS}
-# What runs the program, or the text, that its words name.
+# Programs that run another program, or a text, that their words name.
 _RUN_OTHERS = {".", "eval", "source", *SHELLS, *WRAPPERS}
-# Commands, joined by NUL, that install what the project lists, or contact this machine alone.
+# Commands, joined by NUL, that install what the project lists, or only contact this machine.
 _KNOWN = re.compile(
     r"(?:yarn|(?:bun|bundle|composer|npm|pdm|pnpm|poetry|uv|yarn|(?:uv\0)?pip)\0"
     r"(?:ci|i|install|lock|sync|venv))(?:\0-[^\0/:]*|\0-[cr]\0\w[\w/-]*\.txt|\0\.(?:\[[\w,-]+\])?)*"
     r"|curl(?:\0(?:-[fgGiIkLNsSv]+|--[a-z-]+|-[dHX]\0[^\0]*"
     r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:/[^\0]*)?))+"
 )
-# What git can't bring back, here or elsewhere, and where it fetches what no remote lists.
+# What git can't undo, here or on a server, and URLs that no remote lists.
 _FORCES = re.compile(r"-\w*[dDf]\w*|--(?:delete|discard|force|hard|mirror|prune).*|[+:].*|\w+://.*")
-# Of the variables by which programs find what they run, those that only say how.
+# Among the variables that may change what programs run, those that only say how they run it.
 _HARMLESS = re.compile(r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE)")
 _PLAIN = re.compile(r"[\w.,:/@%+=-]*")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
@@ -168,11 +168,11 @@ _VERB = re.compile(r"[a-z][A-Za-z0-9:_-]*")
 
 
 def suggest(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
-    """Propose rules that would have allowed the open parts of a call, each for one of them.
+    """Propose rules that would have allowed the open parts of a call, one rule for each part.
 
-    A part such as a download, for which no rule is narrow enough, gets none, and is asked about
-    again. Nothing is proposed at all where a rule asks or may deny, or where a part can't be told
-    beforehand, is wrapped in another, or writes to a file outside of the workspace.
+    A part for which no rule is narrow enough, such as a download, gets none and is asked about
+    again. Nothing at all is proposed if a rule asks or may deny, or if a part is unknown, is
+    wrapped in another, or writes to a file outside of the workspace.
     """
     open_parts = [each for each in rulings if each.decision is RuleDecision.ASK]
     if any(each.rule is not None or _is_unclear(each.fact, call) for each in open_parts):
@@ -183,7 +183,7 @@ def suggest(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]
 
 
 def _find_subject(fact: Fact) -> Fact:
-    """Return the command that a variable is set for, or that writes to a file; else the fact."""
+    """Return the command that a variable is set for or that writes to a file; else the fact."""
     return fact.command or fact if isinstance(fact, Change | PathUse) else fact
 
 
@@ -203,9 +203,9 @@ def _is_unclear(fact: Fact, call: Call) -> bool:
 
 
 def forbid(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
-    """Propose the rule that a remembered denial adds: as for an "always", else verb or words.
+    """Propose the rule that a "never" adds: as for an "always", else by verb or exact words.
 
-    A call with several open parts gives none, since it does not say which of them was meant.
+    For a call with several open parts there is none, since it is unclear which one was meant.
     """
     open_facts = [each.fact for each in rulings if each.decision is RuleDecision.ASK]
     open_parts = [_find_subject(fact) if isinstance(fact, Change) else fact for fact in open_facts]
@@ -213,7 +213,7 @@ def forbid(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
         return ()
     fact = open_parts[0]
     while isinstance(fact, Command) and fact.outer is not None:
-        fact = fact.outer  # what was asked about is all of it
+        fact = fact.outer  # the question was about the whole command
     matcher = _make_matcher(fact, call, forbids=True)
     return (make_answer(RuleDecision.DENY, matcher),) if matcher else ()
 
@@ -234,13 +234,13 @@ def _make_matcher(fact: Fact, call: Call, *, forbids: bool = False) -> RuleMatch
             case _:
                 return None
     except RuleFileError:
-        return None  # a name that no rule can hold, such as a path with a brace
+        return None  # no rule can hold the name, such as a path with a brace
 
 
 def _make_path_matcher(fact: PathUse, call: Call) -> RuleMatcher | None:
-    """Propose the file's folder within the workspace, else the file itself.
+    """Propose the file's folder if it lies in the workspace, else the file itself.
 
-    A hidden folder is never opened as a whole, nor is a protected one.
+    The whole of a hidden or protected folder is never proposed.
     """
     pattern = _write_path(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
     folder = posixpath.dirname(pattern)
@@ -253,10 +253,10 @@ def _make_path_matcher(fact: PathUse, call: Call) -> RuleMatcher | None:
 def _make_command_matcher(
     fact: Command, call: Call, *, forbids: bool = False
 ) -> RuleMatcher | None:
-    """Say what an "always" allows of a command, or a "never" forbids; None if it is too broad.
+    """Make the matcher for a command that is always allowed, or denied; None if it is too broad.
 
-    Both name the variables that are set for the command. An allowance also names the files in the
-    workspace that its output goes to; a denial is about the program and its verb, as of `git push`.
+    It names the variables that are set for the command. An allowance also names the files in the
+    workspace that the output goes to; a denial names the program and its verb, as in `git push`.
     """
     words = [word.text for word in fact.argv]
     length = _count_words(words, fact, call) if words else None
@@ -277,15 +277,15 @@ def _make_command_matcher(
 
 
 def _count_verb_words(words: Sequence[str]) -> int:
-    """Say how many words name a program and its verb; 0 if it is not known to have verbs."""
+    """Count the words that name a program and its verb; 0 for a program without known verbs."""
     length = _match_table(words, _GROUPS)
     return length + 1 if length and _VERB.fullmatch("".join(words[length : length + 1])) else 0
 
 
 def _count_words(words: Sequence[str], fact: Command, call: Call) -> int | None:
-    """Say how many first words a rule names, 0 for exactly all; None if no rule is narrow enough.
+    """Count the first words a rule names; 0 for all words exactly, None if no rule is narrow enough.
 
-    The workspace's own programs are like those of their name.
+    A program in the workspace's own environment is treated like the usual one of its name.
     """
     program = _own_program(words[0], fact, call) or words[0]
     name, others = _base_name(program), words[1:]
@@ -315,7 +315,7 @@ def _count_words(words: Sequence[str], fact: Command, call: Call) -> int | None:
 
 
 def _match_table(words: Sequence[str], table: Collection[tuple[str, ...]]) -> int:
-    """Return the length of the longest row that they begin with, at most three; 0 if none fits."""
+    """Return the length of the longest row that the words begin with, at most 3; 0 if none fits."""
     first = tuple(words[:3])
     if len(first) == 3 and (*first[:2], "*") in table and _VERB.fullmatch(first[2]):
         return 3
@@ -323,9 +323,9 @@ def _match_table(words: Sequence[str], table: Collection[tuple[str, ...]]) -> in
 
 
 def _is_broad(name: str, others: Sequence[str]) -> bool:
-    """Tell whether even a rule for exactly these words lets too much run, or gives up too much."""
+    """Tell whether even a rule for exactly these words would be too broad."""
     if (name,) in _TABLES["interpreters"]:
-        # A script is named first, with nothing before it that could be a program's text.
+        # The script comes first, with no option before it that could hold a program's text.
         return not others or others[0].startswith("-")
     if name == "git":
         return not others or any(_FORCES.fullmatch(x) or ("git", x) in _NEVER for x in others)
@@ -333,7 +333,7 @@ def _is_broad(name: str, others: Sequence[str]) -> bool:
 
 
 def _count_reading_words(fact: Command) -> int:
-    """Say how many words name a program, or a verb of git, that does nothing but read; else 0."""
+    """Count the words that name a program, or a verb of git, that only reads; else 0."""
     invocation = read_invocation(fact.argv)
     program, verb = invocation.program, invocation.start
     name = fact.argv[0].text
@@ -346,7 +346,7 @@ def _count_reading_words(fact: Command) -> int:
 
 
 def _activates(fact: Command, call: Call) -> bool:
-    """Tell whether a command activates a virtual environment of the workspace, and no more."""
+    """Tell whether a command only activates a virtual environment of the workspace."""
     words = [word.text for word in fact.argv]
     is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
     is_ours = is_source and _own_program(words[1], fact, call) == "activate"
@@ -354,13 +354,13 @@ def _activates(fact: Command, call: Call) -> bool:
 
 
 def _base_name(program: str) -> str:
-    """Take the name of a program that may be named by its path, or with its version."""
+    """Return the name of a program, without its path and version."""
     name = program.rpartition("/")[2]
     return name.rstrip("-.0123456789") or name
 
 
 def _own_program(program: str, fact: Command, call: Call) -> str:
-    """Name a program of a virtual environment or of `node_modules` in the workspace; else empty."""
+    """Name a program of a virtual environment or of `node_modules` in the workspace, else ""."""
     folder, _, name = program.rpartition("/")
     there = [path for path in _list_inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
     return name if there and all(map(_holds_programs, there)) else ""
@@ -372,7 +372,7 @@ def _holds_programs(folder: str) -> bool:
 
 
 def _may_set(setting: str, fact: Command, call: Call) -> bool:
-    """Tell whether a rule may name this setting: programs are not found by it."""
+    """Tell whether a rule may name this setting, since it does not change what programs run."""
     name, _, value = setting.partition("=")
     if name in ("PYTHONPATH", "NODE_PATH"):
         return all(_list_inside(each, fact, call) for each in value.split(":"))
@@ -381,7 +381,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 
 
 def _stays_inside(word: Word, fact: Command, call: Call) -> bool:
-    """Tell whether a word names nothing outside of the workspace, nor all of it but to fill it."""
+    """Tell whether a word names something inside the workspace; all of it only to copy into."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
     uses = find_files(word, fact.place, call)
     is_inside = all(writes_inside(use, call) for use in uses)
@@ -389,19 +389,19 @@ def _stays_inside(word: Word, fact: Command, call: Call) -> bool:
 
 
 def _list_inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
-    """Return the paths of a name that lies in the workspace, unprotected; else nothing."""
+    """Return the paths of a name if it lies in the workspace and is not protected."""
     use = (fact.place or call.place).use("write", name)
     return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()
 
 
 def _list_targets(fact: Command, call: Call) -> tuple[str, ...]:
-    """Name the files in the workspace that the output of a command goes to."""
+    """List the files in the workspace that the output of a command goes to."""
     uses = (each for each in call.facts if isinstance(each, PathUse) and each.command == fact)
     inside = [each for each in uses if each.kind == "write" and writes_inside(each, call)]
     return tuple(filter(None, (_write_path(path, call) for use in inside for path in use.lexical)))
 
 
 def _write_path(path: str, call: Call) -> str:
-    """Write a path as rules do, from the workspace if it lies there; empty if none can name it."""
+    """Write a path as in a rule, relative if it lies in the workspace; empty if no rule can."""
     root = posixpath.join(call.place.root, "")
     return "" if _SPECIAL.search(path) else path.removeprefix(root)

@@ -1,10 +1,10 @@
-"""Reading commands: what a shell command would do, told before it runs.
+"""What a shell command would do, found out before it runs.
 
-`parse` finds every simple command in a text. `list_effects` says what these would do: the programs
+`parse` finds every simple command in a text. `list_effects` lists what these would do: the programs
 that run, with their words (`Command`), the files that redirections open (`PathUse`), the variables
-that are set (`Change`), and whatever can't be told beforehand (`Unknown`). `read_invocation` tells
-options from operands as the program itself would. Nothing is run, nothing is known of agents or
-rules, and it can be used alone.
+that are set (`Change`), and whatever can't be determined beforehand (`Unknown`). `read_invocation`
+tells options from operands as the program itself would. The package runs nothing, knows nothing of
+agents or rules, and can be used on its own.
 
 Example:
     >>> effects = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))

@@ -1,7 +1,7 @@
-"""What a shell command would do, taken apart into effects.
+"""The analyser: takes a shell command apart into effects.
 
-A word is known if the text alone says what it will be. Nothing follows the others: what they may
-turn out to be is not guessed, and a command is asked about wherever that matters.
+A word is known if the text alone says what it will be. What other words may turn out to be is not
+guessed: wherever that matters, the command is asked about.
 """
 
 import re
@@ -55,45 +55,45 @@ from greenroom.shell.words import (
 
 # How it works
 #
-# The parser finds every simple command that could run, wherever it stands: behind `&&` and `|`, in
-# branches, loops, functions, substitutions. Whether it runs is not asked. Each is taken apart in
-# the order of the text (`Analyser.read_node`): the variables set for it, itself, what it runs in
-# turn, its redirections.
+# The parser finds every simple command that could run, wherever it is: after `&&` and `|`, in
+# branches, loops, functions and substitutions. Whether it really runs does not matter. Each is
+# taken apart in the order of the text (`Analyser.read_node`): the variables set for it, the command
+# itself, what it runs in turn, and its redirections.
 #
-# What a command runs comes back to the beginning, one level deeper: a text (`bash -c`, `eval`) to
-# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) to `Analyser.read_command`. Levels,
-# characters and words are bounded, so that no command is worth more work than its length; beyond a
-# bound it is unknown.
+# What a command runs goes through the same steps, one level deeper: a text (`bash -c`, `eval`) in
+# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) in `Analyser.read_command`. Levels,
+# characters and words are bounded, so that the work is proportional to the length of the command;
+# what exceeds a bound is unknown.
 #
-# Two things change on the way. The place: behind `cd src` a path may begin in src, and since the
-# `cd` may have failed, also where it began before; all of these are meant (`Place.move`), or none
-# can be told. And the trust in words: a variable is set, so what computes with it may run what it
-# holds.
+# Two things change on the way. The first is the place: after `cd src` a path may begin in src, or,
+# if the `cd` failed, where it began before. Either all of these are meant (`Place.move`), or the
+# place is unknown. The second is what words may do: once a variable is set, arithmetic that names
+# it may run what it holds.
 #
-# Nothing that is not understood is left out. It is an `Unknown`, which is never allowed without a
-# person: so a mistake in here costs a question, and never lets something run unasked.
+# Whatever is not understood becomes an `Unknown`, which only a person can allow. So a gap in here
+# costs a question, and lets nothing run without one.
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
-MAX_COMMANDS = 256  # that one command in a loop stands for
-_STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # loops; no program runs
+MAX_COMMANDS = 256  # as many as one command in a loop may expand to
+_STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # these steer loops and run no program
 _MOVES = re.compile("cd|pushd|popd")
 _SEVERAL_WORDS = re.compile(r"[\s*?\[]")  # or a pattern
 _FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 MAX_LEVEL = 12
-MAX_INNER_WORDS = 50_000  # of all commands inside commands together
+MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 _FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
 _PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
 
 _FROM_INPUT = Word("…", dynamic=True, split=True)
-"""Words of whatever the standard input will bring."""
+"""Stands for the words that come from the standard input."""
 
 _PLACEHOLDER = Piece("{}", dynamic=True)
 
 
 def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
-    """Say what a command would do; what can't be told is an unknown fact. It never raises.
+    """List what a command would do, with an `Unknown` for what can't be determined; never raises.
 
     Example:
         >>> facts = list_effects("cd src && FOO=1 make > out", Place("/w", "/w"))
@@ -112,7 +112,7 @@ def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
 def list_program_effects(
     argv: Sequence[str], environment: Iterable[tuple[str, str]], place: Place
 ) -> Sequence[ShellEffect]:
-    """Say what a program with these words would do; no shell reads them.
+    """List what a program with these words would do, when no shell reads them.
 
     Example:
         >>> place = Place("/w", "/w")
@@ -139,14 +139,14 @@ def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
 
 
 class Analyser:
-    """Lists the effects of what the parser found, in order; see above."""
+    """Lists the effects of what the parser found, in order; see "How it works" above."""
 
     def __init__(self, place: Place, length: int) -> None:
-        """Begin in a place; `length` bounds how much text inside texts is read."""
+        """Start in a place; `length` limits how much text inside texts is read."""
         self.place = place  # it changes with each `cd`
         self._settings: tuple[str, ...] = ()  # the variables that are set for the command
         self._has_input = False  # whether the standard input is a pipe, a file or a text
-        self._characters = 4 * length + 4096  # how many of texts inside texts are left to read
+        self._characters = 4 * length + 4096  # may still be read in texts inside texts
         self._inner_words = MAX_INNER_WORDS
         self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
         self._computes = False
@@ -155,7 +155,7 @@ class Analyser:
         self._seen_commands: set[tuple[Place, SimpleCommand, int, bool]] = set()
 
     def read_text(self, text: str, level: int = 0, guard: bool = False) -> Iterator[ShellEffect]:
-        """Take a text apart; texts that its commands run come back here, one level deeper."""
+        """Take a text apart; a text that its commands run comes back here, one level deeper."""
         self._characters -= len(text)
         if self._characters < 0:
             yield Unknown(reason="too much text inside texts")
@@ -192,8 +192,8 @@ class Analyser:
         return parse(text, home=place.home, folder_splits=bool(splits))
 
     def _read_once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
-        """Say what a command does, if the same was not said of it in this place."""
-        key = (self.place, node, level, guard)  # a guard was not judged
+        """List what a command does, unless the same one was listed before in the same place."""
+        key = (self.place, node, level, guard)  # as a guard it would be judged differently
         if key not in self._seen_commands:
             self._seen_commands.add(key)
             for each in _expand_loops(node):
@@ -202,7 +202,7 @@ class Analyser:
     def read_node(
         self, node: SimpleCommand, level: int = 0, guard: bool = False
     ) -> Iterator[ShellEffect]:
-        """Say what one simple command does."""
+        """List what one simple command does."""
         if concerns_variables(node):
             if redefines(node):
                 yield Unknown(
@@ -211,7 +211,7 @@ class Analyser:
             yield from list_variable_effects(node)
         if self._written_names and self._may_run_written_file(node):
             yield Unknown(reason="runs a file that the same command writes")
-        # A redirection is opened before the command can change the folder.
+        # Redirections are opened before the command can change the folder.
         place = self.place
         guard = guard or _STEERS.fullmatch(" ".join(word.text for word in node.words)) is not None
         self._has_input = node.has_input or (level > 0 and self._has_input)
@@ -274,7 +274,7 @@ class Analyser:
     def _read_unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
         name = words[0].text
         yield Unknown(reason=f"the name of the command is only known at run time: {name}")
-        # Such words may turn out to be nothing, and then the next word is the command.
+        # Such words may turn out to be empty, and then the next word is the command.
         gone = next((at for at, word in enumerate(words) if not word.split), len(words))
         if gone:
             yield from self.read_command(words[gone:], level=level + 1, guard=True)
@@ -347,7 +347,7 @@ def _list_written_files(node: SimpleCommand) -> Iterator[str]:
 
 
 def _list_settings(assignments: Sequence[Assignment]) -> dict[str, str]:
-    """Find the variables that are set, and to which plain value; empty if that can't be told."""
+    """Find the variables that are set, each with its setting, empty if its value is unknown."""
     found: dict[str, str] = {}
     for each in assignments:
         if not is_display_setting(each.setting):
@@ -356,13 +356,13 @@ def _list_settings(assignments: Sequence[Assignment]) -> dict[str, str]:
 
 
 def _find_main_command(facts: Sequence[ShellEffect]) -> Command | None:
-    """Find the command that others only lead to, as `timeout` does."""
+    """Find the command that wrappers such as `timeout` lead to."""
     commands = [fact for fact in facts if isinstance(fact, Command)]
     return next((each for each in commands if not each.guard), next(iter(commands), None))
 
 
 def _expand_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Write a command out for each value of the loops around it, if these are known."""
+    """Expand a command for each value of the loops around it, if the values are known."""
     words = (*node.words, *(each.target for each in node.redirections))
     choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
     if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:
@@ -397,7 +397,7 @@ def _change_folder(place: Place, words: Sequence[Word]) -> Place:
 
 
 def _mark_placeholder(word: Word) -> Word:
-    """Mark a word into which a placeholder will be put."""
+    """Mark the placeholders in a word as unknown."""
     if "{}" not in word.text:
         return word
     known = (Piece(each) for each in word.text.split("{}"))
@@ -405,15 +405,15 @@ def _mark_placeholder(word: Word) -> Word:
     return Word(word.text, dynamic=True, quoted=True, pieces=tuple(pieces))
 
 
-# Characters that would let a command look like another one.
+# Characters that make a command look like another one.
 
-# Picks the coloured form of an emoji; it shows as part of it and hides nothing.
+# Picks the coloured form of an emoji; it is visible as part of it and hides nothing.
 _HARMLESS = "\N{VARIATION SELECTOR-16}"
 MAX_NAMED = 5
 
 
 def name_hidden_characters(text: str) -> str:
-    r"""Name the control, invisible and direction-changing characters of a text; empty if none.
+    r"""Name the control, invisible and direction-changing characters in a text; empty if none.
 
     Example:
         >>> name_hidden_characters("ls \u202e.txt")
@@ -425,9 +425,9 @@ def name_hidden_characters(text: str) -> str:
 
 
 def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
-    """Find the programs, options, paths and hosts of commands that look like others in ASCII.
+    """Find programs, options, paths and hosts in commands that look like others in ASCII.
 
-    Text in quotes is left alone, unless it is a path or a host, and so are words of a language.
+    Quoted text that is neither path nor host is left alone, and so are words of a real language.
     """
     for fact in facts:
         if isinstance(fact, Command) and not fact.text.isascii():
@@ -439,7 +439,7 @@ def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
 
 
 def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:
-    """Say which letters of a text make it look like another one in ASCII, if there are any."""
+    """Report the letters that make a text look like another one in ASCII, if there are any."""
     if letters := lookalikes(text, sure=sure):
         names = _describe(letters)
         yield Unknown(reason=f"{text} holds letters that look like those of ASCII: {names}")

@@ -1,8 +1,8 @@
-"""Effects: what a command does, each small enough to be judged alone; and where it runs.
+"""Effects: what a command does, in parts small enough to be judged one by one.
 
-`Command` runs a program, `PathUse` reads or writes a file, `Change` sets a variable or defines a
-function, and `Unknown` is what can't be told. A `Place` says which files a path means: where the
-paths of a command may begin, and where symbolic links lead on this disk.
+A `Command` runs a program, a `PathUse` reads or writes a file, a `Change` sets a variable or
+defines a function, and an `Unknown` is anything that can't be determined. A `Place` says which
+files a path may mean: where relative paths may begin, and where symbolic links lead on this disk.
 """
 
 import os
@@ -19,20 +19,20 @@ from greenroom.shell.name_patterns import loosen
 from greenroom.shell.words import Part, Redirection, Word
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
-"""What a command does with what its words name, as far as it has no risks.
+"""What a command without risks does with the things that its words name.
 
-- prints: nothing; they are only text.
-- reads: it reads some of it.
-- stores: it writes, but no file that they name, as `git add` doesn't.
-- any: whatever its program does.
+- prints: nothing; the words are only text.
+- reads: it reads them.
+- stores: it writes, but not to a file that they name, like `git add`.
+- any: anything that its program can do.
 """
 
 Stars: TypeAlias = Literal["none", "files", "search"]
-"""What the stars in a path are.
+"""What the wildcards in a path mean.
 
-- none: it has none, or they are literal.
-- files: the shell's, which are replaced by the files that match.
-- search: a program's own search through folders, as `find -name`.
+- none: there are none, or they are literal.
+- files: the shell replaces them by the files that match.
+- search: a program searches folders for them, like `find -name`.
 """
 
 
@@ -42,16 +42,16 @@ class Command:
 
     Attributes:
         argv: its words.
-        guard: only denials and questions are looked for; something else must allow it.
+        guard: only denials and questions apply to it; something else must allow it.
         outer: the command that runs this one, such as `timeout`, or None.
         start: where in the outer command's words this one begins.
-        risks: places of words that make the program do more than its name says, and why.
-        loose: the program is one that we don't know, so it may run what its words say.
+        risks: the positions of words that make the program do more than its name says, and why.
+        loose: the program is unknown or has risks, so it may run what its words say.
         place: where the relative paths among its words begin, or None.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
-        extent: what it does with what its words name; "any" if it has risks.
-        parts: its options and operands, if it is known how its program reads them.
-        inner: the word that begins the command which it runs, as of `timeout`, or None.
+        extent: what it does with the things that its words name; "any" if it has risks.
+        parts: its options and operands; empty for an unknown program.
+        inner: the position of the command that it runs, as `timeout` does, or None.
     """
 
     argv: tuple[Word, ...]
@@ -68,19 +68,19 @@ class Command:
 
     @cached_property
     def text(self) -> str:
-        """The words joined by blanks, which is what regular expressions see."""
+        """The words joined by spaces, as regular expressions see them."""
         return " ".join([word.text for word in self.argv])
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """The same, and once more with the program named without its folder if it has one."""
+        """The text, and if the program is named by its path, also the text without its folder."""
         folder = self.argv[0].text.rpartition("/")[0] if self.argv else ""
         base = self.text.removeprefix(f"{folder}/")
         return (self.text,) if base == self.text else (self.text, base)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether `text` hides nothing: all words are known, and the program is one word."""
+        """Whether `text` is unambiguous: all words are known, and the program's has no spaces."""
         program = self.argv[0].text if self.argv else " "
         return self.known and not any(char.isspace() for char in program)
 
@@ -98,15 +98,15 @@ class PathUse:
     """A file or folder that is read or written.
 
     Attributes:
-        kind: what is done to it.
-        text: as it was named.
-        lexical: the absolute paths that this may mean, `..` removed as text; of a pattern also
-            the files that fit now.
-        real: the same with symbolic links followed.
-        guard: only denials and questions are looked for.
-        stars: whether it names whatever files there are that fit, as `*.py` does.
-        patterns: those among the paths that may stand for other files than were found.
-        command: the command whose output is redirected there, if that is how it is written.
+        kind: whether it is read or written.
+        text: how it was named.
+        lexical: the absolute paths that the name may mean, with `..` resolved as text; for a
+            pattern, also the files that match now.
+        real: the same paths with symbolic links followed.
+        guard: only denials and questions apply to it.
+        stars: what the wildcards in the name mean.
+        patterns: the paths that are patterns and may match other files than those found.
+        command: the command whose output is redirected there, or None.
     """
 
     kind: Literal["read", "write"]
@@ -128,9 +128,9 @@ class Change:
 
     Attributes:
         reason: what is set or defined, in words.
-        command: the command that the variable is set for, if it is set for one alone.
-        setting: the same as "NAME=value" if the value is written out; a rule for the command
-            that names this setting covers it, and no other rule for commands does.
+        command: the command that the variable is set for, or None if it is set for all.
+        setting: "NAME=value" if the value is known; of the rules about commands, only one that
+            names this setting covers it.
     """
 
     reason: str
@@ -144,10 +144,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Something that can't be told beforehand; nothing allows it but a person.
+    """Something that can't be determined beforehand; only a person can allow it.
 
     Attributes:
-        reason: why it can't be told.
+        reason: what is unknown, in words.
         too_large: whether it is so large that it is denied rather than asked about.
     """
 
@@ -160,15 +160,15 @@ class Unknown:
 
 
 ShellEffect: TypeAlias = Command | PathUse | Change | Unknown
-"""Any fact."""
+"""Any effect."""
 
 
 MAX_FOLDERS = 8
 MAX_FOLLOWED = 512  # characters of a folder
 MAX_LINKS = 8
-# A path with empty names, or with `.` or `..` among them.
+# A path with names that are empty, `.` or `..`.
 _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
-# A pattern with `..` behind a star.
+# A pattern with `..` after a wildcard.
 _UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
 _LINKS = re.compile("cwd|root")
 # The links of a process to its folder and its root.
@@ -179,16 +179,16 @@ _PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 class Place:
     """The workspace root, and the folders that may be the current one.
 
-    A command may change its folder on the way, and whether it does can't always be told; then a
+    A command may change its folder on the way, and it isn't always known whether it does. Then a
     path means several files, and all of them are judged.
 
     Attributes:
-        root: the workspace root, which relative patterns begin at.
-        folder: the folder that the call begins in.
+        root: the workspace root, where relative patterns begin.
+        folder: the folder that the call starts in.
         others: folders that it may have changed to.
-        is_lost: whether it may be anywhere.
-        lookup: what was looked up for this check.
-        home: the user's own folder.
+        is_lost: whether the current folder may be any folder.
+        lookup: a cache of what was looked up on disk for this check.
+        home: the user's home folder.
     """
 
     root: str
@@ -199,7 +199,7 @@ class Place:
     home: str = field(default_factory=partial(os.path.expanduser, "~"))
 
     def move(self, path: str) -> "Place":
-        """Return the place after a change of folder that may or may not take effect."""
+        """Return the place after a change of folder that may or may not succeed."""
         path = os.path.expanduser(path)
         folders = [""] if path.startswith("/") else (self.folder, *self.others)
         steps = [_normalize(f"{folder}/{path}") for folder in folders]
@@ -210,7 +210,7 @@ class Place:
         return self if others == self.others else replace(self, others=others)
 
     def lose(self) -> "Place":
-        """Return the place after a change of folder that can't be told."""
+        """Return the place after a change to an unknown folder."""
         return self if self.is_lost else replace(self, is_lost=True)
 
     def use(
@@ -223,19 +223,19 @@ class Place:
         command: Command | None = None,
         stars: Stars = "none",
     ) -> PathUse | Unknown:
-        """Say which files a path means; one that no disk can hold is unknown.
+        """Find the files that a path means, or that match it as a pattern if it has `stars`.
 
-        With `stars` it is a pattern, which stands for the files that fit.
+        A path that no disk can hold is an `Unknown`.
         """
         name = path
-        if stars == "files":  # a long set may stand for a short name
+        if stars == "files":  # a long character set may match a short name
             name = loosen(path, quoted=not tilde or len(path) > MAX_LENGTH)
         if not name or len(name) > MAX_LENGTH or "\0" in name:
             return Unknown(reason=f"not a usable path: {path[:60]!r}")
         if tilde and name.startswith("~"):
             name = os.path.expanduser(re.sub(r"\A~\+(?=/|\Z)", ".", name))
         if self.is_lost and not name.startswith("/") and not guard:
-            return Unknown(reason=f"{kind}s {path!r}, in a folder that can't be told")
+            return Unknown(reason=f"{kind}s {path!r} in an unknown folder")
         try:
             lexical, real, patterns = self._resolve(name, stars)
         except (OSError, ValueError) as error:
@@ -252,12 +252,12 @@ class Place:
         )
 
     def _resolve(self, name: str, stars: Stars) -> tuple[list[str], list[str], list[str]]:
-        """Find what a name may mean: as written, with links followed, and what stays a pattern.
+        """Find the paths a name may mean: as written, with links followed, and those left patterns.
 
         Raises:
             OSError, ValueError: no disk can hold it.
         """
-        os.fsencode(name)  # which fails for what no disk can hold
+        os.fsencode(name)  # it raises for a name that no disk can hold
         meant = self._list_meanings(name)
         lexical = [_normalize(each) for each in meant]
         # A program follows links before it goes up; a tool may go up first. Judge both.
@@ -268,15 +268,15 @@ class Place:
             found, patterns = self._find_matches(name, dict.fromkeys((*lexical, *real)))
             if not patterns:
                 lexical += found
-            # What else a pattern may name is asked about, except where only links lead.
+            # What a pattern may still match is asked about, unless only links lead there.
             seen = set(found) if patterns else set()
             real += [each for each in map(self.lookup.resolve, found) if each not in seen]
         return lexical, real, patterns
 
     def _list_meanings(self, name: str) -> list[str]:
-        """Begin a path in each folder, also where it leads by the links of a process.
+        """List the paths that a name may mean from each folder, and by the links of a process.
 
-        Which process is meant does not matter: taken for the command's own, a denied file is found.
+        Any process counts as the command's own, which is enough to find denied files.
         """
         folders = (self.folder, *self.others)
         joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
@@ -286,7 +286,7 @@ class Place:
         return joined
 
     def _find_matches(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Find what a pattern matches; return with it the paths where it may match something else."""
+        """Find the files that match a pattern, and the paths where it may match others as well."""
         end = "/" if name.endswith("/") else ""
         found: list[str] = []
         unsure: list[str] = []
@@ -294,7 +294,7 @@ class Place:
             fitting, sure = self.lookup.find_matches(f"{path}{end}")
             found += fitting
             unsure += [] if sure and not self.is_lost else [path]
-        # From wherever the links lead that fit.
+        # `..` goes up from wherever a matching link leads.
         self.lookup.is_exhausted |= _UP_AGAIN.search(name) is not None
         return found, unsure
 
@@ -347,7 +347,7 @@ def list_redirection_effects(
 def _list_target_effects(
     target: Word, kind: Literal["read", "write"], place: Place
 ) -> Iterator[ShellEffect]:
-    """Look for denials of the files that the target may match; others are asked about."""
+    """List the files that a redirection to an unknown name may open, so that they can be denied."""
     if target.number and target.text.startswith("<("):
         return
     if target.pattern and not target.dynamic:

@@ -1,4 +1,4 @@
-"""Files on this disk: where links lead, and what patterns match, each looked up once."""
+"""Lookups on disk: where links lead and which files match a pattern, each looked up once."""
 
 import os
 from dataclasses import dataclass, field
@@ -6,31 +6,31 @@ from itertools import islice
 
 from greenroom.shell.name_patterns import fold, read_pattern
 
-MAX_LOOKUPS = 50_000  # names that are looked up or compared, as often as they are
-MAX_LENGTH = 4096  # of a path that the system can look up
+MAX_LOOKUPS = 50_000  # times that a name is looked up or compared
+MAX_LENGTH = 4096  # characters of a path that the system can look up
 
 
 @dataclass(eq=False)
 class FileLookup:
-    """The links and the names in folders, at the time of one check.
+    """A cache of links and of the names in folders, for one check.
 
-    A command may name thousands of files in one folder; each name is looked up once, and the
-    folder as well.
+    A command may name thousands of files in one folder; each name is looked up once, and so is the
+    folder.
 
     Attributes:
-        is_exhausted: whether a check needed more lookups than are made, so that only a denial may
-            rely on where paths lead.
+        is_exhausted: whether the limit of lookups was reached, so that only a denial may rely on
+            where paths lead.
     """
 
     is_exhausted: bool = False
     _lookups: int = 0
     _targets: dict[str, str] = field(default_factory=dict)
-    _missing: set[str] = field(default_factory=set)  # nothing lies in these
+    _missing: set[str] = field(default_factory=set)  # paths that don't exist
     _folders: dict[str, str] = field(default_factory=dict)
     _listings: dict[str, tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
-        """Follow every link of an absolute path, as `os.path.realpath` does.
+        """Follow every link in an absolute path, as `os.path.realpath` does.
 
         Raises:
             ValueError: no disk can hold the path.
@@ -41,7 +41,7 @@ class FileLookup:
         return self._walk(self._folders[folder], name) or "/"
 
     def _walk(self, at: str, path: str) -> str:
-        """Follow a path, name by name; the root folder comes out empty."""
+        """Follow a path, name by name; the root folder is the empty string."""
         for name in path.split("/"):
             if name == "..":
                 at = at.rpartition("/")[0]
@@ -50,7 +50,7 @@ class FileLookup:
         return at
 
     def _follow(self, path: str) -> str:
-        """Follow the last name of a path whose other names are not links."""
+        """Follow the last name of a path without other links."""
         if path in self._targets:
             return self._targets[path]
         self._lookups += 1
@@ -64,17 +64,17 @@ class FileLookup:
             self._missing.add(path)
         except OSError:  # it is not a link
             target = ""
-        self._targets[path] = path  # what leads back here is a circle, and stands for itself
+        self._targets[path] = path  # a link back to here is a cycle, and counts as no link
         if target:
             folder = "" if target.startswith("/") else path.rpartition("/")[0]
             self._targets[path] = self._walk(folder, target)
         return self._targets[path]
 
     def find_matches(self, pattern: str) -> tuple[list[str], bool]:
-        """Find the files that an absolute pattern matches, ignoring case.
+        """Find the files that match an absolute pattern, ignoring case.
 
-        As in the shell, a star does not match a dot at the beginning of a name, and `**` matches
-        one name. A pattern with a final slash matches folders only.
+        As in the shell, a star does not match a leading dot, and `**` matches one name. A pattern
+        with a final slash matches only folders.
 
         Returns:
             The paths, and whether there are surely no others.
@@ -87,7 +87,7 @@ class FileLookup:
                 found = [f"{folder}/{name}" for folder in found]
                 continue
             listed = [self._list_names(folder or "/") for folder in found]
-            # The first one may be made by the command itself; `**` may be set to mean any depth.
+            # The command itself may make a missing folder, or set `**` to mean any depth.
             sure = sure and listed != [None] and name != "**"
             self._lookups += sum(len(names or ()) for names in listed)
             if self._lookups > MAX_LOOKUPS:
@@ -106,7 +106,7 @@ class FileLookup:
         return found, sure
 
     def _list_names(self, folder: str) -> tuple[tuple[str, str], ...] | None:
-        """List a folder: each name, also folded; None if it can't be."""
+        """List a folder: each name, and the same name case-folded; None if it can't be read."""
         if folder not in self._listings:
             at = self.resolve(folder).rstrip("/")
             try:

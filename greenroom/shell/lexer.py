@@ -1,7 +1,7 @@
-"""Words of a shell text: plain ones, quotes, and what follows a dollar sign or a backtick.
+"""The lexer: reads the words of a shell text, with their quotes and expansions.
 
-The shell evaluates the *values* of the variables that arithmetic names, subscripts and the commands
-inside them included; so an expression is as safe as what its variables hold.
+Arithmetic evaluates the *values* of the variables that it names, including subscripts and the
+commands inside them. So an expression is only as safe as what its variables hold.
 """
 
 import re
@@ -23,14 +23,14 @@ from greenroom.shell.words import (
     join,
 )
 
-# Python allows about a thousand frames; one level of nesting takes up to nine of them.
+# Python allows about a thousand frames, and one level of nesting takes up to nine of them.
 MAX_DEPTH = 40
 
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _BLANK_STARTS = frozenset(" \t\\#")
 _COMMENT = re.compile(r"#[^\n]*")
 _PLAIN = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-# Words without quotes, expansions, braces and patterns, which is most of them.
+# Words without quotes, expansions, braces and patterns, as most are.
 _PLAIN_WORD = rf"(?!{ODD_TILDE})[\w./:@%+,^=~!#-]++(?=[ \t\n;|)]|&(?!>)|\Z)"
 PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:[ \t]++(?!#){_PLAIN_WORD})*+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]|[@*#?$!-]")
@@ -49,26 +49,26 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _NUMBER = re.compile(r"\$(?:[?#$]|\{#\w+\})|\$\(\(")  # `$!` may be nothing
 _IN_SUM = re.compile(r"(?:[^()'\"\\$`\[\]{}#]|(?<=[0-9])#(?=[0-9A-Za-z]))+")  # 16#ff is a number
 _VARIABLES = re.compile(r"[A-Za-z_]")
-# Variables that the shell fills with text of the command itself.
+# Variables that the shell sets to a text from the command itself.
 _SET_BY_SHELL = re.compile(r"(?<!\w)(?:_|BASH_[A-Z_]+|DIRSTACK|FUNCNAME|OLDPWD|PWD)(?!\w)")
 MAX_PARENTHESES = 100
 _REDEFINES = re.compile(r"\(\s*\)|\b(?:function|alias|eval|source)\b|(?:^|[\s;&|({])\.\s")
 
 
 class ShellSyntaxError(Exception):
-    """The text is not in the part of the language that is understood."""
+    """The text uses more of the language than is supported."""
 
 
 @dataclass
 class Findings:
-    """What was found so far, shared by the readers of one command and of the texts inside it.
+    """What was found so far, shared by the parsers of one command and of the texts inside it.
 
     Attributes:
         command: the whole text.
         folder_splits: whether `$PWD` outside of quotes may become several words.
-        values: those of `$HOME`, and of the variables that the loops around this place go through.
-        nodes: in the order of the text.
-        computes: arithmetic reads variables.
+        values: the values of `$HOME` and of the variables of the surrounding loops.
+        nodes: what was found, in the order of the text.
+        computes: whether arithmetic reads variables.
     """
 
     command: str
@@ -78,32 +78,32 @@ class Findings:
     computes: bool = False
 
     def add_unclear(self, reason: str, *, change: bool = False) -> None:
-        """Note something that can't be told, or a change that is not a command."""
+        """Note something that can't be determined, or a change that is not a command."""
         self.nodes.append(Unclear(reason, change))
 
     @cached_property
     def assigned_names(self) -> frozenset[str] | None:
-        """The variables that the command may set by other ways than a loop; None for any."""
+        """The variables that the command may set other than by a loop; None for any."""
         return find_assigned_names(self.command)
 
     @cached_property
     def redefines(self) -> bool:
-        """Whether a program such as `pwd` may be another one in the command."""
+        """Whether a name such as `pwd` may stand for another program in the command."""
         return _REDEFINES.search(self.command) is not None
 
 
 class CommandReader(Protocol):
-    """What reads the commands inside of words."""
+    """Reads the commands inside of words."""
 
     def read_substitution(self, end: str) -> None:
-        """Read commands from the place of the lexer up to their end, which is moved over."""
+        """Read commands from the lexer's position up to their end, and skip it."""
 
     def read_text(self, text: str) -> None:
-        """Read the commands of another text, as of backticks."""
+        """Read the commands of another text, such as that in backticks."""
 
 
 class Lexer:
-    """A text and a place in it, from which words are read; commands inside them are found as well.
+    """Reads words from a text, and finds the commands inside of them.
 
     It fails closed: what it does not understand ends the reading, and the text is asked about.
     """
@@ -111,7 +111,7 @@ class Lexer:
     def __init__(
         self, text: str, findings: Findings, commands: CommandReader, *, depth: int = 0
     ) -> None:
-        """Begin at the beginning; what is found is added to `findings`."""
+        """Start at the beginning; what is found is added to `findings`."""
         self.text = text
         self.at = 0
         self.depth = depth
@@ -119,11 +119,11 @@ class Lexer:
         self._commands = commands
 
     def peek(self, length: int = 1) -> str:
-        """Return the next characters; fewer at the end."""
+        """Return the next characters without moving; fewer near the end."""
         return self.text[self.at : self.at + length]
 
     def take(self, pattern: re.Pattern[str]) -> str:
-        """Move over what a pattern matches here, and return it."""
+        """Skip what a pattern matches here, and return it."""
         found = pattern.match(self.text, self.at)
         if found is None:
             return ""
@@ -131,25 +131,25 @@ class Lexer:
         return found[0]
 
     def accept(self, text: str) -> bool:
-        """Move over this text if it comes next."""
+        """Skip a text if it comes next."""
         if not self.text.startswith(text, self.at):
             return False
         self.at += len(text)
         return True
 
     def make_error(self, reason: str) -> ShellSyntaxError:
-        """Make an error that names this place."""
+        """Make an error that names this position."""
         rest = self.peek(20).split("\n")[0]
         return ShellSyntaxError(f"{reason} {f'before {rest!r}' if rest else 'at the end'}")
 
     def skip_blanks(self) -> None:
-        """Move over blanks and continued lines, and over a comment."""
+        """Skip blanks, continued lines, and a comment."""
         if self.peek() in _BLANK_STARTS:
             self.take(_BLANKS)
             self.take(_COMMENT)
 
     def nest(self) -> Self:
-        """Go one level deeper for the length of a `with` block.
+        """Go one level deeper for the duration of a `with` block.
 
         Raises:
             ShellSyntaxError: it is one level too many.
@@ -163,13 +163,13 @@ class Lexer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Come back up."""
+        """Go back up."""
         self.depth -= 1
 
     def read_words(self) -> list[Word] | None:
-        """Read all plain words that come next, or one other; None if none begins here.
+        """Read all plain words that come next, or one other word; None if none begins here.
 
-        Braces may turn the other one into several or none.
+        Braces may turn that other word into several or none.
         """
         if plain := self.take(PLAIN_WORDS):
             return [Word(each) for each in plain.split()]
@@ -178,12 +178,12 @@ class Lexer:
         return [join(each) for each in expand(pieces) if holds_word(each)]
 
     def read_word(self) -> Word | None:
-        """Read one word without writing out its braces; None if no word begins here."""
+        """Read one word without expanding its braces; None if no word begins here."""
         pieces = self.read_pieces()
         return join(pieces) if holds_word(pieces) else None
 
     def read_pieces(self) -> list[Piece]:
-        """Read one word as pieces; an empty list if no word begins here."""
+        """Read one word as pieces; none if no word begins here."""
         pieces: list[Piece] = []
         while True:
             start, char = self.at, self.peek()
@@ -203,7 +203,7 @@ class Lexer:
                 return pieces
 
     def read_here_document(self) -> Word:
-        """Read the whole text as the body of a here-document whose end was not quoted."""
+        """Read the whole text as the body of a here-document with an unquoted delimiter."""
         return join(self._read_expandable(_IN_HERE_DOCUMENT, "$`\\", ""))
 
     def _read_single_quotes(self) -> Piece:
@@ -213,8 +213,8 @@ class Lexer:
         return Piece(quoted[1:-1])
 
     def _read_expandable(self, plain: re.Pattern[str], special: str, end: str) -> list[Piece]:
-        """Read text in which there may be expansions and backslashes, up to its end."""
-        pieces = [Piece("")]  # quotes make a word, whatever they hold
+        """Read text with expansions and backslashes, up to its end."""
+        pieces = [Piece("")]  # quotes make a word even if they are empty
         while self.at < len(self.text):
             if end and self.accept(end):
                 return pieces
@@ -229,7 +229,7 @@ class Lexer:
         return pieces
 
     def _read_escape(self, special: str = "") -> Piece:
-        """Read a backslash; inside quotes it is one, except before what is special there."""
+        """Read a backslash; in quotes it is literal unless a special character follows."""
         pair = self.peek(2)
         self.at += len(pair)
         if pair == "\\\n":
@@ -238,7 +238,7 @@ class Lexer:
         return Piece(pair if kept or pair == "\\" else pair[1:])
 
     def read_expansion(self, *, quoted: bool) -> Piece:
-        """Read what begins with a dollar sign or a backtick."""
+        """Read an expansion, from its dollar sign or backtick on."""
         start, known = self.at, len(self.findings.nodes)
         with self.nest():
             if self.peek() == "`":
@@ -265,7 +265,7 @@ class Lexer:
         self._commands.read_text(re.sub(special, r"\1", body[1:-1]))
 
     def _read_dollar(self, *, quoted: bool) -> Piece | None:
-        """Read an expansion; the piece is None where its text is only known at run time."""
+        """Read an expansion; the piece is None if its text is only known at run time."""
         if self.accept("$(("):
             self.read_sum("))")
         elif self.accept("$("):
@@ -278,7 +278,9 @@ class Lexer:
         elif not quoted and self.peek(2) == "$'":
             return self._read_ansi_c()
         elif not quoted and self.accept('$"'):
-            self._read_expandable(_IN_QUOTES, '$`"\\', '"')  # translated at run time, so unknown
+            self._read_expandable(
+                _IN_QUOTES, '$`"\\', '"'
+            )  # translated at run time, so it is unknown
         elif self.accept("$\\\n"):
             raise ShellSyntaxError("a line is continued inside an expansion")
         else:
@@ -334,7 +336,7 @@ class Lexer:
         """Read arithmetic up to its end; it may contain commands.
 
         Raises:
-            ShellSyntaxError: it does not end as arithmetic does: it may be two parentheses.
+            ShellSyntaxError: it does not end as arithmetic does, so it may be nested subshells.
         """
         start, nesting = self.at, 0
         while nesting or not self.accept(closing):
@@ -342,7 +344,7 @@ class Lexer:
             if text := self.take(_IN_SUM):
                 self.findings.computes |= bool(_VARIABLES.search(text))
             elif char in ("$", "`"):
-                # What it turns into is evaluated like the rest.
+                # Its result is evaluated like the rest.
                 piece = self.read_expansion(quoted=True)
                 self.findings.computes = True
                 if not (piece.number or piece.name):

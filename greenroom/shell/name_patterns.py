@@ -1,6 +1,6 @@
-"""Patterns: of names, such as `*.py`, and of paths, in which `**` is any depth and `{a,b}` either.
+"""Patterns of names, such as `*.py`, and of paths, where `**` is any depth and `{a,b}` is either.
 
-No pattern and no name can blow up the time that they are matched in.
+Matching takes a bounded time, whatever the pattern and the name.
 """
 
 import fnmatch
@@ -15,17 +15,17 @@ _WILD = re.compile(r"[*?\[\]]")
 _NEGATED = re.compile(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
 _BRACE = re.compile("[{,}]")
 _CLASS = re.compile(r"\[[:=.]")
-MAX_NAME = 1024  # characters of a name that a disk can hold, and more
+MAX_NAME = 1024  # characters; no disk holds a longer name
 
 
 class NamePattern:
-    """A pattern with `*`, `?` and `[…]`; a bracket without its partner stands for itself.
+    """A pattern with `*`, `?` and `[…]`; an unmatched bracket stands for itself.
 
     Attributes:
-        text: as it is written.
-        plain: whether it stands for itself only.
-        head: what every name begins with.
-        tail: what every name ends with.
+        text: the pattern as it is written.
+        plain: whether it matches only itself.
+        head: what every matching name begins with.
+        tail: what every matching name ends with.
 
     Example:
         >>> NamePattern("*.[ch]").fits("main.c"), NamePattern("*.[^ch]").fits("main.c")
@@ -33,21 +33,21 @@ class NamePattern:
     """
 
     def __init__(self, text: str) -> None:
-        """Read a pattern."""
+        """Parse a pattern."""
         self.text = text
         literals = _WILD.split(text)
         self.plain = len(literals) == 1
         self.head, self.tail = literals[0], literals[-1]
 
     def fits(self, name: str) -> bool:
-        """Match a name; stars give nothing back once what follows them was found."""
+        """Tell whether the pattern matches a name, without backtracking."""
         if self.plain:
             return name == self.text
         literal = name.startswith(self.head) and name.endswith(self.tail)
         return literal and self._expression.match(name) is not None
 
     def meets(self, other: "NamePattern") -> bool:
-        """Tell whether a name may fit both: what precedes and follows their stars agrees."""
+        """Tell whether some name may match both, by what comes before and after their stars."""
         if self.plain or other.plain:
             return self.fits(other.head) if other.plain else other.fits(self.head)
         begins = self.head.startswith(other.head) or other.head.startswith(self.head)
@@ -57,26 +57,28 @@ class NamePattern:
     def _expression(self) -> re.Pattern[str]:
         sets, bracket, rest = self.text.rpartition("]")
         given = _NEGATED.sub(lambda each: each[2] or f"[!{each[1]}", sets + bracket)
-        # Behind the last set a bracket opens none, and nothing needs to look for its end.
+        # A bracket after the last set opens none, so no search for its end is needed.
         return re.compile(fnmatch.translate(given + rest.replace("[", "[[]")))
 
 
 @lru_cache(maxsize=1024)
 def read_pattern(text: str) -> NamePattern:
-    """Read a pattern once."""
+    """Parse a pattern, and cache it."""
     return NamePattern(text)
 
 
 Steps: TypeAlias = tuple[tuple[NamePattern, bool], ...]
-"""The names of a pattern, and whether each may come at any depth."""
+"""The names in a path pattern, each with whether it may come at any depth."""
 
 Fits: TypeAlias = Callable[[NamePattern, str], bool]
+"""Tells whether a name matches a pattern."""
+
 _ANYTHING = NamePattern("*")
 
 
 @lru_cache(maxsize=1024)
 def read_names(names: tuple[str, ...]) -> Steps:
-    """Read the names of a pattern, each `**` with the next; a final one is any at any depth."""
+    """Parse the names in a path pattern, joining each `**` with the name after it, if any."""
     steps = [
         (read_pattern(name), before == "**")
         for before, name in pairwise(("", *names))
@@ -93,14 +95,14 @@ def match_names(
     folder: bool,
     deep: str | None = None,
 ) -> bool:
-    """Match the names of a path with those of a pattern, in every way at once.
+    """Match the names of a path with those of a pattern, trying all ways at once.
 
     Args:
-        wanted: the names of the pattern, from `read_names`.
-        names: those of the path.
-        fits: whether one name is another one.
-        folder: whether the folder before a final `**` belongs to it.
-        deep: a name of the path that stands for any number of names, if it has such.
+        wanted: the names in the pattern, from `read_names`.
+        names: the names in the path.
+        fits: tells whether a name matches one of the pattern.
+        folder: whether a pattern with a final `**` also matches the folder before it.
+        deep: a name in the path that stands for any number of names, if there is one.
 
     Example:
         >>> wanted = read_names(("src", "**", "*.py"))
@@ -128,10 +130,10 @@ def match_names(
 
 
 def expand_braces(text: str, *, most: int) -> list[str]:
-    """Write out `{a,b}`, also nested; braces without a comma or a partner are left alone.
+    """Expand `{a,b}`, also nested; braces without a comma or a partner are left alone.
 
     Raises:
-        ValueError: there are more than so many.
+        ValueError: there are more than `most` alternatives.
 
     Example:
         >>> expand_braces("{a,b{c,d}}.x{y}", most=3)
@@ -153,7 +155,7 @@ def expand_braces(text: str, *, most: int) -> list[str]:
 
 
 def _find_braces(text: str) -> list[int]:
-    """Find the first braces that have a comma: the opening one, the commas, and the closing one."""
+    """Find the first braces with a comma between them, and return the positions of all of these."""
     first, opened = list[int](), list[list[int]]()
     for found in _BRACE.finditer(text):
         if found[0] == "{":
@@ -167,7 +169,7 @@ def _find_braces(text: str) -> list[int]:
 
 
 def loosen(text: str, *, quoted: bool) -> str:
-    """Write a star for the sets of a name whose characters can't be told: classes, or quoted ones.
+    """Replace sets of unknown characters in a name by a star: quoted sets, and those of classes.
 
     Example:
         >>> loosen("a/x[[:digit:]][ab].c", quoted=False), loosen("[a-c]x", quoted=True)
@@ -179,14 +181,14 @@ def loosen(text: str, *, quoted: bool) -> str:
 
 
 def fold_path(path: str) -> str:
-    """Fold each name of a path."""
+    """Case-fold each name in a path."""
     return path.lower() if path.isascii() else "/".join(map(fold, path.split("/")))
 
 
 def fold(text: str) -> str:
-    """Fold a name as a case-insensitive disk would: composed, and without case."""
+    """Case-fold and normalize a name, as a case-insensitive disk does."""
     if text.isascii():
         return text.lower()
-    if len(text) > MAX_NAME:  # no disk can hold it, and composing may take the square of it
+    if len(text) > MAX_NAME:  # no disk can hold it, and to normalize it may take quadratic time
         return text.casefold()
     return unicodedata.normalize("NFC", text).casefold()

@@ -1,7 +1,7 @@
 """The parser: finds every simple command in a shell text, however deeply it is nested.
 
-It knows the part of bash that can be told in advance. Everything else is noted as unclear or ends
-the reading, and commands that were found by then are judged all the same.
+It supports the part of bash that can be understood in advance. Everything else is noted as unclear
+or ends the parsing; the commands that were found by then are judged all the same.
 """
 
 import re
@@ -29,14 +29,12 @@ _OPERATOR = re.compile(
 )
 _LINE = re.compile(r"[^\n]*\n?")
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\n\Z")
-
-
 _KEYWORD_END = r"(?=[ \t\n;&|<>()]|\\\n|$)"
 _KEYWORD = re.compile(rf"(?:{_RESERVED.pattern}|time){_KEYWORD_END}")
 _COMPOUND = re.compile(rf"\(\(?|(?:if|for|while|until|case|\[\[|\{{){_KEYWORD_END}")
 _BODY = re.compile(rf"(?:do|\{{){_KEYWORD_END}")
 _IN = re.compile(r"in(?=[ \t\n;])")
-# A command of plain words, the first of which is not a keyword and sets nothing.
+# A command of plain words that begins with neither a keyword nor an assignment.
 _PLAIN = re.compile(
     rf"(?!{_KEYWORD.pattern}|[A-Za-z0-9_]++\+?=){PLAIN_WORDS.pattern}"
     r"[ \t]*+(?=[\n;|)]|&(?!>)|\Z)",
@@ -54,15 +52,15 @@ _PREFIX = re.compile(
     r"(?:!|time(?:[ \t]+-p(?=[ \t]))?(?:[ \t]+--(?=[ \t]))?(?![ \t]+-))(?=[ \t\n;&|()]|\\\n|$)"
 )
 _TEST_OPERATOR = re.compile(r"&&|\|\||[()<>]")
-# Operators of [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
+# Operators in [[ … ]] that evaluate their operands as arithmetic, or look up a subscript.
 _EVALUATING = frozenset({"-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"})
-# What other shells would run in `(( … ))`, which they take for subshells.
+# Text in `(( … ))` that other shells would run, since they take it for subshells.
 _SUBSHELL = re.compile(r"\(|\w\s+\w")
 _ARGUMENTS = Word('"$@"', dynamic=True, split=True)
 
 
 class _HereDocument(NamedTuple):
-    """A here-document whose body has not been reached yet."""
+    """A here-document whose body has not been read yet."""
 
     delimiter: Word
     tabs: bool
@@ -72,33 +70,32 @@ class Parser:
     """Reads lists of commands, compound commands that hold such lists, and simple commands.
 
     Attributes:
-        lexer: where it reads.
+        lexer: reads the text.
         findings: what was found so far.
-        waiting: the here-documents whose bodies have not been reached yet.
+        waiting: the here-documents whose bodies have not been read yet.
         is_piped: whether the standard input is a pipe.
     """
 
     def __init__(self, text: str, findings: Findings, *, depth: int = 0) -> None:
-        """Begin at the beginning; what is found is added to `findings`."""
+        """Start at the beginning; what is found is added to `findings`."""
         self.lexer = Lexer(text, findings, self, depth=depth)
         self.findings = findings
         self.waiting: list[_HereDocument] = []
         self.is_piped = False
 
     def _start_nested(self, text: str) -> "Parser":
-        """Begin to read another text, with the same findings."""
+        """Make a parser for another text that adds to the same findings."""
         return Parser(text, self.findings, depth=self.lexer.depth)
 
     def read_text(self, text: str) -> None:
-        """Read the commands of another text, as of backticks."""
+        """Read the commands of another text, such as that in backticks."""
         self._start_nested(text).read_substitution("")
 
     def read_commands(self, *ends: str, empty: bool = False) -> str:
-        """Read a list of commands up to one of these ends, which is moved over and returned.
+        """Read a list of commands up to one of these ends, then skip and return that end.
 
         Raises:
-            ShellSyntaxError: the list breaks off, is not understood, or holds no command though
-                it must.
+            ShellSyntaxError: the list breaks off, is not understood, or lacks a command.
         """
         seen = empty
         while True:
@@ -117,7 +114,7 @@ class Parser:
                 return end
 
     def _take_end(self, ends: tuple[str, ...]) -> str | None:
-        """Move over an end if one comes next; otherwise return None."""
+        """Skip and return an end if one comes next, else return None."""
         if self.lexer.at >= len(self.lexer.text):
             return "" if "" in ends else None
         if ";;" in ends and self.lexer.take(_CASE_END):
@@ -235,7 +232,7 @@ class Parser:
         self.findings.values = around
 
     def _read_for_words(self) -> None:
-        """Read the head of a loop: its variable, and the values if they are known."""
+        """Read the head of a loop: its variable, and its values if they are known."""
         name = self.lexer.take(_NAME)
         if not name.isidentifier():
             raise self.lexer.make_error("a loop without its variable")
@@ -286,18 +283,18 @@ class Parser:
                 self.findings.add_unclear(f"evaluates the operands of {word.text} in [[ ]]")
 
     def _read_function(self, name: str) -> None:
-        """Read the body of a function, which is judged as if it ran."""
+        """Read the body of a function, which is judged as if the function were called."""
         self.findings.add_unclear(f"defines the function {name}", change=True)
         self._skip_lines()
         around = self.findings.values
-        # It may be called from elsewhere.
+        # It may be called from anywhere, so variables of loops are unknown.
         self.findings.values = {key: value for key, value in around.items() if key == HOME}
         if not self._read_command():
             raise self.lexer.make_error("a command is missing")
         self.findings.values = around
 
     def read_substitution(self, end: str) -> None:
-        """Read the commands of a substitution up to its end, which is moved over."""
+        """Read the commands of a substitution up to its end, and skip it."""
         start = self.lexer.at
         waiting, self.waiting = self.waiting, []
         self.read_commands(end, empty=True)
@@ -379,13 +376,13 @@ class Parser:
             )
         self.lexer.skip_blanks()
         if operator in ("<&", ">&") and self.lexer.accept("-"):
-            return Redirection(operator, Word("-"))  # behind it a new word begins
+            return Redirection(operator, Word("-"))  # a new word begins after it
         start = self.lexer.at
         target = self.lexer.read_word()
         if target is None:
             raise self.lexer.make_error("a redirection without its target")
         if "{" in target.text and ("," in target.text or ".." in target.text):
-            target = target._replace(dynamic=True)  # it may be written out to another name
+            target = target._replace(dynamic=True)  # braces may expand to another name
         if operator in ("<<", "<<-"):
             if target.dynamic or re.search(r"[\n$`]", self.lexer.text[start : self.lexer.at]):
                 raise self.lexer.make_error("a here-document whose end can't be told")
@@ -393,14 +390,14 @@ class Parser:
         return Redirection(operator, target)
 
     def _skip_lines(self) -> None:
-        """Move over blanks, comments and ends of lines, and over the here-documents behind them."""
+        """Skip blanks, comments and line ends, and read the here-documents that follow them."""
         self.lexer.skip_blanks()
         while self.lexer.accept("\n"):
             self._read_here_documents()
             self.lexer.skip_blanks()
 
     def _read_here_documents(self) -> None:
-        """Read the bodies that begin here; each becomes a command with only a redirection."""
+        """Read the bodies that begin here; each becomes a command that is only a redirection."""
         waiting, self.waiting = self.waiting, []
         for document in waiting:
             text = self._read_body(document)
@@ -423,7 +420,7 @@ class Parser:
         raise ShellSyntaxError(f"a here-document is not ended by {document.delimiter.text!r}")
 
     def finish_here_documents(self) -> None:
-        """Note here-documents whose body never came."""
+        """Note here-documents that lack their body."""
         if self.waiting:
             self.waiting = []
             self.findings.add_unclear("a here-document without its body")
@@ -438,7 +435,7 @@ def parse(text: str, *, home: str = "", folder_splits: bool = True) -> Script:
 
     Args:
         text: the text.
-        home: what `$HOME` is; empty if that is not known.
+        home: the value of `$HOME`; empty if it is unknown.
         folder_splits: whether `$PWD` outside of quotes may become several words.
 
     Example:

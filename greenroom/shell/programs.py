@@ -1,7 +1,7 @@
 """A command as its program understands it: its options, its operands, and the command inside it.
 
-What is known of each program is a table, `programs.txt`. Of a program that is not in it nothing is
-known, so it may run whatever its words say.
+The table `programs.txt` says what is known about each program. A program that is not in the table
+may run whatever its words say.
 """
 
 import re
@@ -20,11 +20,11 @@ SHELLS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the table says of a program, or of git and one of its verbs.
+    """What the table says about a program, or about a verb of git.
 
     Attributes:
         name: the first name in its row.
-        options: the marks of each option, and of each word that is marked as one.
+        options: the marks of each option, and of other words that have marks.
         kinds: every mark in its row, and words such as "reads".
     """
 
@@ -33,14 +33,14 @@ class Program:
     kinds: set[str] = field(default_factory=set)
 
     def marks(self, option: str) -> str:
-        """Return the marks of an option, or of a word; a long option may be abbreviated."""
+        """Return the marks of an option or word; long options may be abbreviated."""
         known = self.options.get(option)
         if known is None and option.startswith("--") and option not in _NO_ABBREVIATIONS:
             known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
         return known or ""
 
     def add(self, entry: str) -> None:
-        """Take in an entry of a row: options, or what they are called, each with its mark."""
+        """Add an entry of a row: options with a mark, or a kind."""
         mark, rest = entry[0], entry[1:]
         if _KINDS.fullmatch(entry):
             self.kinds.add(entry)
@@ -62,24 +62,24 @@ class Program:
         self.options.update((each, self.options.get(each, "") + mark) for each in options)
 
     def include(self, other: "Program") -> None:
-        """Add what the table says of another program."""
+        """Add the options of another program."""
         for option, marks in other.options.items():
             self._mark(marks, option)
 
 
 def abbreviates(option: str, wanted: str) -> bool:
-    """Tell whether an option is this one, or a beginning of it if it is long."""
+    """Tell whether an option is the wanted one, or an abbreviation of it if it is long."""
     return option == wanted or (
         len(option) > 2 and option.startswith("--") and wanted.startswith(option)
     )
 
 
-_NO_ABBREVIATIONS = frozenset({"--text"})  # of `--textconv`, but an option itself
+_NO_ABBREVIATIONS = frozenset({"--text"})  # not of `--textconv`, but an option itself
 _KINDS = re.compile("always|pattern|plain|prints|reads|stores|wraps2?|transparent|joins|fills|runs")
 
 
 def _read_table(text: str) -> dict[str, Program]:
-    """Read the table; further rows of one name belong together, and git's to its verbs."""
+    """Parse the table; rows of one name are merged, and git's options apply to its verbs."""
     programs: dict[str, Program] = {}
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
         names, _, entries = line.rpartition(":")
@@ -94,7 +94,7 @@ def _read_table(text: str) -> dict[str, Program]:
 
 
 PROGRAMS = _read_table(Path(__file__).with_name("programs.txt").read_text(encoding="utf-8"))
-"""Each program, and each verb of git as `git log`, by its names; the file says how to read it."""
+"""All programs, and verbs of git such as `git log`, by name; the file explains its format."""
 
 
 def _list_programs(*kinds: str) -> tuple[str, ...]:
@@ -102,13 +102,13 @@ def _list_programs(*kinds: str) -> tuple[str, ...]:
 
 
 READ_ONLY = _list_programs("reads", "prints")
-"""What only reads or prints."""
+"""Programs that may only read or print."""
 
 WRAPPERS = frozenset(_list_programs("wraps", "wraps2"))
-"""What runs the command that its own words name."""
+"""Programs that run the command that their own words name."""
 
 RUNNERS = frozenset(_list_programs("runs"))
-"""What runs what its words say too, somewhere else or later: its own rule has to speak for it."""
+"""Programs that run their words elsewhere or later, so that they need a rule of their own."""
 
 _UNKNOWN = Program("")
 _TAKES_VALUE = re.compile("[=@?]")
@@ -116,8 +116,8 @@ _UNDERSTOOD = re.compile("[=&]")
 # Options of git before its verb with a value in the next word.
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 
-# Developers' programs, and the options with which they print their version and nothing else. Those
-# are missing that a file of the project may replace by another version of themselves.
+# Developers' programs, and the options with which they only print their version. Programs that a
+# project's file may replace by another version of themselves are left out.
 _VERSIONS = {
     **dict.fromkeys(("python", "python3", "pip", "pip3"), ("--version", "-V")),
     **dict.fromkeys(("node", "npm"), ("--version", "-v")),
@@ -138,9 +138,9 @@ class Invocation(NamedTuple):
 
     Attributes:
         argv: its words.
-        program: what is known of the program.
-        start: the word that its options follow: the program, or the verb of git.
-        parts: its options and operands; none where nothing is known of the program.
+        program: what is known about the program.
+        start: the position of the word before its options: the program, or the verb of git.
+        parts: its options and operands; empty for an unknown program.
     """
 
     argv: Sequence[Word]
@@ -150,7 +150,7 @@ class Invocation(NamedTuple):
 
     @property
     def inner(self) -> int | None:
-        """The word that begins the command which a wrapper runs; None if it can't be told."""
+        """The position of the command that a wrapper runs; None if it is unknown."""
         kinds = self.program.kinds
         before = 0 if "wraps" in kinds else 1 if "wraps2" in kinds else None
         options = [part for part in self.parts if part.option]
@@ -162,7 +162,7 @@ class Invocation(NamedTuple):
 
 
 def read_invocation(argv: Sequence[Word]) -> Invocation:
-    """Take a command apart as its program does.
+    """Tell options from operands as the program of a command does.
 
     Example:
         >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
@@ -189,7 +189,7 @@ def _find_program(argv: Sequence[Word]) -> tuple[Program, int]:
 
 
 def is_known(invocation: Invocation) -> bool:
-    """Tell whether it is known what the program does with its words."""
+    """Tell whether the table says what the program does with its words."""
     known, has_verb = invocation.program, invocation.start < len(invocation.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
     return basename(invocation.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
@@ -197,14 +197,14 @@ def is_known(invocation: Invocation) -> bool:
 
 def _list_parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
     at, operands, ended = start + 1, 0, False
-    stop = int(program.options.get("^", 0))  # so many operands end the options
+    stop = int(program.options.get("^", 0))  # this many operands end the options
     while at < len(argv):
         text = argv[at].text
         if ended or len(text) < 2 or text[0] != "-":
             operands += 1
             yield Part(at, ended=ended, marks="" if ended else program.options.get(text, ""))
             ended = ended or operands == stop
-        elif text == "--" and program.name != "find":  # which takes actions behind it
+        elif text == "--" and program.name != "find":  # it takes actions after it
             ended = True
         else:
             following = argv[at + 1].text if at + 1 < len(argv) else None
@@ -239,7 +239,7 @@ def _list_options(at: int, text: str, following: str | None, program: Program) -
 
 
 def read_only_commands() -> tuple[str, ...]:
-    """List the commands that need no rule while they only read, inside the workspace.
+    """List the commands that need no rule as long as they only read inside the workspace.
 
     Example:
         >>> {"ls", "git status", "python --version"} <= set(read_only_commands())
@@ -250,7 +250,7 @@ def read_only_commands() -> tuple[str, ...]:
 
 
 def find_extent(invocation: Invocation) -> Extent:
-    """Say what a command without risks does with what its words name.
+    """Find out what a command without risks does with the things that its words name.
 
     Example:
         >>> [find_extent(read_invocation([Word(each) for each in line.split()])) for line in (
@@ -269,7 +269,7 @@ def find_extent(invocation: Invocation) -> Extent:
 
 
 def _is_listing(invocation: Invocation) -> bool:
-    """Tell whether a program that can do more than list is told to list, if it is one."""
+    """Tell whether a command only lists; true for programs that can do nothing else."""
     if "$" not in invocation.program.kinds:
         return True
     options = [part for part in invocation.parts if part.option]
@@ -285,7 +285,7 @@ def _is_listing(invocation: Invocation) -> bool:
 def find_inner_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
     """Find the words of the text that a command runs as commands; None if it runs none.
 
-    There are no words where it comes from the standard input.
+    The result is empty if the text comes from the standard input.
     """
     name = basename(argv[0].text)
     if name == "eval":
@@ -300,9 +300,9 @@ def find_inner_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
 
 
 def _find_shell_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Find the text of a shell: behind -c, else a script file, else the standard input.
+    """Find the text that a shell runs: after -c, else a script file, else the standard input.
 
-    A plus begins options as well: `+c` is -c, and `+` alone is an option, too.
+    Options may begin with a plus: `+c` is -c, and `+` alone is an option, too.
     """
     at, letters = 1, ""
     while at < len(argv) and argv[at].text[:1] in ("-", "+") and argv[at].text:
@@ -317,7 +317,7 @@ def _find_shell_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
         elif not option.startswith("--"):
             letters += option[1:]
             at += sum(map(option.count, "oO"))
-    if "O" in letters:  # which changes what patterns stand for
+    if "O" in letters:  # it changes what patterns match
         return ()
     if "c" in letters:
         return tuple(argv[at : at + 1])
@@ -325,16 +325,16 @@ def _find_shell_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
 
 
 def _find_file_text(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
-    """Look at the word that names a file of commands; without one it is the standard input.
+    """Look at the word that names a script; without one, the standard input is read.
 
-    A file that is only known at run time may be the standard input as well.
+    A name that is only known at run time may be that of the standard input.
     """
     is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
     return () if is_stdin else None
 
 
 def is_transparent(invocation: Invocation) -> bool:
-    """Tell whether a command only runs another one, which alone has to be allowed."""
+    """Tell whether a command only runs another one, so that a rule for that one is enough."""
     argv, start = invocation.argv, invocation.inner
     if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
@@ -343,7 +343,7 @@ def is_transparent(invocation: Invocation) -> bool:
 
 
 def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
-    """Say where the commands of find begin, and where each of them ends.
+    """Locate the commands that find runs: where each begins and ends.
 
     Example:
         >>> list(find_actions([Word(each) for each in "find . -exec rm {} ; -exec ls +".split()]))
@@ -359,6 +359,6 @@ def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
 
 
 def _ends_action(argv: Sequence[Word], at: int) -> bool:
-    """Tell whether an action of find ends here: at `;`, or at a `+` behind `{}`."""
+    """Tell whether an action of find ends here: at `;`, or at a `+` after `{}`."""
     text = argv[at].text
     return text == ";" or (text == "+" and argv[at - 1].text == "{}")

@@ -1,7 +1,7 @@
 """Risks: words and variables that make a harmless program write files or run other programs.
 
-A rule that allows `sort` is about sorting; `sort -o file` needs a rule that says so. So does
-`sort "$x"`, where the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and
+A rule that allows `sort` is about sorting; `sort -o file` needs a rule that names the option. So
+does `sort "$x"`, since the word may turn out to be that option. `GIT_PAGER=x git log` runs x, and
 `declare`, `read` and arithmetic may change what later words mean.
 """
 
@@ -13,7 +13,7 @@ from greenroom.shell.effects import Command, ShellEffect, Unknown
 from greenroom.shell.programs import Invocation, find_extent
 from greenroom.shell.words import Assignment, Finding, SimpleCommand, Word, basename, extract_words
 
-# Variables: which settings change what runs, and which builtins set them.
+# Variables: which ones change what runs, and which builtins set them.
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
@@ -26,7 +26,7 @@ _INFLUENCE = re.compile(
     r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*"
     r"|CORECLR_.*|OPENSSL_.*"
 )
-# They say where something is found, or who did it.
+# Of these, those that hold no program: they say where something is, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
 _PLAIN = re.compile(r"[\w.@:+-]*")
 # Values that can't make arithmetic run a command.
@@ -37,12 +37,11 @@ _DECLARERS = frozenset({"declare", "typeset", "local", "export", "readonly", "pr
 _BUILTINS = _READERS | _DECLARERS | {"let", "test", "[", "unset", "wait"}
 _REDEFINERS = frozenset({"alias", "enable", "hash", "shopt"})
 _CONCERNED = _BUILTINS | _REDEFINERS
-_ATTRIBUTES = re.compile(
-    r"[-+][^\Win]*[in]\w*"
-)  # `-n` makes a name stand for another, `-i` computes
+# `-n` makes a name stand for another, `-i` computes.
+_ATTRIBUTES = re.compile(r"[-+][^\Win]*[in]\w*")
 _TESTS = frozenset({"test", "["})
 _SUBSCRIPT = re.compile(r"\w\[.*(?:\$\(|`)", re.DOTALL)
-_KEYWORDS = re.compile(r"[-+]\w*k")  # what looks like a setting is one, wherever it is
+_KEYWORDS = re.compile(r"[-+]\w*k")  # any word that looks like a setting becomes one
 
 
 def is_display_setting(setting: str) -> bool:
@@ -62,14 +61,14 @@ def changes_programs(name: str) -> bool:
 
 
 def concerns_variables(node: Finding) -> bool:
-    """Tell whether it may set variables, or change what words mean; most commands don't."""
+    """Tell whether a finding may set variables or change what words mean; most don't."""
     if isinstance(node, SimpleCommand):
         return bool(node.assignments) or _builtin(node) in _CONCERNED
     return isinstance(node, Assignment)
 
 
 def list_variable_effects(node: SimpleCommand | Assignment) -> Iterator[ShellEffect]:
-    """List what programs may run because of a variable that is set, so that it can be denied."""
+    """List what programs may run because of variables that are set, so that it can be denied."""
     given = [node] if isinstance(node, Assignment) else list(node.assignments)
     if isinstance(node, SimpleCommand) and _builtin(node) in _DECLARERS:
         parts = ((word.text.partition("="), word) for word in node.words[1:])
@@ -106,7 +105,7 @@ def _takes_name(option: Word) -> bool:
 
 
 def sets(node: Finding, names: frozenset[str]) -> bool:
-    """Tell whether it may set one of these variables."""
+    """Tell whether a finding may set one of these variables."""
     if isinstance(node, Assignment):
         return node.name in names
     if not isinstance(node, SimpleCommand):
@@ -119,7 +118,7 @@ def sets(node: Finding, names: frozenset[str]) -> bool:
 
 
 def computes(node: Finding) -> bool:
-    """Tell whether it is a builtin that evaluates its words as arithmetic."""
+    """Tell whether a finding is a builtin that evaluates its words as arithmetic."""
     if not isinstance(node, SimpleCommand):
         return False
     program = _builtin(node)
@@ -127,7 +126,7 @@ def computes(node: Finding) -> bool:
 
 
 def _tested_names(node: SimpleCommand) -> Iterator[Word]:
-    """Find the words of a test that may name a variable, whose subscript is evaluated."""
+    """Find the words of a test that may name a variable with a subscript to evaluate."""
     words = node.words
     for at, word in enumerate(words[1:], 1):
         after = words[at + 1] if at + 1 < len(words) else Word("")
@@ -136,7 +135,7 @@ def _tested_names(node: SimpleCommand) -> Iterator[Word]:
 
 
 def may_hold_code(node: Finding) -> bool:
-    """Tell whether it gives a variable a value that arithmetic would run as a command."""
+    """Tell whether a finding sets a variable to a value that arithmetic may run as a command."""
     if isinstance(node, Assignment):
         return not _is_plain(node.value)
     if not isinstance(node, SimpleCommand):
@@ -149,7 +148,7 @@ def may_hold_code(node: Finding) -> bool:
 
 
 def _builtin(node: SimpleCommand) -> str:
-    """Name the builtin that a command runs, also behind `command` and `builtin`."""
+    """Name the builtin that a command runs, even through `command` or `builtin`."""
     for word in node.words:
         if word.text not in _PREFIXES and word.text[:1] != "-":
             return word.text
@@ -157,7 +156,7 @@ def _builtin(node: SimpleCommand) -> str:
 
 
 def _is_plain(value: Word) -> bool:
-    """Tell whether it is surely not code; the name of a file may be some."""
+    """Tell whether a value is surely not code; the name of a file may be."""
     return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)
 
 
@@ -165,22 +164,22 @@ Risks = Iterator[tuple[int, str]]
 _Check = Callable[[Invocation], Risks]
 
 _GIT_GLOBAL = ("-c", "--config-env", "--exec-path", "-p", "--paginate")
-# Words of programs, matched at their beginnings, that let them write files or run programs.
+# Beginnings of words that let programs write files or run other programs.
 _EXPRESSIONS = {
-    # commands, but not where to begin: `+F`, `+G`, `+12`, `+/text`
+    # commands, but not starting points such as `+F`, `+G`, `+12` and `+/text`
     **dict.fromkeys(("less", "more", "vim"), r"\+(?!(?:\+?(?:[0-9]*[gGF]?|[/?][^\n]*))\Z)"),
     **dict.fromkeys(("ed", "dc"), r"[-e]*\s*!"),
     # options from a file, plug-ins, another linker
     "gcc": r"@|.*-plugin|-load\Z|-fuse-ld=.*/",
     **dict.fromkeys(("rustc", "cargo"), r"@|.*(?:linker=|codegen-backend)"),
     "go": r".*-extld",
-    # settings that run commands, or say what runs them
+    # settings that run commands or name the program that runs them
     "make": (
         r"\s*+(?:(?:SHELL|\.SHELLFLAGS|MAKE|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS)\s*[:?+]*="
         r"|[^\s=]*\s*!=|[^=\s-][^=\s]*=.*[`;|&<>\n])"
         r"|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b"
     ),
-    "git": r".*(?:%[-+ ]?G|%\(signature)",  # checks signatures, by a program
+    "git": r".*(?:%[-+ ]?G|%\(signature)",  # a program checks signatures
     "curl": r".*%output\{",
     "jq": r".*\b(?:import|include)\b",  # other files
     "java": r"-XX:On",
@@ -201,7 +200,7 @@ _VALUES = {
 }
 
 _REPLACEMENT = r"(?:\\.|[^{0}\\\n])*+"
-# A delimiter inside brackets ends nothing, so there are none in them here.
+# A delimiter inside brackets ends nothing, so brackets with one are not supported.
 _REGEX = r"(?:\\.|\[\^?\]?(?:\[:\w+:\]|[^\[\]{0}\n])*+\]|[^{0}\\\n\[])*+"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_REGEX.format('/')}/I?)"
 _SUBSTITUTIONS = "|".join(
@@ -214,15 +213,15 @@ _SED = re.compile(
     rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
     rf"[\s;}}]*+)*+"
 )
-# Further files are read by way of ARGV, and names of variables made up by way of the others.
+# ARGV and ARGC name further files; the others give access to any variable.
 _AWK_ACTS = re.compile(r"system|getline|ARG[VC]|ENVIRON|PROCINFO|SYMTAB|FUNCTAB|[|@]")
 
 
 def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
-    """Find the words that make a program do more than its name says: their places, and why.
+    """Find the words that make a program do more than its name says: their positions, and why.
 
-    What a program writes depends on every word that it is given, so each has to be known, unless
-    the program only reads or prints.
+    What a program writes depends on all of its words, so each has to be known, unless the program
+    only reads or prints.
 
     Example:
         >>> from greenroom.shell.words import Word
@@ -242,7 +241,7 @@ def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
 
 
 def _is_message(words: Sequence[Word], at: int) -> bool:
-    """Tell whether a word is the message of a commit, in which nothing matters."""
+    """Tell whether a word is a commit message, whose text does not matter."""
     before = words[at - 1].text
     return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
 
@@ -266,11 +265,11 @@ def _list_risks(invocation: Invocation, name: str) -> Risks:
 
 
 def _find_possible_options(invocation: Invocation) -> Iterator[int]:
-    """Find the words that may turn out to be an option which the text does not show."""
+    """Find the words that may turn out to be an option that the text does not show."""
     values = {part.value_at for part in invocation.parts if part.value_at > part.at}
     ended = {part.at for part in invocation.parts if part.ended}
     for at, word in enumerate(invocation.argv):
-        is_value = at in values and not word.split  # which may be nothing
+        is_value = at in values and not word.split  # a split word may be empty
         if at > invocation.start and word.may_be_option and not (is_value or at in ended):
             yield at
 
@@ -302,7 +301,7 @@ def _check_subscripts(invocation: Invocation) -> Risks:
 
 def _check_second_file(invocation: Invocation) -> Risks:
     files = [part.at for part in invocation.parts if not part.option]
-    # which may be two
+    # Such a word may be two files.
     several = [at for at in files if invocation.argv[at].pattern or invocation.argv[at].split]
     for at in several or files[1:]:
         yield at, f"the second file of {invocation.argv[0].text} is written"
@@ -333,7 +332,7 @@ def _check_awk(invocation: Invocation) -> Risks:
 
 
 def _check_jq(invocation: Invocation) -> Risks:
-    """Find a filter that is not known; `--arg` is followed by a name and a value."""
+    """Find a filter that is unknown; a name and a value follow `--arg`."""
     argv = invocation.argv
     places = [part.at for part in invocation.parts if not part.option]
     filters = [at for at in places if not argv[max(at - 2, 0)].text.startswith("--arg")]
@@ -350,7 +349,7 @@ def _check_values(invocation: Invocation) -> Risks:
 
 
 def sed_only_prints(script: str) -> bool:
-    r"""Tell whether a sed script reads and prints only: it writes no file and runs nothing.
+    r"""Tell whether a sed script only reads and prints: it writes no file and runs nothing.
 
     Example:
         >>> sed_only_prints("1,5p"), sed_only_prints("s/a/b/w out"), sed_only_prints("1e ls")
@@ -360,10 +359,10 @@ def sed_only_prints(script: str) -> bool:
 
 
 def awk_only_prints(script: str) -> bool:
-    """Tell whether an awk script surely reads and prints only.
+    """Tell whether an awk script surely only reads and prints.
 
-    Without a `print` before it `>` compares. Strings are not left out, since what looks like one
-    may begin inside a regular expression.
+    Without a `print` before it, `>` compares. Strings are searched as well, since what looks like
+    one may begin inside a regular expression.
 
     Example:
         >>> awk_only_prints("$3 > 80 || /x/ { print $1 }"), awk_only_prints('{ print > "out" }')

@@ -1,12 +1,12 @@
-"""What commands are made of: words, with what is known of them beforehand, and simple commands.
+"""What commands are made of: words, with what is known about them beforehand, and simple commands.
 
-A word is read as pieces (`Piece`), of which some are known and some are not: literals, globs, loops
-over literals, `$HOME`, `$PWD` and `$(pwd)` are; every other expansion is `dynamic`. `join` makes a
-`Word` of them, `expand` several where braces say so.
+A word is read as pieces (`Piece`). Known are literals, patterns of files, loops over literals,
+`$HOME`, `$PWD` and `$(pwd)`; every other expansion is `dynamic`. `join` makes a `Word` from pieces,
+and `expand` several where there are braces.
 
-The parser keeps no tree. Which of two branches runs can't be known beforehand, so what matters is
-every `SimpleCommand` that could run, in the order of the text; with them stand the variables of
-loops (`Assignment`) and what was not understood (`Unclear`).
+The parser builds no tree. No one can know beforehand which of two branches runs, so it lists every
+`SimpleCommand` that could run, in the order of the text. Between them are the variables of loops
+(`Assignment`) and what was not understood (`Unclear`).
 """
 
 import os
@@ -18,7 +18,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 UNKNOWN = "\0"
-"""What a `shape` has in place of a part that is not known; no word can hold it."""
+"""Replaces the unknown parts in a `shape`; no word can hold it."""
 
 FOLDER = "PWD"
 """The variable that holds the current folder."""
@@ -35,13 +35,13 @@ class Piece(NamedTuple):
     """Part of a word, as it was read.
 
     Attributes:
-        text: its text; of a part that is only known at run time as it was written.
+        text: its text; if it is dynamic, as it was written.
         quoted: it was quoted.
         dynamic: it is only known at run time.
-        split: it is dynamic outside quotes, so it may become several words, or none.
-        number: it is dynamic, and surely a number, or a descriptor as of `<(ls)`.
-        name: it is the value of this variable, and nothing else.
-        choices: the values that a loop over literals gives the variable.
+        split: it is dynamic outside of quotes, so it may become several words or none.
+        number: it is dynamic, but surely a number, or a descriptor as from `<(ls)`.
+        name: the variable whose value it is, if it is nothing else.
+        choices: the values that a loop over literals gives to the variable.
     """
 
     text: str
@@ -57,10 +57,10 @@ class Word(NamedTuple):
     """One word of a command, after quote removal.
 
     Attributes:
-        text: its text; what is only known at run time is as it was written.
+        text: its text, with dynamic parts as they were written.
         dynamic: part of it is only known at run time.
         pattern: it holds unquoted characters that match file names.
-        split: it is dynamic outside quotes, so it may become several words, or none.
+        split: it is dynamic outside of quotes, so it may become several words or none.
         quoted: part of it was quoted, so it is neither a keyword nor a tilde path.
         pieces: the parts of a dynamic word.
     """
@@ -74,17 +74,17 @@ class Word(NamedTuple):
 
     @property
     def static(self) -> bool:
-        """Whether the text is exactly what the program will be given."""
+        """Whether the program gets exactly this text."""
         return not (self.dynamic or self.pattern)
 
     @property
     def number(self) -> bool:
-        """Whether every part that is not known is surely a number, or a descriptor."""
+        """Whether every dynamic part is surely a number or a descriptor."""
         return bool(self.pieces) and all(not each.dynamic or each.number for each in self.pieces)
 
     @property
     def unknown(self) -> bool:
-        """Whether part of it may be any text, or a number that makes another name of it."""
+        """Whether part of it may be any text, or a number that changes which name it is."""
         if not self.dynamic:
             return False
         known = self.shape.replace(UNKNOWN, "")
@@ -92,7 +92,7 @@ class Word(NamedTuple):
 
     @property
     def shape(self) -> str:
-        """The text, with `UNKNOWN` in place of each part that is not known."""
+        """The text, with `UNKNOWN` in place of each dynamic part."""
         if not self.dynamic:
             return self.text
         parts = (UNKNOWN if each.dynamic else each.text for each in self.pieces)
@@ -100,7 +100,7 @@ class Word(NamedTuple):
 
     @property
     def may_be_option(self) -> bool:
-        """Whether it may turn out to be an option that its text does not show.
+        """Whether the word may turn out to be an option that its text does not show.
 
         Example:
             >>> text = Piece("$x", dynamic=True)
@@ -112,7 +112,7 @@ class Word(NamedTuple):
         if not self.dynamic:
             return False
         begins = self.shape.partition(UNKNOWN)[0]
-        if self.number:  # as part of a name, such as `-fprint$((0))`
+        if self.number:  # it may be part of a name, as in `-fprint$((0))`
             return begins.startswith("-") and len(begins) > 2 and "=" not in begins
         return self.split or not begins or (begins.startswith("-") and "=" not in begins)
 
@@ -122,11 +122,11 @@ class Part(NamedTuple):
 
     Attributes:
         at: the position of its word.
-        option: the option, without a value in the same word; empty for an operand.
+        option: the option, without its value; empty for an operand.
         value: its value, or None.
-        value_at: the position of the value's word.
-        ended: whether options have ended before it.
-        marks: what the table of programs says of it.
+        value_at: the position of the word that holds the value.
+        ended: whether it comes after the end of all options.
+        marks: its marks in the table of programs.
     """
 
     at: int
@@ -138,7 +138,7 @@ class Part(NamedTuple):
 
 
 def basename(program: str) -> str:
-    """Name a program without its folder; a long command asks this very often."""
+    """Name a program without its folder."""
     return program.rpartition("/")[2]
 
 
@@ -154,10 +154,10 @@ def extract_words(text: str) -> tuple[str, ...]:
 
 
 ODD_TILDE = r"~(?:-|\+?[0-9])"
-"""What begins with `~-` or `~2` lies in a folder that only the shell knows."""
+"""Matches `~-` and `~2`, which stand for folders that only the shell knows."""
 
 UNSURE = Piece("", quoted=False, dynamic=True, split=True)
-"""Marks that a word may turn into something that is not understood."""
+"""Marks a word that may turn into something that is not understood."""
 
 Pieces: TypeAlias = list[Piece]
 MAX_WORDS = 256
@@ -169,7 +169,7 @@ _STAR = re.compile(r"[*?]")
 
 
 def expand(pieces: Pieces) -> list[Pieces]:
-    """Write out the braces of a word; where they are nested or hold quotes, it is left unknown.
+    """Expand the braces of a word; if they are nested or hold quotes, the word is unknown.
 
     Example:
         >>> [piece.text for [piece] in expand([Piece("{rm,-rf}", quoted=False)])]
@@ -187,7 +187,7 @@ def expand(pieces: Pieces) -> list[Pieces]:
 
 
 def _list_choices(part: str) -> list[Piece]:
-    """List what a group of braces may be, or the text between two groups."""
+    """List what a group of braces may expand to; other text is its only choice."""
     inside = part[1:-1] if part[0] == "{" else ""
     if found := _SIMPLE_RANGE.fullmatch(inside):
         numbers = range(int(found[1]), int(found[2]) + 1)[: MAX_WORDS + 1]
@@ -202,12 +202,12 @@ def _is_plain(piece: Piece) -> bool:
 
 
 def holds_word(pieces: Sequence[Piece]) -> bool:
-    """Tell whether pieces make a word at all: an empty text without quotes does not."""
+    """Tell whether pieces make a word at all, which an empty unquoted text does not."""
     return any(piece.text or not _is_plain(piece) for piece in pieces)
 
 
 def join(pieces: Sequence[Piece]) -> Word:
-    """Make a word of its pieces; usually it is one."""
+    """Make a word from pieces; most words have only one."""
     pieces = _write_out_home(pieces)
     dynamic = any(piece.dynamic for piece in pieces)
     if dynamic:
@@ -224,7 +224,7 @@ def join(pieces: Sequence[Piece]) -> Word:
 
 
 def _write_out_home(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Write out the home folder before other pieces: quotes behind it don't make it a plain `~`."""
+    """Expand a leading `~` before other pieces, since quotes after it don't make it literal."""
     first, rest = pieces[0], pieces[1:]
     if first.text[:1] != "~" or not _is_plain(first):
         return pieces
@@ -236,14 +236,14 @@ def _write_out_home(pieces: Sequence[Piece]) -> Sequence[Piece]:
 
 
 def _write_out_folder(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Write `.` for the current folder where a path begins with it, else leave it unknown."""
+    """Write `.` for the current folder if a path begins with it, else leave it unknown."""
     first, *rest = [piece for piece in pieces if piece.text] or pieces
     is_path = not rest or (not rest[0].dynamic and rest[0].text[0] in "/:")
     return [Piece("."), *rest] if first.name == FOLDER and is_path else pieces
 
 
 def _is_pattern(pieces: Sequence[Piece]) -> bool:
-    """Tell whether the shell would look for file names; not for a bracket alone, as a test."""
+    """Tell whether the shell would match file names, which a lone bracket does not do."""
     shown = "".join([p.text if _is_plain(p) else _SPECIAL.sub("", p.text) for p in pieces])
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
@@ -256,20 +256,20 @@ class Assignment(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """The same as "NAME=value"; empty if the value is not written out in it."""
+        """The assignment as "NAME=value"; empty if the value is unknown."""
         plain = self.value.static and "~" not in self.value.text
         return f"{self.name}={self.value.text}" if plain else ""
 
 
 class Redirection(NamedTuple):
-    """A descriptor opened on a file; `target` of a here-document is its end, then its text."""
+    """A redirection to a file; the `target` of a here-document is its delimiter or its body."""
 
     operator: str
     target: Word
 
     @property
     def is_input(self) -> bool:
-        """Whether it gives a command its input."""
+        """Whether it redirects the input."""
         return self.operator.startswith("<")
 
 
@@ -280,8 +280,8 @@ class SimpleCommand(NamedTuple):
 
     Attributes:
         words: the program and its words.
-        assignments: variables set for it.
-        redirections: of its descriptors.
+        assignments: the variables set for it.
+        redirections: its redirections.
         has_input: its standard input is a pipe, a file or a text.
     """
 
@@ -292,10 +292,10 @@ class SimpleCommand(NamedTuple):
 
 
 class Unclear(NamedTuple):
-    """Something whose effect can't be told; `change` marks what is understood but is not a command.
+    """Something other than a command, whose effect is not followed further.
 
-    A `change` (a variable set, a function defined) may be covered by a rule for the whole tool;
-    anything else is never allowed without asking.
+    With `change` it is understood (a variable set, a function defined), and a rule for the whole
+    tool may allow it. Anything else is never allowed without a question.
     """
 
     reason: str
@@ -303,7 +303,7 @@ class Unclear(NamedTuple):
 
 
 Finding: TypeAlias = SimpleCommand | Assignment | Unclear
-"""Anything found; an assignment that is not part of a command is a loop's."""
+"""Anything that the parser finds; an assignment on its own is that of a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,16 +311,16 @@ class Script:
     """Everything found in one text.
 
     Attributes:
-        findings: in the order of the text.
-        computes: arithmetic reads variables; see `arithmetic`.
+        findings: what was found, in the order of the text.
+        computes: whether arithmetic reads variables.
     """
 
     findings: tuple[Finding, ...]
     computes: bool = False
 
 
-MAX_VALUES = 64  # of a loop's variable that are looked at one by one
-_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # what the shell does to a value outside quotes
+MAX_VALUES = 64  # values of a loop's variable that are looked at one by one
+_TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")  # values that the shell changes outside of quotes
 _BLANK = re.compile(r"[\s\\]")
 _PRINTS_NUMBERS = re.compile(
     r"nproc|seq(?: -?[0-9.]+)+|wc(?: -[clmw]+)+|date \+(?:%[sYmdHMS])+|id -[gu]"
@@ -333,7 +333,7 @@ _SET = re.compile(r"\b(\w+)(?:\+?=|\[)")
 
 
 def find_assigned_names(command: str) -> frozenset[str] | None:
-    """Name the variables that a command may set, to be on the safe side; None for any.
+    """Name all variables that a command might set; None for any.
 
     Example:
         >>> sorted(find_assigned_names("x=1; for f in a; do cp $f y=2; done") or ())
@@ -345,7 +345,7 @@ def find_assigned_names(command: str) -> frozenset[str] | None:
 
 
 def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
-    """List the values of a variable that goes through these words; none if they are not known."""
+    """List the values of a variable that loops over words; empty if they are unknown."""
     is_known = [not word.dynamic or (word.number and len(word.pieces) == 1) for word in words]
     if len(words) > MAX_VALUES or not all(is_known):
         return ()
@@ -361,7 +361,7 @@ def list_values(words: Sequence[Word]) -> tuple[Piece, ...]:
 def find_value(
     name: str, piece: Piece, values: Mapping[str, tuple[Piece, ...]], folder_splits: bool
 ) -> Piece:
-    """Put the value of a variable in the place of its name; outside of quotes it is taken apart."""
+    """Replace a variable by its value, unless the shell would change the unquoted value."""
     if name == FOLDER:
         return _write_current_folder(piece, folder_splits)
     choices = values.get(name, ())
@@ -371,7 +371,7 @@ def find_value(
 
 
 def _is_taken_apart(value: Piece) -> bool:
-    """Tell whether the shell makes something else of a value outside of quotes.
+    """Tell whether the shell would change a value outside of quotes.
 
     The names that a pattern matches are not examined.
     """
@@ -379,7 +379,7 @@ def _is_taken_apart(value: Piece) -> bool:
 
 
 def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> Piece:
-    """Put what the commands of a substitution print in its place, if that is known."""
+    """Replace a substitution by what its commands print, if that is known."""
     first = nodes[0] if nodes else None
     if not isinstance(first, SimpleCommand) or not all(word.static for word in first.words):
         return piece
@@ -388,7 +388,7 @@ def find_output(nodes: Sequence[Finding], piece: Piece, folder_splits: bool) -> 
         if first == SimpleCommand(first.words) and command == "pwd":
             return _write_current_folder(piece, folder_splits)
         return piece._replace(number=_PRINTS_NUMBERS.fullmatch(command) is not None)
-    # "$(cat <<'END' …)" is how a long message is written.
+    # Long messages are written as "$(cat <<'END' …)".
     last = nodes[-1]
     if command == "cat" and len(nodes) == 2 and piece.quoted and isinstance(last, SimpleCommand):
         one = [each.operator for each in first.redirections] in (["<<"], ["<<-"])
