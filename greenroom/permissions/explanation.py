@@ -204,9 +204,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
     return PermissionEffects(
         reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
         writes=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "write"),
-        names=_list_distinct(
-            name for each in _find_outermost(commands) for name in _list_named_files(each, call)
-        ),
+        names=_list_distinct(_list_operands(call, commands)),
         hosts=_list_distinct(_list_hosts(call, commands)),
         changes=_list_distinct(changes),
         privileges=_list_distinct(privileged),
@@ -235,15 +233,16 @@ def _name_path(fact: PathUse) -> str:
     return fact.text if is_same else f"{fact.text} (which is {real})"
 
 
-def _list_named_files(command: Command, call: Call) -> Iterator[str]:
-    words = dict.fromkeys(command.argv[1:])
-    uses = (use for word in words for use in find_files(word, command.place, call))
-    for at, use in enumerate(uses):
-        if at == _MOST_NAMES:  # each takes a look at the disk
-            yield "more, which were not looked at"
-            return
-        if _is_outside(use, call):
-            yield _name_path(use)
+def _list_operands(call: Call, commands: Sequence[Command]) -> Iterator[str]:
+    for command in _find_outermost(commands):
+        words = dict.fromkeys(command.argv[1:])
+        uses = (use for word in words for use in find_files(word, command.place, call))
+        for at, use in enumerate(uses):
+            if at == _MOST_NAMES:  # each takes a look at the disk
+                yield "more, which were not looked at"
+                break
+            if _is_outside(use, call):
+                yield _name_path(use)
 
 
 def _list_hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:

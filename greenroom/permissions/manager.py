@@ -172,15 +172,13 @@ class PermissionManager:
             A line for each answer that is ignored; empty if nothing was read anew.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
-        if all(
-            manager._bound.get(session.session_id) == binding for manager in self._list_lineage()
-        ):
-            return ()
         id_, grants = session.session_id, binding.grants  # most sessions have none
+        if all(manager._bound.get(id_) == binding for manager in self._list_lineage()):
+            return ()
         rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
         for manager in self._list_lineage():
-            manager._forget_answers(session.session_id)
-            manager._bound[session.session_id] = binding
+            manager._forget_answers(id_)
+            manager._bound[id_] = binding
         self._add_answers(rules)
         return notes
 

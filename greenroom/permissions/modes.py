@@ -19,6 +19,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand, visible
@@ -185,11 +186,9 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
     """Tell whether a program reads files that it finds in folders or in a repository's history."""
-    invocation = read_invocation(argv)
-    is_deep = any(_DEEP.match(part.option) for part in invocation.parts)
-    return invocation.program.name in _READ_FOLDERS or (
-        invocation.program.name == "grep" and is_deep
-    )
+    _, program, _, parts = read_invocation(argv)
+    is_deep = any(_DEEP.match(part.option) for part in parts)
+    return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
@@ -295,8 +294,6 @@ _LINE = re.compile(
 _OFF = frozenset({"false", "no", "off", "0"})
 _GITLINK = b"\0\0\xe0\0"  # the mode of an entry of the index that is another repository
 
-_cache: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
-
 
 def describe_git_risk(folder: str) -> str:
     """Say what git may run because of a repository around a folder; empty if nothing.
@@ -360,13 +357,14 @@ def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str
     except (FileNotFoundError, NotADirectoryError):
         return ()
     signature = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
-    known = _cache.pop(path, None)
-    if known is None or known[0] != signature:
-        known = (signature, find(path))
-    while len(_cache) >= MAX_CACHED:
-        _cache.pop(next(iter(_cache)), None)
-    _cache[path] = known
-    return known[1]
+    return _find_once(find, path, signature)
+
+
+@lru_cache(MAX_CACHED)
+def _find_once(
+    find: Callable[[str], tuple[str, ...]], path: str, signature: tuple[int, ...]
+) -> tuple[str, ...]:
+    return find(path)
 
 
 def _read_file(path: str, most: int) -> bytes:

@@ -260,9 +260,7 @@ class Host:
         plain = _PLAIN_URL.fullmatch(url)
         usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
         exact = _shorten(plain[1].lower()) if plain and usable else ""
-        return cls(
-            exact, frozenset(name for each in _read_crudely(url) for name in _list_names(each))
-        )
+        return cls(exact, frozenset().union(*map(_list_names, _read_crudely(url))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,9 +386,8 @@ class Expression:
             raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
         self.limit, self.search_limit = _limit_length(text), _limit_length(part, searches=True)
         if self.limit < MIN_TEXT:
-            raise _make_error(
-                text, "may match in too many ways", "use fewer repeats or alternatives"
-            )
+            hint = "use fewer repeats or alternatives"
+            raise _make_error(text, "may match in too many ways", hint)
 
     def fullmatch(self, text: str) -> bool:
         """Tell whether the whole text matches; a text that is too long does not."""

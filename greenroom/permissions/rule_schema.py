@@ -23,9 +23,7 @@ class RuleModel(BaseModel, extra="forbid"):
     """One rule. Its matchers (tool … all) are ANDed, the values of one are ORed."""
 
     id: Text | None = Field(None, description="A name, unique in the file.")
-    decision: RuleDecision = Field(
-        description="What the rule decides about the calls that it matches."
-    )
+    decision: RuleDecision = Field(description="What it decides about calls that it matches.")
     tool: Texts | None = Field(None, description="Exact names of tools.")
     category: Texts | None = Field(None, description="Categories of tools.")
     command_prefix: Texts | None = Field(None, description="First words of a simple command.")
@@ -35,12 +33,8 @@ class RuleModel(BaseModel, extra="forbid"):
     )
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
-    regex: Texts | None = Field(
-        None, description="Regular expressions for a simple command's words."
-    )
-    redirect_to: Texts | None = Field(
-        None, description="Files that its output may be redirected to."
-    )
+    regex: Texts | None = Field(None, description="Expressions that match a simple command.")
+    redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
     all: Literal[True] | None = Field(None, description="Every call.")
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
     agent: Text | None = Field(None, description="The agent type that it applies to.")

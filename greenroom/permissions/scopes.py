@@ -55,15 +55,11 @@ class Audience(NamedTuple):
         names = frozenset(own | {("session", ""), ("agent", "")})
         return cls(names, names)
 
-    def below(self, spawner: Self, *, pass_grants: bool) -> Self:
+    def below(self, spawner: "Audience", *, pass_grants: bool) -> "Audience":
         """Add the agent above; its allowances count only if every step passes them on."""
         takes = self.takes_grants and pass_grants
-        passed_on = spawner.allow_subjects if takes else frozenset[tuple[str, str]]()
-        return self._replace(
-            allow_subjects=self.allow_subjects | passed_on,
-            deny_subjects=self.deny_subjects | spawner.deny_subjects,
-            takes_grants=takes,
-        )
+        allow = self.allow_subjects | (spawner.allow_subjects if takes else frozenset())
+        return Audience(allow, self.deny_subjects | spawner.deny_subjects, takes)
 
     def is_bound_by(self, rule: PermissionRule) -> bool:
         """Tell whether a rule applies to this audience."""

@@ -250,9 +250,7 @@ def _make_path_matcher(fact: PathUse, call: Call) -> RuleMatcher | None:
     return RuleMatcher(tool=(call.tool,), path=(pattern,)) if pattern else None
 
 
-def _make_command_matcher(
-    fact: Command, call: Call, *, forbids: bool = False
-) -> RuleMatcher | None:
+def _make_command_matcher(fact: Command, call: Call, *, forbids: bool) -> RuleMatcher | None:
     """Make the matcher for a command that is always allowed, or denied; None if it is too broad.
 
     It names the variables that are set for the command. An allowance also names the files in the
@@ -308,9 +306,8 @@ def _count_words(words: Sequence[str], fact: Command, call: Call) -> int | None:
     if name == "export" and others:
         return 0 if all("=" in each and _may_set(each, fact, call) for each in others) else None
     is_broad = _is_broad(name, others) and not _KNOWN.fullmatch("\0".join(words))
-    leaves = (name,) in _WRITERS and not all(
-        _stays_inside(word, fact, call) for word in fact.argv[1:]
-    )
+    operands = fact.argv[1:] if (name,) in _WRITERS else ()
+    leaves = not all(_stays_inside(word, fact, call) for word in operands)
     return None if is_broad or leaves else 0
 
 
@@ -338,11 +335,9 @@ def _count_reading_words(fact: Command) -> int:
     program, verb = invocation.program, invocation.start
     name = fact.argv[0].text
     is_plain = verb < 2 and "$" not in program.kinds and "/" not in name
-    is_harmless = name not in ("cd", "command", "find") and find_extent(invocation) in (
-        "prints",
-        "reads",
-    )
-    return verb + 1 if is_plain and is_harmless else 0
+    is_harmless = name not in ("cd", "command", "find")
+    is_reading = find_extent(invocation) in ("prints", "reads")
+    return verb + 1 if is_plain and is_harmless and is_reading else 0
 
 
 def _activates(fact: Command, call: Call) -> bool:

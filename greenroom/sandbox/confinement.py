@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import trio
 
@@ -31,6 +32,8 @@ _BUBBLEWRAP_PROCESSES = 2
 
 _FOR_ANOTHER_USER = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file__)
 """What has to be read inside to become another user."""
+
+_Wrapping: TypeAlias = tuple[list[str], dict[str, object]]
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
@@ -168,7 +171,7 @@ class _Maker:
             "ignores_termination": self.ignores_termination,
         }
 
-    def _wrap(self, paths: PolicyPaths, temporary: str) -> tuple[list[str], dict[str, object]]:
+    def _wrap(self, paths: PolicyPaths, temporary: str) -> _Wrapping:
         """Return what is between our program and the command, and what our program does."""
         match self.mechanisms.tier:
             case "bubblewrap":
@@ -198,9 +201,7 @@ class _Maker:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
 
-    def _wrap_in_bubblewrap(
-        self, paths: PolicyPaths, temporary: str
-    ) -> tuple[list[str], dict[str, object]]:
+    def _wrap_in_bubblewrap(self, paths: PolicyPaths, temporary: str) -> _Wrapping:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
         self.cleanup_stack.callback(Placeholders.hold(paths.protected).release)
@@ -219,9 +220,7 @@ class _Maker:
         calls = self._make_filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": calls}
 
-    def _wrap_in_landlock(
-        self, paths: PolicyPaths, temporary: str
-    ) -> tuple[list[str], dict[str, object]]:
+    def _wrap_in_landlock(self, paths: PolicyPaths, temporary: str) -> _Wrapping:
         self._set_temporary(temporary)
         rules = {
             "read": ["/", *paths.writable, *paths.readable],

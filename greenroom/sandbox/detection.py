@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,14 +137,15 @@ async def examine_sandbox(
     return report_in_place(report, sandbox, paths)
 
 
-def confine(
+@asynccontextmanager
+async def confine(
     sandbox: Sandbox | None,
     workspace: Workspace,
     *,
     readable: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
-) -> AbstractAsyncContextManager[Confinement]:
+) -> AsyncIterator[Confinement]:
     """Hold one command to a policy, for as long as the block is open; put the prefix before it.
 
     Args:
@@ -159,18 +160,8 @@ def confine(
         ToolError: the workspace is gone, or the disk refuses.
     """
     if sandbox is None:
-        return nullcontext(Confinement())
-    return _confine(sandbox, workspace, readable, ignores_termination, cleanup)
-
-
-@asynccontextmanager
-async def _confine(
-    sandbox: Sandbox,
-    workspace: Workspace,
-    readable: Sequence[str],
-    ignores_termination: bool,
-    cleanup: Cleanup,
-) -> AsyncIterator[Confinement]:
+        yield Confinement()
+        return
     with translate_setup_errors():
         report, user = await _choose_user(sandbox, workspace, readable)
     check_required(sandbox, report)
@@ -305,9 +296,8 @@ async def _run_probe(
     if other:
         report = report_as_user(report, sandbox, other.user)
         readable += other.read
-    async with open_confinement(
-        sandbox, way, report, workspace, user=user, readable=readable
-    ) as held:
+    confinement = open_confinement(sandbox, way, report, workspace, user=user, readable=readable)
+    async with confinement as held:
         questions = serde.dumps(asked).decode()
         command = ["--run"] if user else our_python("-I", "-S")
         return await run_contained(

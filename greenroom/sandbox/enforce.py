@@ -234,32 +234,30 @@ class Specification:
         self.ignores_termination: bool = given.get("ignores_termination", False)
 
 
-def put_into_force(specification: Specification) -> None:
+def put_into_force(spec: Specification) -> None:
     """Apply a specification to this process, in the only order that works."""
-    for path in specification.cgroups:
+    for path in spec.cgroups:
         with open(path, "w") as members:
             members.write(str(os.getpid()))
-    if specification.more_processes:
-        user = specification.user[0] if specification.user else os.getuid()
-        specification.limits["RLIMIT_NPROC"] = count_processes(user) + specification.more_processes
-    set_limits({"RLIMIT_CORE": 0, **specification.limits})
-    if specification.user:
-        give_output(*specification.user)
-    if specification.drops_capabilities:
-        kept = _BECOMING if specification.user else ()
+    if spec.more_processes:
+        user = spec.user[0] if spec.user else os.getuid()
+        spec.limits["RLIMIT_NPROC"] = count_processes(user) + spec.more_processes
+    set_limits({"RLIMIT_CORE": 0, **spec.limits})
+    if spec.user:
+        give_output(*spec.user)
+    if spec.drops_capabilities:
+        kept = _BECOMING if spec.user else ()
         for capability in (each for each in range(_CAPABILITIES) if each not in kept):
             libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0)
-    if specification.passes_filter:
-        hand_over(specification.filter)
+    if spec.passes_filter:
+        hand_over(spec.filter)
         return
     if sys.platform.startswith("linux"):
         check(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
-    if specification.landlock:
-        restrict_files(
-            specification.landlock, lists=specification.lists, scopes=specification.scopes
-        )
-    if specification.filter:
-        restrict_calls(specification.filter)
+    if spec.landlock:
+        restrict_files(spec.landlock, lists=spec.lists, scopes=spec.scopes)
+    if spec.filter:
+        restrict_calls(spec.filter)
 
 
 def restore_signals(*, ignores_termination: bool) -> None:

@@ -71,19 +71,8 @@ def _list_names(folder: str) -> Iterator[tuple[str, bool]]:
 
 
 _START_UP_FILES = frozenset(
-    {
-        ".bash_login",
-        ".bash_logout",
-        ".bash_profile",
-        ".bashrc",
-        ".gitconfig",
-        ".profile",
-        ".zlogin",
-        ".zlogout",
-        ".zprofile",
-        ".zshenv",
-        ".zshrc",
-    }
+    {".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".gitconfig", ".profile"}
+    | {".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc"}
 )
 """What shells and git read in a home folder, and run."""
 

@@ -162,7 +162,9 @@ class Analyser:
             return
         script = self._scripts.get(text)
         if script is None:
-            script = self._scripts[text] = self._parse(text)
+            place = self.place
+            splits = bool(_MOVES.search(text) or _SEVERAL_WORDS.search(place.folder))
+            script = self._scripts[text] = parse(text, home=place.home, folder_splits=splits)
         for node in script.findings:
             if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
                 self._written_names.update(_list_written_files(node))
@@ -185,11 +187,6 @@ class Analyser:
                 yield Unknown(reason=node.reason)
         if self._computes and self._holds_code:
             yield Unknown(reason="computes with a variable whose value may run a command")
-
-    def _parse(self, text: str) -> Script:
-        place = self.place
-        splits = _MOVES.search(text) or _SEVERAL_WORDS.search(place.folder)
-        return parse(text, home=place.home, folder_splits=bool(splits))
 
     def _read_once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
         """List what a command does, unless the same one was listed before in the same place."""

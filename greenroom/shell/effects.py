@@ -330,18 +330,14 @@ def list_redirection_effects(
     if target.static and target.text == "/dev/null":
         return
     reads = operator in ("<", "<&")
+    kind: Literal["read", "write"] = "read" if reads else "write"
     if _SOCKET.match(target.text):
         yield Unknown(reason=f"opens a network connection through {target.text}")
     elif target.static and (target.quoted or not re.match(r"~(?![/+])", target.text)):
-        yield place.use(
-            "read" if reads else "write",
-            target.text,
-            tilde=not target.quoted,
-            guard=reads,
-            command=command,
-        )
+        tilde = not target.quoted
+        yield place.use(kind, target.text, tilde=tilde, guard=reads, command=command)
     else:
-        yield from _list_target_effects(target, "read" if reads else "write", place)
+        yield from _list_target_effects(target, kind, place)
 
 
 def _list_target_effects(

@@ -278,9 +278,7 @@ class Lexer:
         elif not quoted and self.peek(2) == "$'":
             return self._read_ansi_c()
         elif not quoted and self.accept('$"'):
-            self._read_expandable(
-                _IN_QUOTES, '$`"\\', '"'
-            )  # translated at run time, so it is unknown
+            self._read_expandable(_IN_QUOTES, '$`"\\', '"')  # translated at run time
         elif self.accept("$\\\n"):
             raise ShellSyntaxError("a line is continued inside an expansion")
         else:

@@ -79,11 +79,8 @@ _ANYTHING = NamePattern("*")
 @lru_cache(maxsize=1024)
 def read_names(names: tuple[str, ...]) -> Steps:
     """Parse the names in a path pattern, joining each `**` with the name after it, if any."""
-    steps = [
-        (read_pattern(name), before == "**")
-        for before, name in pairwise(("", *names))
-        if name != "**"
-    ]
+    pairs = [(before, name) for before, name in pairwise(("", *names)) if name != "**"]
+    steps = [(read_pattern(name), before == "**") for before, name in pairs]
     return (*steps, (_ANYTHING, True)) if names[-1:] == ("**",) else tuple(steps)
 
 

@@ -300,9 +300,7 @@ class Parser:
         self.read_commands(end, empty=True)
         self.finish_here_documents()
         if waiting and "\n" in self.lexer.text[start : self.lexer.at]:
-            self.findings.add_unclear(
-                "a line ends inside a substitution before a here-document began"
-            )
+            self.findings.add_unclear("a substitution has a line end before a here-document began")
         self.waiting = waiting
 
     def _read_simple(self) -> bool:
@@ -371,9 +369,7 @@ class Parser:
         self.lexer.at = found.end()
         operator = found["op"]
         if (found["fd"] or "").startswith("{"):
-            self.findings.add_unclear(
-                f"sets the variable {found['fd']} to a descriptor", change=True
-            )
+            self.findings.add_unclear(f"sets {found['fd']} to a descriptor", change=True)
         self.lexer.skip_blanks()
         if operator in ("<&", ">&") and self.lexer.accept("-"):
             return Redirection(operator, Word("-"))  # a new word begins after it

@@ -289,14 +289,12 @@ def _check_git(invocation: Invocation) -> Risks:
 
 
 def _check_subscripts(invocation: Invocation) -> Risks:
+    program = invocation.argv[0].text
     for at, word in enumerate(invocation.argv[1:], 1):
         if "[" in word.text or word.dynamic:
-            yield at, f"{invocation.argv[0].text} evaluates subscripts, which may run commands"
+            yield at, f"{program} evaluates subscripts, which may run commands"
         elif changes_programs(word.text.partition("=")[0]):
-            yield (
-                at,
-                f"{invocation.argv[0].text} sets {word.text[:40]}, by which programs are found",
-            )
+            yield at, f"{program} sets {word.text[:40]}, by which programs are found"
 
 
 def _check_second_file(invocation: Invocation) -> Risks:
@@ -318,9 +316,8 @@ def _check_sed(invocation: Invocation) -> Risks:
     scripts = [p for p in invocation.parts if p.option == "-e" or p.option.startswith("--e")]
     for part in scripts or [part for part in invocation.parts if not part.option][:1]:
         at = part.value_at or part.at
-        if invocation.argv[at].dynamic or not sed_only_prints(
-            part.value or invocation.argv[at].text
-        ):
+        script = invocation.argv[at]
+        if script.dynamic or not sed_only_prints(part.value or script.text):
             yield at, "this sed script may write files or run programs"
 
 
