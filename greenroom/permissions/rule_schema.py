@@ -29,7 +29,7 @@ class RuleModel(BaseModel, extra="forbid"):
     command_prefix: Texts | None = Field(None, description="First words of a simple command.")
     argv_exact: Text | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="All words of a simple command, one by one or as text that is split as in a shell.",
+        description="All words of a simple command, one by one or as one text.",
     )
     path: Texts | None = Field(None, description="Patterns of files that are read or written.")
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")

@@ -281,7 +281,7 @@ def _count_verb_words(words: Sequence[str]) -> int:
 
 
 def _count_words(words: Sequence[str], fact: Command, call: Call) -> int | None:
-    """Count the first words a rule names; 0 for all words exactly, None if no rule is narrow enough.
+    """Count the first words a rule names: 0 for all of them exactly, None if that is too broad.
 
     A program in the workspace's own environment is treated like the usual one of its name.
     """

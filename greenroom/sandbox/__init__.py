@@ -1,14 +1,15 @@
-r"""The sandbox: what the system holds a command to, and processes that leave nothing behind.
+r"""The sandbox: limits that the system enforces on a command, and processes that leave none behind.
 
-`policy` says what is asked for, and `resolved_policy` what that means in one workspace. `detection`
-finds out what of it holds on this machine, by running `probe` under it; `report` describes the
-result; `confinement` holds one command to it. The means are `wrappers` (bubblewrap, Seatbelt) and
-Landlock for what may be reached, `seccomp` for system calls, and `cgroup` for resources. `enforce`
-is the small program that applies them and becomes the command; `temporary_files` are what a command
-has on the disk. `process` runs a command and ends it; `process_tree` is the launcher in front of
-each command, which finds and kills everything that it has started.
+A `policy` says what a command may do, and `resolved_policy` what that means in one workspace.
+`detection` finds out which parts hold on this machine, by running `probe` under the policy;
+`report` describes the result, and `confinement` holds one command to the policy. The means are
+`wrappers` (bubblewrap, Seatbelt) and Landlock for files and network, `seccomp` for system calls,
+and `cgroup` for resources. `enforce` is the small program that applies them and becomes the
+command; `temporary_files` makes and removes what a command needs on disk. `process` runs a command
+and ends it; `process_tree` is the launcher in front of each command, which finds and kills
+everything that the command has started.
 
-The package knows nothing of agents: it can run any command.
+The package knows nothing of agents, and can run any command.
 
 Example:
     >>> import os, sys

@@ -1,4 +1,4 @@
-"""Control groups: limits on all processes of a command together, where we may make such a group."""
+"""Control groups: limits on all processes of a command together, if we may make such a group."""
 
 import os
 import secrets
@@ -21,8 +21,8 @@ class CgroupPlaces:
     """Where groups can be made.
 
     Attributes:
-        version: of the control groups, 1 or 2.
-        folders: the folder of each controller that can be used, "memory" and "pids".
+        version: the version of control groups, 1 or 2.
+        folders: the folders to use for the controllers "memory" and "pids", as far as there are.
     """
 
     version: int = 2
@@ -32,7 +32,7 @@ class CgroupPlaces:
     def find(
         cls, mounted: Path = _MOUNTED, own: Path = Path("/proc/self/cgroup")
     ) -> "CgroupPlaces":
-        """Look where this process may make groups. Reads the disk: call it in a thread."""
+        """Find where this process may make groups. Reads the disk: call it in a thread."""
         try:
             lines = [line.split(":", 2) for line in own.read_text().splitlines()]
         except OSError:
@@ -50,14 +50,14 @@ class CgroupPlaces:
 def _list_candidates(
     version: int, controller: str, lines: Sequence[Sequence[str]], mounted: Path
 ) -> Iterator[Path]:
-    """Name the folders to try: our own group, and those that it lies in."""
+    """List the folders to try: our own group, and those around it."""
     for _, controllers, path in (line for line in lines if len(line) == 3):
         if controller not in controllers.split(",") and (version, controllers) != (2, ""):
             continue
         base = mounted if version == 2 else mounted / controllers
         base = base if base.is_dir() else mounted / controller
         group = base / path.lstrip("/")
-        # In a container the path may be one of the system outside.
+        # In a container the path may belong to the system outside.
         yield from (each for each in (group, *group.parents) if each.is_relative_to(base))
 
 
@@ -77,29 +77,29 @@ def _is_usable(folder: Path, limit_file: str) -> bool:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove the groups of processes that were killed before they could."""
+    """Remove the groups of processes that were killed before they could do so."""
     for group in folder.glob(f"{_PREFIX}*"):
         pid = group.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
-            with suppress(OSError):  # what was started in it lives
+            with suppress(OSError):  # some process in it is still alive
                 group.rmdir()
 
 
 class Cgroup:
-    """One group, or one for each controller, from `make` to `remove`."""
+    """A control group, or one for each controller, from `make` to `remove`."""
 
     def __init__(self) -> None:
-        """Have none."""
+        """Start without any."""
         self._folders: list[Path] = []
 
     @classmethod
     def make(
         cls, places: CgroupPlaces, *, memory_megabytes: int | None, processes: int | None
     ) -> "Cgroup":
-        """Make a group with these limits, as far as there is a place for them.
+        """Make a group with these limits, as far as there are places for them.
 
         Raises:
-            OSError: it can't be made any more.
+            OSError: it can no longer be made.
         """
         limits = {"memory": memory_megabytes and memory_megabytes * _MEGABYTE, "pids": processes}
         name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
@@ -117,18 +117,18 @@ class Cgroup:
             self._folders.append(folder)
         (folder / limit_file).write_text(str(value))
         if "memory" in limit_file:
-            # Else it swaps first; what has no such limit has no swap.
+            # Otherwise it would swap first; without such a limit there is no swap.
             for swap, most in (("memory.memsw.limit_in_bytes", value), ("memory.swap.max", 0)):
                 with suppress(OSError):
                     (folder / swap).write_text(str(most))
 
     @property
     def members(self) -> list[str]:
-        """The files that a process joins by writing its id to them."""
+        """The files that a process writes its id to in order to join."""
         return [str(folder / "cgroup.procs") for folder in self._folders]
 
     def remove(self) -> None:
-        """Remove it; all of its processes have ended by then."""
+        """Remove the group, whose processes have all ended."""
         for folder in self._folders:
             with suppress(OSError):  # one of them could not be killed
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""Hold one command to a policy, from before it starts until it has ended."""
+"""Confinements: one command is held to a policy from before it starts until it has ended."""
 
 import os
 import sys
@@ -22,16 +22,16 @@ from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_p
 from greenroom.threads import FileThreads
 
 in_thread = FileThreads("sandbox", 8).run
-"""Does what a confinement needs on the disk."""
+"""Runs a function that reads or writes the disk for a confinement."""
 
 _CLEANUP_GRACE = 3.0
 _MEGABYTE = 1 << 20
 _SIGNALLED = 128
 _BUBBLEWRAP_PROCESSES = 2
-"""One that waits outside, one that collects the dead inside."""
+"""One waits outside, and one reaps children inside."""
 
 _FOR_ANOTHER_USER = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file__)
-"""What has to be read inside to become another user."""
+"""Must be readable inside to become another user."""
 
 _Wrapping: TypeAlias = tuple[list[str], dict[str, object]]
 
@@ -40,13 +40,13 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 @dataclass(frozen=True)
 class Confinement:
-    """How one command is held; made without arguments, it is held to nothing.
+    """How one command is confined; without arguments, it is not.
 
     Attributes:
-        prefix: what to put before the command.
-        environment: variables that the command needs on top of its own.
-        report: what is held, and by what; None without a policy.
-        adds_to_signals: whether an exit code tells of a signal as shells do, by 128 and its number.
+        prefix: the words to put before the command.
+        environment: variables that the command needs in addition to its own.
+        report: which parts are held, and by what; None without a policy.
+        adds_to_signals: whether a signal makes the exit code 128 plus its number, as in shells.
     """
 
     prefix: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Confinement:
     adds_to_signals: bool = False
 
     def exit_code(self, code: int | None) -> int | None:
-        """Return the exit code of the command, negative where a signal killed it."""
+        """Return the exit code of the command, negative if a signal killed it."""
         if code is None or not self.adds_to_signals or code <= _SIGNALLED:
             return code
         return _SIGNALLED - code
@@ -63,7 +63,7 @@ class Confinement:
 
 @contextmanager
 def translate_setup_errors() -> Iterator[None]:
-    """Turn what the system refuses into a `ToolError` that says at what."""
+    """Turn an `OSError` into a `ToolError` that says what it was about."""
     try:
         yield
     except OSError as error:
@@ -82,20 +82,20 @@ async def open_confinement(
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
 ) -> AsyncIterator[Confinement]:
-    """Make what a command needs to be held to a policy, and remove it at the end.
+    """Set up everything that holds a command to a policy, and remove it at the end.
 
     Args:
         sandbox: the policy.
-        mechanisms: by what it is held here.
-        report: what of it is held.
+        mechanisms: what enforces it on this machine.
+        report: which parts of it are held.
         workspace: where the command works.
-        user: who runs the command, if not we.
-        readable: files and folders that it must be able to read, whatever is hidden.
-        ignores_termination: SIGTERM is for the command, not for what is around it.
+        user: the user who runs the command, or None for ourselves.
+        readable: files and folders that the command must be able to read, whatever is hidden.
+        ignores_termination: whether the processes around the command ignore SIGTERM.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
-        ToolError: it can't be made.
+        ToolError: it can't be set up.
     """
     with_user = tuple(readable) if user is None else (*readable, *_FOR_ANOTHER_USER)
     maker = _Maker(sandbox, mechanisms, report, workspace, user, with_user, ignores_termination)
@@ -104,13 +104,13 @@ async def open_confinement(
     finally:
         with cleanup(_CLEANUP_GRACE) as scope:
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
-                # A folder that takes longer to remove goes on being removed.
+                # If a folder takes longer to remove, its removal goes on.
                 await trio.to_thread.run_sync(maker.cleanup_stack.close, abandon_on_cancel=True)
 
 
 @dataclass
 class _Maker:
-    """Makes one confinement; `cleanup_stack` removes what is on the disk for it."""
+    """Makes one confinement; `cleanup_stack` removes what it put on disk."""
 
     sandbox: Sandbox
     mechanisms: Mechanisms
@@ -132,7 +132,7 @@ class _Maker:
             self.cleanup_stack.callback(temporary.remove)
             cgroup = self._make_cgroup()
             around, specification = self._wrap(paths, temporary.path)
-            if self.user and not is_bubblewrap:  # which has one of its own
+            if self.user and not is_bubblewrap:  # bubblewrap has a folder of its own
                 temporary.give(self.user.uid, self.user.gid)
         specification.update(self._describe_limits(cgroup))
         text = serde.dumps(specification).decode()
@@ -161,7 +161,7 @@ class _Maker:
         }
         if "memory" not in counted:
             limits["RLIMIT_AS"] = asked.memory_megabytes and asked.memory_megabytes * _MEGABYTE
-        # Without a control group the user's other processes count as well.
+        # Without a control group, all other processes of the user count as well.
         counts_all = "processes" in self.report.enforced and "pids" not in counted
         return {
             "user": [self.user.uid, self.user.gid] if self.user else [],
@@ -172,7 +172,7 @@ class _Maker:
         }
 
     def _wrap(self, paths: PolicyPaths, temporary: str) -> _Wrapping:
-        """Return what is between our program and the command, and what our program does."""
+        """Return the words between `enforce` and the command, and `enforce`'s specification."""
         match self.mechanisms.tier:
             case "bubblewrap":
                 return self._wrap_in_bubblewrap(paths, temporary)
@@ -196,7 +196,7 @@ class _Maker:
             self.environment.update(self.user.environment(folder))
 
     def _make_filter(self, families: tuple[int, ...]) -> str:
-        """Return the filter as digits; without the network, sockets are of these families alone."""
+        """Return the filter in hexadecimal; without network, it allows only these families."""
         if not self.mechanisms.has_filter:
             return ""
         return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
@@ -205,7 +205,7 @@ class _Maker:
         unreadable = os.path.join(temporary, "unreadable")
         os.close(os.open(unreadable, os.O_CREAT | os.O_EXCL, 0))
         self.cleanup_stack.callback(Placeholders.hold(paths.protected).release)
-        # Where none could be made nothing can, for want of the right.
+        # If we may not make one, the command may not either.
         protected = tuple(filter(os.path.exists, paths.protected))
         self._set_temporary(TEMPORARY)
         command = bubblewrap_command(
@@ -216,7 +216,7 @@ class _Maker:
             has_filter=self.mechanisms.has_filter,
             becomes_user=self.user is not None,
         )
-        # The network of its own has a loopback, which reaches nothing outside.
+        # A network namespace has a loopback of its own, which reaches nothing outside.
         calls = self._make_filter(ADDRESS_FAMILIES)
         return command, {"passes_filter": True, "filter": calls}
 

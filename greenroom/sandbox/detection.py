@@ -1,4 +1,4 @@
-"""Detection: every way to hold commands on this machine is tried, and the best that works is used."""
+"""Detection: try every way to confine commands on this machine, and use the best that works."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,38 +38,36 @@ from greenroom.sandbox.wrappers import SANDBOX_EXEC
 
 # Theory of operation
 #
-# What holds on a machine is not read off versions, which containers and kernels contradict; it is
-# tried. `list_candidates` names the ways to hold a command, the best first: bubblewrap, Landlock,
-# limits alone; Seatbelt on macOS. In each, `probe` runs as any command would, under a policy that
-# asks for all that one command can try. It tries to do everything that should be refused, in a
-# folder outside, on a hidden file, a socket and a process of ours, and answers with the parts for
-# which every attempt failed. What should work must work, or the way is passed over, as is one that
-# takes more than 20 seconds or leaves a process; the report says why.
+# Versions do not tell what holds on a machine, since containers and kernels contradict them; so it
+# is tried. `list_candidates` lists the ways to confine a command, the best first: bubblewrap,
+# Landlock, limits only; Seatbelt on macOS. In each, `probe` runs as any command would, under a
+# policy that asks for everything that one command can test. It attempts everything that should be
+# refused: on a folder outside, a hidden file, a socket and a process of ours. It answers with the
+# parts for which every attempt failed. What should work must work; otherwise the way is passed
+# over, as it is if the probe takes more than 20 seconds or leaves a process. The report says why.
 #
-# There are three reports, each of which can only take away from the one before:
+# There are three reports, and each can only take away from the one before:
 #
-#     report_on         this machine: the way that was found, and what it held. Found once for this
-#                       process; a cancel before the end leaves it unfound, and two tasks may find
-#                       the same twice
-#     report_as_user,   this workspace, where we are root: whether its owner can run commands there.
-#     report_as_root    Kept for each user and place, unless a probe may have failed for what else
-#                       ran at that time. One probe at a time, since the limit that it tries counts
-#                       all processes of a user
-#     report_in_place   this call: symbolic links in protected places, hidden files of two names
+#     report_on         this machine: the way that works, and the parts that it held. Found once in
+#                       this process; a cancelled search starts anew, and two tasks may both search
+#     report_as_user,   this workspace, if we are root: whether its owner can run commands there.
+#     report_as_root    Kept for each user and place, unless the load of the machine may have failed
+#                       the probe. There is one probe at a time, since the limit that it tests
+#                       counts all processes of a user
+#     report_in_place   this call: symbolic links in protected places, hard links to hidden files
 #
-# So a policy that requires a part runs nothing unless that part was seen to hold; between the
-# report of a call and its command, only another program can change what was looked at.
+# So if a policy requires a part, nothing runs unless that part was seen to hold. Between the report
+# of a call and its command, only another program can change what was looked at.
 #
-# A kill leaves the folder of the probe or of a command. Those of commands are locked while their
-# process lives, and the first detection of the next process removes those that no process has
-# locked.
+# A kill leaves the folder of a probe or a command behind. Those of commands are locked while their
+# process lives, and the first detection of another process removes those without a lock.
 
 _SCOPES_VERSION = 6
 """The version of Landlock that keeps abstract Unix sockets and signals inside."""
 
 
 def list_candidates() -> Iterator[Mechanisms]:
-    """Name the ways that this machine may offer, the best first. Reads the disk."""
+    """List the ways that this machine may offer, the best first. Reads the disk."""
     if sys.platform == "darwin" and os.path.exists(SANDBOX_EXEC):
         yield Mechanisms("seatbelt", SANDBOX_EXEC)
     if not sys.platform.startswith("linux"):
@@ -97,9 +95,9 @@ _PROBE_PROCESSES = 10
 _TOO_LONG = "the probe took longer than"
 _MAX_REASON = 300
 _MAX_KEPT = 100
-"""Places for which it is kept whether another user can run commands there."""
+"""Places for which it is remembered whether another user can run commands there."""
 
-# Not in the usual place, which bubblewrap hides, so that something else has to hold there.
+# Not in /tmp, which bubblewrap hides: in here its other means have to hold.
 _PROBE_FOLDERS = ("/var/tmp", "/dev/shm")  # noqa: S108
 
 _mechanisms: list[Mechanisms] = []
@@ -109,19 +107,19 @@ _probes: trio.lowlevel.RunVar[trio.Lock] = trio.lowlevel.RunVar("sandbox probes"
 async def examine_sandbox(
     sandbox: Sandbox, workspace: Workspace | None = None, *, readable: Sequence[str] = ()
 ) -> SandboxReport:
-    """Say what of a policy holds on this machine; with a workspace, what holds of it there.
+    """Report which parts of a policy hold on this machine, or in a workspace on it.
 
-    The first time in a process this tries what there is, in a few short processes; the answer is
-    kept, since the same machine would give it again. Where we are root it is also tried, once for a
-    workspace, whether another user can run commands there.
+    The first call in a process tries what there is, in a few short processes; later calls reuse the
+    answer. If we are root, the first call for a workspace also tries whether another user can run
+    commands there.
 
     Args:
         sandbox: the policy.
         workspace: where a command works.
-        readable: files and folders that it must be able to read.
+        readable: files and folders that the command must be able to read.
 
     Raises:
-        ToolError: the policy's paths can't be found from the workspace.
+        ToolError: the policy's paths can't be resolved in the workspace.
 
     Example:
         >>> import trio
@@ -137,31 +135,40 @@ async def examine_sandbox(
     return report_in_place(report, sandbox, paths)
 
 
-@asynccontextmanager
-async def confine(
+def confine(
     sandbox: Sandbox | None,
     workspace: Workspace,
     *,
     readable: Sequence[str] = (),
     ignores_termination: bool = False,
     cleanup: Cleanup = no_cleanup,
-) -> AsyncIterator[Confinement]:
-    """Hold one command to a policy, for as long as the block is open; put the prefix before it.
+) -> AbstractAsyncContextManager[Confinement]:
+    """Hold one command to a policy while the block is open; put the prefix before the command.
 
     Args:
-        sandbox: the policy; None holds it to nothing.
+        sandbox: the policy; None for no confinement.
         workspace: where the command works.
-        readable: files and folders that it must be able to read, whatever is hidden.
-        ignores_termination: SIGTERM is for the command, not for what is around it.
+        readable: files and folders that the command must be able to read, whatever is hidden.
+        ignores_termination: whether the processes around the command ignore SIGTERM.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does.
 
     Raises:
-        SandboxUnavailableError: something is required that nothing holds here.
+        SandboxUnavailableError: the policy requires a part that is not held here.
         ToolError: the workspace is gone, or the disk refuses.
     """
-    if sandbox is None:
-        yield Confinement()
-        return
+    if sandbox is None:  # by far the usual case
+        return nullcontext(Confinement())
+    return _confine(sandbox, workspace, readable, ignores_termination, cleanup)
+
+
+@asynccontextmanager
+async def _confine(
+    sandbox: Sandbox,
+    workspace: Workspace,
+    readable: Sequence[str],
+    ignores_termination: bool,
+    cleanup: Cleanup,
+) -> AsyncIterator[Confinement]:
     with translate_setup_errors():
         report, user = await _choose_user(sandbox, workspace, readable)
     check_required(sandbox, report)
@@ -179,7 +186,7 @@ async def confine(
 
 
 def list_python_files() -> tuple[str, ...]:
-    """Name the files of this Python, which a process of ours needs wherever they lie."""
+    """List the files of this Python, which our own processes need, wherever they are."""
     places = (sys.prefix, sys.base_prefix, sys.executable, *sys.path)
     return tuple(dict.fromkeys(each for each in places if os.path.isabs(each)))
 
@@ -193,7 +200,7 @@ async def _find_mechanisms() -> Mechanisms:
 async def _choose_user(
     sandbox: Sandbox, workspace: Workspace, readable: Sequence[str]
 ) -> tuple[SandboxReport, User | None]:
-    """Find who is to run a command, None for ourselves, and what of a policy is held then."""
+    """Choose who runs a command, None for ourselves, and report what is held then."""
     way = await _find_mechanisms()
     report = report_on(sandbox, way)
     is_lacking = "processes" in report.lacking and sandbox.limits.processes is not None
@@ -212,10 +219,10 @@ async def _choose_user(
 
 
 async def _try_as(way: Mechanisms, asked: UserProbe) -> frozenset[SandboxPart] | str:
-    """Find what is held as another user; the answer is kept, unless a later one may be better."""
+    """Find what is held as another user; the answer is kept unless a later one may be better."""
     if asked in way.user_probes:
         return way.user_probes[asked]
-    # One after the other: the limit that is tried counts all processes of the user together.
+    # One at a time: the limit that is tested counts all processes of the user together.
     async with _lock_probes():
         if asked in way.user_probes:
             return way.user_probes[asked]
@@ -237,21 +244,21 @@ def _lock_probes() -> trio.Lock:
 
 
 def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
-    """Tell whether a probe may have failed for what else ran at that time."""
+    """Tell whether a probe may have failed because of the load of the machine."""
     if isinstance(held, str):
         return held.startswith(_TOO_LONG)
     return _find_missing(way, held) == {"processes"}
 
 
 def _find_missing(way: Mechanisms, held: frozenset[SandboxPart]) -> set[SandboxPart]:
-    """Name what should be held as another user, and is not."""
+    """Name the parts that should be held as another user, but are not."""
     return {*way.held_parts, "processes"} - held
 
 
 async def _detect() -> Mechanisms:
-    """Try one way after the other until one works."""
+    """Try one way after another until one works."""
     why: dict[str, str] = {}
-    # There may be much to remove: a cancel does not wait for it.
+    # There may be much to remove, so a cancel does not wait for it.
     await trio.to_thread.run_sync(remove_stale, abandon_on_cancel=True)
     ways = await in_thread(lambda: list(list_candidates()))
     for way in ways:
@@ -319,7 +326,7 @@ def _read_answer(text: str) -> frozenset[SandboxPart] | str:
 def _prepare_probe(
     stack: ExitStack, other: UserProbe | None
 ) -> tuple[dict[str, str], Sandbox, Workspace]:
-    """Make the folders and the programs that a probe tries to reach."""
+    """Make the folders, files and sockets that a probe tries to reach."""
     usable = (each for each in _PROBE_FOLDERS if os.access(each, os.W_OK))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=next(usable, None))))
     inside, outside = folder / "inside", folder / "outside"
@@ -349,13 +356,13 @@ def _prepare_probe(
 
 def _give(folder: Path, user: User) -> None:
     """Give a user the folder of a probe, the deepest first."""
-    # It is closed to all but root until it is given itself, so no one puts a link into it.
+    # Until the folder itself is given away, only root can reach it, so no one puts a link into it.
     for path in (*sorted(folder.rglob("*"), reverse=True), folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
 
 def probe_policy(hidden: str) -> Sandbox:
-    """Return the policy that is tried: one that asks for all that one command can try."""
+    """Return the policy for a probe: it asks for everything that one command can test."""
     limits = SandboxLimits(cpu_seconds=60, processes=_PROBE_PROCESSES)
     return Sandbox(deny_read=(hidden,), limits=limits)
 

@@ -1,35 +1,36 @@
 """Put a confinement into force, and become the command that it is for.
 
-This file runs as a program of its own, with the standard library alone:
+This file runs as a program of its own, with only the standard library:
 
     python -I -S enforce.py SPECIFICATION COMMAND [ARGUMENT ...]
 
-It is between the launcher and the command: one process with one thread, so that nothing else can be
-caught in what it does to itself. The specification is a JSON object, in which all may be left out:
+It runs between the launcher and the command, as one process with one thread, so that the changes it
+makes to itself affect nothing else. The specification is a JSON object with optional fields:
 
 - `cgroups`: files to write our process id to.
 - `limits`: resource limits by their names in the module `resource`.
-- `user`: the ids of the user and the group that the command becomes, if we are root and it is not.
-- `more_processes`: how many processes there may be beyond those that this user has now.
-- `landlock`: `read`, `write`, `devices`, `hidden` (lists of paths), `lists` (whether folders may be
-  listed all over), `scopes` (whether processes and sockets outside are out of reach).
+- `user`: the ids of the user and group that the command becomes, if we are root and it is not.
+- `more_processes`: how many processes there may be in addition to those that this user has now.
+- `landlock`: lists of paths in `read`, `write`, `devices` and `hidden`.
+- `lists`: whether all folders may be listed.
+- `scopes`: whether processes and sockets outside are out of reach.
 - `filter`: the filter of system calls, in hexadecimal digits.
 - `passes_filter`: the command is bubblewrap, which puts the filter into force itself and reads it
   from the file descriptor `FILTER_FD`.
-- `drops_capabilities`: give up what root can do beyond owning files.
-- `ignores_termination`: SIGTERM is for the program below the command, not for the command.
+- `drops_capabilities`: give up what root can do other than own files.
+- `ignores_termination`: the command ignores SIGTERM, which is for the program below it.
 
-Where all that needs root has been done, also in bubblewrap, it runs once more to stop being root
-for good:
+After everything that needs root, in bubblewrap as well, it runs once more to stop being root for
+good:
 
     python -I -S enforce.py --become USER GROUP FOLDER COMMAND [ARGUMENT ...]
 
-FOLDER is where the command starts; empty for where we are. `--run FILE ARGUMENT` as the command is
-a Python file whose `main` is called here: it is loaded before, since a user may not be allowed to
-read what root has installed for itself.
+FOLDER is where the command starts; if it is empty, the current folder. If the command is
+`--run FILE ARGUMENT`, `main` of a Python file is called in this process. The file is loaded before,
+since the user may not be allowed to read what root has installed for itself.
 
-What can't be put into force ends it with a line on standard output and `FAILED`; the command is not
-run then.
+If anything can't be put into force, it writes a line to standard output and ends with `FAILED`,
+without running the command.
 """
 
 import ctypes
@@ -55,8 +56,7 @@ _BECOMING = (6, 7)  # CAP_SETGID and CAP_SETUID, which `become` gives up
 _MAX_RULES = 100_000
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
-# The first version knew thirteen rights; the second added REFER, the third TRUNCATE, the fifth
-# IOCTL_DEV.
+# Version 1 had thirteen rights; version 2 added REFER, version 3 TRUNCATE, version 5 IOCTL_DEV.
 _RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11
@@ -67,19 +67,19 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def check(result: int, what: str) -> int:
-    """Return what a system call has given, unless the call has failed."""
+    """Return the result of a system call, or raise `OSError` if the call failed."""
     if result < 0:
         raise OSError(ctypes.get_errno(), what)
     return result
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock that the kernel offers; 0 where it offers none."""
+    """Return the version of Landlock that the kernel offers, or 0."""
     return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
 class Ruleset(ctypes.Structure):
-    """What Landlock is to refuse unless a rule allows it."""
+    """What Landlock refuses unless a rule allows it."""
 
     _fields_ = [
         ("files", ctypes.c_uint64),
@@ -89,7 +89,7 @@ class Ruleset(ctypes.Structure):
 
 
 class PathRule(ctypes.Structure):
-    """What is allowed in a folder, or to a file."""
+    """What is allowed with a file, or in a folder."""
 
     _pack_ = 1
     _fields_ = [("rights", ctypes.c_uint64), ("fd", ctypes.c_int32)]
@@ -99,7 +99,7 @@ class Landlock:
     """Rules about files, collected and then put into force."""
 
     def __init__(self, hidden: "list[str]", *, scopes: bool) -> None:
-        """Refuse everything, and never give a right to what is hidden."""
+        """Start with refusing everything; hidden paths never get a right."""
         version = landlock_version()
         self._hidden = hidden
         self._handled_rights = next(_RIGHTS[each] for each in (5, 3, 2, 1) if version >= each)
@@ -110,9 +110,9 @@ class Landlock:
         self._rules = 0
 
     def allow(self, path: str, rights: int) -> None:
-        """Allow this in a path and below it, but not where something hidden is.
+        """Allow something at a path and below it, except for hidden paths.
 
-        A path that is named itself may lie below something hidden: what is more specific counts.
+        The path itself may lie below a hidden one: the more specific one counts.
         """
         if path in self._hidden:
             return
@@ -120,7 +120,7 @@ class Landlock:
         if not any(each.startswith(below) for each in self._hidden):
             self._add(path, rights)
             return
-        # New names may be made beside what is hidden; reading has to be allowed name by name.
+        # New names may be made beside a hidden one; reading has to be allowed name by name.
         self._add(path, rights & ~(READ_FILE | READ_DIR | EXECUTE))
         for name in os.listdir(path):
             if not os.path.islink(below + name):
@@ -133,7 +133,7 @@ class Landlock:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return  # it is gone, or not ours to reach: then nothing is allowed there
+            return  # it is gone or out of reach, so nothing is allowed there
         try:
             if not os.path.isdir(path):
                 rights &= _OF_FILES
@@ -199,27 +199,27 @@ def count_processes(user: int) -> int:
 
 
 def give_output(user: int, group: int) -> None:
-    """Let a user open our output by its name, as `echo > /dev/stderr` does."""
+    """Allow a user to open our output by its name, as `echo > /dev/stderr` does."""
     if stat.S_ISFIFO(os.fstat(1).st_mode):
         os.fchown(1, user, group)
 
 
 def set_limits(limits: "dict[str, int]") -> None:
-    """Lower the resource limits; those that are lower already stay."""
+    """Lower the resource limits; lower ones stay as they are."""
     for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
-        # At the first a process gets a signal, at the second it is killed.
+        # At the soft limit a process gets a signal, at the hard limit it is killed.
         top = value + 1 if name == "RLIMIT_CPU" else value
         top = top if hard == resource.RLIM_INFINITY else min(top, hard)
         resource.setrlimit(which, (min(value, top), top))
 
 
 class Specification:
-    """What to put into force, as it was written in JSON."""
+    """What to put into force, as written in JSON."""
 
     def __init__(self, text: str) -> None:
-        """Read it; what is left out is nothing."""
+        """Parse the text; fields that are left out change nothing."""
         given = json.loads(text)
         self.cgroups: list[str] = given.get("cgroups", [])
         self.limits: dict[str, int] = given.get("limits", {})
@@ -261,7 +261,7 @@ def put_into_force(spec: Specification) -> None:
 
 
 def restore_signals(*, ignores_termination: bool) -> None:
-    """Undo what Python does about signals, which a command would inherit."""
+    """Undo Python's own handling of signals, which the command would inherit."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     if ignores_termination:
@@ -270,7 +270,7 @@ def restore_signals(*, ignores_termination: bool) -> None:
 
 def load(path: str) -> ModuleType:
     """Load a Python file."""
-    import importlib.util  # slow, and wanted as another user alone
+    import importlib.util  # slow, and only needed for another user
 
     found = importlib.util.spec_from_file_location("__loaded__", path)
     if found is None or found.loader is None:
@@ -281,16 +281,16 @@ def load(path: str) -> ModuleType:
 
 
 def become(user: int, group: int) -> None:
-    """Become a user with one group, and die with our parent as before."""
+    """Become a user with one group, and still die with our parent."""
     death_signal, parent = ctypes.c_int(), os.getppid()
     libc.prctl(_GET_DEATH_SIGNAL, ctypes.byref(death_signal), 0, 0, 0)
     os.setgroups([])
     os.setresgid(group, group, group)
     os.setresuid(user, user, user)
-    # Those that the next program would inherit are not gone with it.
+    # The change of user leaves the capabilities that the next program would inherit.
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()
     libc.capset(header, none)
-    # To become another has undone it; the parent may have died in between.
+    # The change of user has reset it, and the parent may have died in between.
     libc.prctl(_SET_DEATH_SIGNAL, death_signal.value, 0, 0, 0)
     if death_signal.value and os.getppid() != parent:
         os._exit(FAILED)
@@ -302,7 +302,7 @@ def become(user: int, group: int) -> None:
 
 
 def drop_linker_variables(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
-    """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
+    """Drop the variables of the dynamic linker, which this Python may need but no command gets."""
     return {
         name: value
         for name, value in environment.items()
@@ -337,8 +337,8 @@ def run_confined(text: str, command: "list[str]") -> None:
 
 
 def run_as(user: str, group: str, folder: str, command: "list[str]") -> None:
-    """Become the command as that user."""
-    # `os.execvpe` loads it, and the user may not be allowed to read it where root has installed it.
+    """Become the command, as another user."""
+    # `os.execvpe` imports it, and the user may not be allowed to read it.
     import warnings  # noqa: F401
 
     try:

@@ -1,4 +1,4 @@
-"""The policy of a sandbox: what is asked for, whatever of it this machine can hold."""
+"""The policy of a sandbox: what it should hold, whether or not this machine can enforce it."""
 
 import os
 from typing import Literal, TypeAlias, get_args
@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 from greenroom.core import ConfigurationError, SandboxPart, Wire
 
 SandboxMode: TypeAlias = Literal["workspace-write", "read-only"]
-"""What may be written: the workspace and a private temporary folder, or that folder alone."""
+"""What may be written: the workspace and a private temporary folder, or only that folder."""
 
 SandboxNetwork: TypeAlias = Literal["none", "all"]
 """What may be reached: nothing, or everything."""
@@ -22,16 +22,16 @@ _LIMITS: dict[str, SandboxPart] = {
 
 
 class SandboxLimits(Wire, frozen=True):
-    """How much a sandboxed command may use; None for no limit.
+    """How much a sandboxed command may use; None means no limit.
 
-    The report of the sandbox says by what each is held, and so whether it counts all processes of
-    the command together or each alone.
+    The report of the sandbox says what enforces each limit, and so whether it applies to all
+    processes of the command together or to each of them.
 
     Attributes:
-        cpu_seconds: seconds of processor time, of each process.
+        cpu_seconds: seconds of processor time for each process.
         memory_megabytes: megabytes (2**20 bytes) of memory.
         file_megabytes: megabytes that one file may grow to.
-        processes: processes and threads at a time.
+        processes: processes and threads at one time.
 
     Example:
         >>> SandboxLimits(memory_megabytes=512, processes=100).processes
@@ -44,10 +44,10 @@ class SandboxLimits(Wire, frozen=True):
     processes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a limit.
+        """Check the limits.
 
         Raises:
-            ConfigurationError: a limit is not a whole number, or less than 1.
+            ConfigurationError: a limit is not a whole number, or is less than 1.
         """
         for name in _LIMITS:
             value = getattr(self, name)
@@ -60,23 +60,23 @@ class SandboxLimits(Wire, frozen=True):
 class Sandbox(Wire, frozen=True):
     """What commands are held to: a value that can be stored, sent and compared.
 
-    Reading is free except for what is hidden. A private temporary folder, `$TMPDIR`, may always be
-    written, and is gone with the command. In the mode `workspace-write` the workspace may be
-    written as well; in it stay `.git`, `.greenroom`, `.hg`, `.svn`, `.vscode` and `.idea` as they
-    are, also where they don't exist, and in a home folder the shell's start-up files, since what
-    they hold runs outside of the sandbox later. Name one in `writable` to open it.
+    Everything can be read, except for what is hidden. A private temporary folder, `$TMPDIR`, may
+    always be written, and is removed with the command. In the mode `workspace-write` the workspace
+    may be written as well, with exceptions, since what these hold would later run outside of the
+    sandbox: `.git`, `.greenroom`, `.hg`, `.svn`, `.vscode` and `.idea`, even if they don't exist
+    yet, and in a home folder the shell's start-up files. Name one in `writable` to open it.
 
-    What of this holds depends on the machine: `examine_sandbox` says so. What does not is reported
-    to the model with every result, and to the person who is asked; `require` turns it into an
+    How much of this holds depends on the machine; `examine_sandbox` tells. What does not hold is
+    reported to the model with every result, and to the person who is asked; `require` makes it an
     error.
 
     Attributes:
         mode: what may be written.
         network: what may be reached.
-        writable: more files and folders that exist and may be written, relative to the workspace.
+        writable: further existing files and folders that may be written, relative to the workspace.
         deny_read: files and folders that can't be read, relative to the workspace, `~` expanded.
         limits: how much may be used.
-        require: the parts that must be held, or nothing runs.
+        require: the parts that must be held; otherwise nothing runs.
 
     Example:
         >>> sandbox = Sandbox(deny_read=["~/.ssh"], require={"files", "network"})
@@ -92,11 +92,11 @@ class Sandbox(Wire, frozen=True):
     require: frozenset[SandboxPart] = frozenset()
 
     def __post_init__(self) -> None:
-        """Take any sequence of paths and parts, and refuse what has no meaning.
+        """Convert the paths and parts to tuples and sets, and check all fields.
 
         Raises:
-            ConfigurationError: an unknown mode, network or part, an empty path, or `writable` in
-                the mode that writes nothing.
+            ConfigurationError: the mode, network or a part is unknown, a path is empty, or
+                `writable` is given in the mode `read-only`.
         """
         _check("mode", self.mode, get_args(SandboxMode))
         _check("network", self.network, get_args(SandboxNetwork))

@@ -1,17 +1,17 @@
-"""Try to do what a sandbox should hold, and say what could not be done.
+"""The probe: attempts what a sandbox should refuse, and reports what was refused.
 
-This file runs as a program of its own, with the standard library alone, in the sandbox:
+This file runs as a program of its own in the sandbox, with only the standard library:
 
     python -I -S probe.py QUESTIONS
 
-or by `main` in a process that `enforce` has made another user's.
+or through `main` in a process that `enforce` has turned into another user's.
 
 The questions are a JSON object: the folders `inside` and `outside`, a `hidden` file, the name of a
-`protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and the
-namespaces that it is in, `net` and `pid_namespace`. Where another user than root is tried, also how
-many `processes` may be started, and paths that this user must be allowed to read and to write, with
-a NUL between them, as far as modes say. The answer is a JSON list of the parts that were held. What
-can't be asked here, since it needs more than one command, is not in it.
+`protected` folder, a Unix `socket` that listens outside, the `pid` of a process outside, and its
+namespaces, `net` and `pid_namespace`. For a user other than root, there are also the number of
+`processes` that may be started, and the paths that the modes must allow this user to `read` and
+`write`, separated by NULs. The answer is a JSON list of the parts that were held. Parts that can't
+be tested by one command are not in it.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ Questions = dict[str, str]
 
 
 def is_refused(*attempts: Callable[[], object]) -> bool:
-    """Whether the system refuses every one of these attempts."""
+    """Tell whether the system refuses every one of these attempts."""
     for attempt in attempts:
         try:
             attempt()
@@ -62,19 +62,19 @@ def connect(path: str) -> None:
 
 
 def reach() -> None:
-    """Fix the other end of a UDP socket, for which no program has to listen there."""
+    """Connect a UDP socket, which works even if no program listens there."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect(("127.0.0.1", 9))
 
 
 def offer() -> None:
-    """Take a TCP port of this machine."""
+    """Bind a TCP port of this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.bind(("127.0.0.1", 0))
 
 
 def trace() -> None:
-    """Look into a process as a debugger does: a filter refuses that, whatever else is wrong with it."""
+    """Read from a process as a debugger does; only a filter of system calls gives EPERM here."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace(_PEEK_USER, os.getpid(), None, None)
     if ctypes.get_errno() == errno.EPERM:
@@ -82,7 +82,7 @@ def trace() -> None:
 
 
 def is_apart(kind: str, outside: str) -> bool:
-    """Whether this process is in another namespace than the one outside."""
+    """Tell whether this process is in a namespace of its own."""
     with contextlib.suppress(OSError):
         return bool(outside) and os.readlink(f"/proc/self/ns/{kind}") != outside
     return False
@@ -102,7 +102,7 @@ def fork() -> None:
 
 
 def bomb(most: int) -> bool:
-    """Start processes until the system refuses; who runs this has to end them."""
+    """Tell whether the system refuses too many processes; the caller has to end them."""
     for started in range(3 * most):
         try:
             child = os.fork()
@@ -115,15 +115,15 @@ def bomb(most: int) -> bool:
 
 
 def is_open_to_us(path: str, right: int) -> bool:
-    """Whether modes and owners let this user do something, whatever a sandbox refuses."""
+    """Tell whether modes and owners allow this user something, whatever a sandbox refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     right |= os.X_OK if os.path.isdir(path) else 0
-    # That something is mounted to be read alone is said after all else was found to be right.
+    # EROFS, for a read-only mount, comes only after all other checks have passed.
     return libc.access(os.fsencode(path), right) == 0 or ctypes.get_errno() == errno.EROFS
 
 
 def check_paths(questions: Questions) -> None:
-    """End with a reason where this user may not use what a command has to use."""
+    """Exit with a reason if this user may not use what a command needs."""
     for verb, right in (("read", os.R_OK), ("write", os.R_OK | os.W_OK)):
         for path in filter(None, questions.get(verb, "").split("\0")):
             if not is_open_to_us(path, right):
@@ -131,7 +131,7 @@ def check_paths(questions: Questions) -> None:
 
 
 def is_limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
-    """Whether a limit of this process makes the system refuse an attempt."""
+    """Tell whether a limit of this process makes the system refuse an attempt."""
     before = resource.getrlimit(which)
     resource.setrlimit(which, (value, before[1]))
     try:
@@ -141,7 +141,7 @@ def is_limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
 
 
 def try_all(questions: Questions) -> "dict[str, bool]":
-    """Try everything; what is inside must work, or this is not a sandbox but a wall."""
+    """Try everything, and return which parts are held; writing inside must work."""
     inside, outside = questions["inside"], questions["outside"]
     check_paths(questions)
     write(f"{os.environ.get('TMPDIR', inside)}/temporary")

@@ -1,8 +1,8 @@
 """A child process that can't outlive us, whatever it does.
 
 Every process that we start has a launcher in front of it (`process_tree`), which watches a pipe
-from us, its lifeline. When the pipe closes, because we release the process or because this very
-process was killed, the launcher kills everything that the command has started and ends.
+from us, the lifeline. When the pipe closes, because we close the process or because we are killed
+ourselves, the launcher kills everything that the command has started, and then ends.
 """
 
 import os
@@ -34,7 +34,7 @@ _END = re.compile(rb"(-?\d{1,10})?\n(gone|left)\n(.*)", re.DOTALL)
 
 
 def no_cleanup(_: float) -> AbstractContextManager[object]:
-    """Open no scope: the clean-up is shielded for three seconds at the most."""
+    """Open no scope; the clean-up is then shielded for at most three seconds."""
     return nullcontext()
 
 
@@ -58,9 +58,9 @@ def signal_name(number: int) -> str:
 #        <--output------------------------------------+
 #
 # The launcher is a child subreaper: a descendant that loses its parent becomes its child. So
-# whatever a command does (`setsid`, forking twice), all of it is below the launcher, and can be
-# listed from /proc. The parent only waits for the command. It is there so that `kill $PPID` reaches
-# it and not the launcher; the kernel kills the parent when the launcher dies, and the command when
+# whatever a command does (`setsid`, forking twice), its processes stay below the launcher, which
+# finds them in /proc. The parent only waits for the command: it is there because `kill $PPID` must
+# not reach the launcher. The kernel kills the parent when the launcher dies, and the command when
 # the parent dies.
 #
 # The report only grows, and says how far things are:
@@ -69,38 +69,39 @@ def signal_name(number: int) -> str:
 #     "<pid>"                             it runs                           is_complete is False
 #     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    is_complete is True
 #
-# From running to ended there are three ways. The command ends: what is left below the launcher is
-# killed, and the code reported. The lifeline closes (`aclose`, after a time-out or a cancel; or our
-# death): all is killed, and the code is empty. The command kills the parent: the same.
+# There are three ways to end. If the command ends, the launcher kills what is left below it and
+# reports the code. If the lifeline closes (by `aclose`, after a time-out or a cancel, or by our
+# death), the launcher kills everything, and the code is empty. If the command kills the parent, the
+# same happens.
 #
-# A cancel may fall into `follow`, anywhere: what was not read waits in the pipe, and `aclose` keeps
-# it as `rest`. In `aclose` no cancel takes effect within its grace: SIGTERM to the command's group
-# and the notice, if one is given; the lifeline; SIGCONT to the launcher every 0.1 seconds, since
-# what it kills may have stopped it. When the grace is over, we kill what is below the launcher
-# ourselves, for a second at the most, and then the launcher.
+# A cancel may hit `follow` anywhere: unread output stays in the pipe, and `aclose` returns it as
+# `rest`. Within its grace, `aclose` ignores cancels. It sends SIGTERM to the command's group and
+# waits, if there is a notice; it closes the lifeline; and it sends SIGCONT to the launcher every
+# 0.1 seconds, since the processes to kill may have stopped it. After the grace, we kill what is
+# below the launcher ourselves, for at most a second, and then the launcher.
 #
 # What each death leaves behind:
 #
-#     ours, by SIGKILL as well   nothing: the kernel closes the lifeline
+#     ours, even by SIGKILL      nothing: the kernel closes the lifeline
 #     the launcher's             parent and command die with it, and `aclose` kills the command's
-#                                group; what has left that may live on: `has_survivors` is true
-#     ours and the launcher's    parent and command die; what the command has started may live on
+#                                group; processes outside of it may survive: `has_survivors` is true
+#     ours and the launcher's    parent and command die; what the command has started may survive
 #
 # Out of reach are processes of another user, and what a service starts for a command, such as a
-# container. Where there is no subreaper (not Linux), what has left the group gets away.
+# container. Without a subreaper (on systems other than Linux), processes can leave the group.
 
 
 @dataclass(frozen=True)
 class ProcessReport:
-    """What the launcher reported, as far as it got; a command may have meddled with it.
+    """What the launcher reported, as far as it got; the command may have tampered with it.
 
     Attributes:
-        pid: the command's process id, or None where it did not begin.
+        pid: the command's process id, or None if it was not started.
         is_complete: whether the launcher has reported everything.
-        code: the command's exit code; negative where a signal of that number killed it; None where
-            it was stopped before its end.
+        code: the command's exit code; negative if a signal of that number killed it; None if it
+            was stopped before its end.
         has_survivors: whether something that it started may still run.
-        note: what it wrote to the file descriptor `NOTE_FD`, or why it did not begin.
+        note: what it wrote to the file descriptor `NOTE_FD`, or why it was not started.
     """
 
     pid: int | None
@@ -111,7 +112,7 @@ class ProcessReport:
 
     @classmethod
     def parse(cls, data: bytes) -> "ProcessReport":
-        """Read what the launcher wrote; it may end anywhere."""
+        """Parse what the launcher wrote, which may break off anywhere."""
         begun = _BEGIN.match(data)
         if begun is None:
             return cls(None, note=data)
@@ -129,17 +130,17 @@ class ProcessReport:
 
 
 class ContainedProcess:
-    """A command behind its launcher, from `start` to `aclose`; nothing of it outlives either of us."""
+    """A command behind its launcher, from `start` to `aclose`; what it starts can't outlive us."""
 
     def __init__(self, process: trio.Process) -> None:
-        """Own a launcher that was just started."""
+        """Take over a launcher that was just started."""
         self._process = process
         self._lifeline = _as_pipe(process.stdin)
         self._output, self._reports = _as_pipe(process.stdout), _as_pipe(process.stderr)
         self._report_bytes = bytearray()
         self._report: ProcessReport | None = None
         self.rest = b""
-        """The output that was not read before, known once it is closed."""
+        """The output that was not read before `aclose`."""
 
     @classmethod
     async def start(
@@ -153,8 +154,8 @@ class ContainedProcess:
         """Start a command; its standard input is empty, its output and error output are merged.
 
         Args:
-            command: the program, found along `PATH`, and its arguments.
-            cwd: the folder it starts in; None for ours.
+            command: the program, searched in `PATH`, and its arguments.
+            cwd: the folder that it starts in; None for ours.
             environment: its whole environment.
             pass_fds: file descriptors that it inherits.
 
@@ -179,13 +180,14 @@ class ContainedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command and all that it started have ended or were closed."""
+        """Whether the command and everything that it started have ended."""
         return self._process.returncode is not None
 
     async def follow(self, on_output: Callable[[bytes], None]) -> None:
-        """Pass the output on as it comes, until the command and all that it started has ended.
+        """Pass on the output as it comes, until the command and everything it started have ended.
 
-        Not until the output ends: a process that could not be killed may hold that open.
+        It does not wait for the end of the output, which a process that can't be killed may hold
+        open.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_read, self._output, on_output)
@@ -194,25 +196,25 @@ class ContainedProcess:
             nursery.cancel_scope.cancel()
 
     def read_output(self) -> bytes:
-        """Return the output that is there already, without waiting for more."""
+        """Return the output that is already there, without waiting for more."""
         return _drain(self._output)
 
     async def aclose(self, cleanup: Cleanup = no_cleanup, *, notice: float = 0.0) -> ProcessReport:
-        """Kill what runs, wait until all of it is gone, and return what the launcher reported.
+        """Kill everything, wait until all of it is gone, and return what the launcher reported.
 
         Args:
-            cleanup: opens the scope for it; a cancel can't cut it short.
-            notice: seconds between a SIGTERM to the command's group and the end of all; with 0 it
-                is killed at once.
+            cleanup: opens the scope for the clean-up, which a cancel can't cut short.
+            notice: seconds between a SIGTERM to the command's group and the kill; with 0, there is
+                no SIGTERM.
         """
         with cleanup(_CLEANUP_GRACE) as scope:
-            # Where no runtime gave a scope, the shield is ours.
+            # Without a scope from a runtime, we have to shield it ourselves.
             with trio.move_on_after(_CLEANUP_GRACE, shield=scope is None):
                 if notice:
                     await self._terminate(notice)
                 self._lifeline.close()
                 await self._wait_awake()
-        self._lifeline.close()  # where there was no grace, not even for the notice
+        self._lifeline.close()  # if there was no grace, not even for the notice
         await self._kill()
         if self._report is None:
             self._report = self._close_pipes()
@@ -227,16 +229,16 @@ class ContainedProcess:
             await self._process.wait()
 
     async def _wait_awake(self) -> None:
-        """Wait for the launcher, and wake it up as often as what it has to kill may stop it."""
+        """Wait for the launcher, waking it up again and again, since the command may stop it."""
         while not self.has_ended:
             self._process.send_signal(signal.SIGCONT)
             with trio.move_on_after(_WAKE_SECONDS):
                 await self._process.wait()
 
     async def _kill(self) -> None:
-        """Give the launcher, without any grace, the moment that it needs; then kill it as well."""
+        """Give the launcher a last moment, whatever the grace, and then kill it as well."""
         if self._process.returncode is None:
-            # It gets help: what stops it faster than it is woken up is still below it.
+            # Help it: a process that keeps stopping it is still below it.
             with trio.move_on_after(_LAST_MOMENT, shield=True):
                 await trio.to_thread.run_sync(_kill_below, self._process.pid)
                 await self._wait_awake()
@@ -251,12 +253,12 @@ class ContainedProcess:
         self._output.close()
         self._reports.close()
         if not report.is_complete:
-            # The launcher itself was killed, and could not.
+            # The launcher was killed before it could do this.
             report.signal_group(signal.SIGKILL)
         return report
 
     def _listen(self, data: bytes) -> None:
-        # The report is short, but a process that finds the pipe can fill it, and must not block it.
+        # The report is short, but a process that finds the pipe could fill and so block it.
         self._report_bytes.extend(data[: _CHUNK - len(self._report_bytes)])
 
 
@@ -287,8 +289,8 @@ class Exit:
     """How a contained command ended.
 
     Attributes:
-        code: its exit code; negative where a signal of that number killed it; None where it was
-            stopped before its end.
+        code: its exit code; negative if a signal of that number killed it; None if it was stopped
+            before its end.
         timed_out: whether it was stopped at the time-out.
         note: what it wrote to the file descriptor `NOTE_FD`.
         has_survivors: whether something that it started may still run.
@@ -309,24 +311,24 @@ async def run_contained(
     timeout: float,
     cleanup: Cleanup = no_cleanup,
 ) -> Exit:
-    """Run a command, and return when it and everything that it started is gone.
+    """Run a command, and return when it and everything that it started are gone.
 
-    Its standard input is empty. Its output and error output come merged, in order, in chunks as
-    they arrive. Processes that it leaves behind are killed at its end. A cancel, the time-out and
-    the death of this process kill the command and all its descendants. On Linux that holds also for
-    those that called `setsid` or forked twice, and whatever it does to its parent; elsewhere such a
-    one can get away. Out of reach are processes of another user, and what a command asks a service
-    to start, such as a container. A command that hunts down its parent's parent may keep a process;
-    then `Exit.has_survivors` says so.
+    Its standard input is empty. Its output and error output are merged, and arrive in order and in
+    chunks. Processes that it leaves behind are killed at its end. A cancel, the time-out and the
+    death of this process kill the command and all its descendants. On Linux this includes processes
+    that called `setsid` or forked twice, whatever the command does to its parent; elsewhere they
+    can escape. Out of reach are processes of another user, and what a command asks a service to
+    start, such as a container. A command that hunts down its parent's parent may keep a process;
+    `Exit.has_survivors` then says so.
 
     Args:
-        command: the program, found along `PATH`, and its arguments.
-        cwd: the folder it starts in.
+        command: the program, searched in `PATH`, and its arguments.
+        cwd: the folder that it starts in.
         environment: its whole environment.
-        on_output: takes each chunk; must not block.
+        on_output: is called with each chunk, and must not block.
         timeout: seconds, by trio's clock.
-        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does; without it the
-            clean-up is shielded for three seconds at the most.
+        cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does; by default the
+            clean-up is shielded for at most three seconds.
 
     Raises:
         ToolError: the process could not be started.
@@ -348,9 +350,9 @@ async def run_contained(
 
 
 def our_python(*arguments: str) -> list[str]:
-    """Return the command that runs this very Python behind a launcher.
+    """Return the command that runs this same Python behind a launcher.
 
-    The launcher keeps what the dynamic linker reads from commands; but our own Python may need it.
+    The launcher drops the variables of the dynamic linker, but our own Python may need them.
 
     Example:
         >>> our_python("-c", "pass")[-2:]
@@ -372,12 +374,12 @@ _OVERRIDES = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `environment` that a command may have, pagers and prompts off.
+    """Return the variables of `environment` that a command may have, with pagers and prompts off.
 
-    A short list is kept (search path, home, language, terminal, temporary folder, tool chains,
-    certificates, proxies without a password) and all else dropped. So no key, token or password
-    gets through under whatever name, nor what would change how a program loads or runs
-    (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, `GIT_CONFIG_COUNT`, `IFS`).
+    It keeps a short list of variables (search path, home, language, terminal, temporary folder,
+    tool chains, certificates, proxies without a password) and drops all others. So no key, token or
+    password gets through, whatever its name, nor does anything that changes how a program loads or
+    runs (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, `GIT_CONFIG_COUNT`, `IFS`).
 
     Example:
         >>> clean_environment({"LANG": "C", "MY_API_KEY": "k", "LD_PRELOAD": "x.so"})["LANG"]

@@ -1,6 +1,6 @@
-"""The launcher: run one command so that nothing it starts outlives it.
+"""The launcher: runs one command, and lets nothing that the command starts outlive it.
 
-This file runs as a program of its own, with the standard library alone:
+This file runs as a program of its own, with only the standard library:
 
     python -I -S process_tree.py COMMAND [ARGUMENT ...]
 
@@ -37,7 +37,7 @@ _SET_CHILD_SUBREAPER = 36
 
 
 def prctl(option: int, value: int) -> bool:
-    """Set an attribute of this process; false where the system has no such call."""
+    """Set an attribute of this process; false if the system has no such call."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -49,7 +49,7 @@ def prctl(option: int, value: int) -> bool:
 
 
 def become_subreaper() -> bool:
-    """Become the parent of what this process's descendants leave behind; false where that is unknown."""
+    """Become the parent of orphaned descendants; false if the system does not support it."""
     return prctl(_SET_CHILD_SUBREAPER, 1)
 
 
@@ -72,10 +72,10 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
         os.setsid()
         line = b"%d\n" % os.getpid()
         os.write(tell, line)
-        # From here and not from the guard, which the command may kill before it gets to it.
+        # Reported from here, since the command may kill its parent before that could report.
         report(line)
         if linux:
-            # Should its parent be killed, the shell at least dies with it.
+            # If its parent is killed, at least the command itself dies with it.
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_DFL)
@@ -115,7 +115,7 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
 
 
 def drop_linker_variables(environment: "os._Environ[bytes]") -> dict[bytes, bytes]:
-    """Drop what the dynamic linker reads: this Python may need it, the command must not have it."""
+    """Drop the variables of the dynamic linker, which this Python may need but no command gets."""
     return {
         name: value
         for name, value in environment.items()
@@ -124,7 +124,7 @@ def drop_linker_variables(environment: "os._Environ[bytes]") -> dict[bytes, byte
 
 
 def reap(parent: int) -> "tuple[bool, bool]":
-    """Collect the dead: whether no child is left, and whether the parent was among them."""
+    """Reap children; return whether none is left, and whether the parent was among them."""
     ended = False
     while True:
         try:
@@ -140,7 +140,7 @@ def reap(parent: int) -> "tuple[bool, bool]":
 
 
 def watch(parent: int, wake: int) -> bool:
-    """Wait for the end of the parent or of the lifeline; whether it was the parent's."""
+    """Wait until the parent ends or the lifeline closes; return whether the parent ended."""
     while True:
         if reap(parent)[1]:
             return True
@@ -151,7 +151,7 @@ def watch(parent: int, wake: int) -> bool:
 
 
 def list_processes() -> "list[tuple[int, int, int]]":
-    """List the living processes as (id, parent's id, group's id)."""
+    """List the running processes as tuples of their id, parent's id and group's id."""
     if not os.path.exists("/proc/self/stat"):
         command = "ps -A -o pid=,ppid=,pgid=,stat="
         with os.popen(command) as table:  # noqa: S605  (nothing varies)
@@ -172,8 +172,8 @@ def list_processes() -> "list[tuple[int, int, int]]":
 
 
 def find_descendants(root: int, child: int) -> "list[int]":
-    """List what descends from the process `root`, or is in the command's process group."""
-    # Our own group holds us and the `ps` that made the list, never a part of the command.
+    """List the processes that descend from `root` or are in the command's process group."""
+    # Our own group holds us and the `ps` that made the list, but no process of the command.
     rows = [row for row in list_processes() if row[2] != os.getpgrp()]
     found = {root}
     size = 0
@@ -185,7 +185,7 @@ def find_descendants(root: int, child: int) -> "list[int]":
 
 
 def kill(victims: "list[int]") -> None:
-    """Kill those that we may kill, parents first: a shell must not tell of its children's death."""
+    """Kill those that we may, parents first, since a shell would report its children's death."""
     for pid in sorted(victims):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -194,7 +194,7 @@ def kill(victims: "list[int]") -> None:
 
 
 def kill_descendants(child: int, wake: int, subreaper: bool) -> bool:
-    """Kill until none remains; false if it gave up, as on what we may not kill (another user's)."""
+    """Kill until none remains; false if some could not be killed, such as another user's."""
     for _ in range(ROUNDS):
         if reap(0)[0] and subreaper:
             return True
@@ -208,7 +208,7 @@ def kill_descendants(child: int, wake: int, subreaper: bool) -> bool:
 
 
 def report(text: bytes) -> None:
-    """Tell our caller, if it still lives; its death must not keep us from cleaning up."""
+    """Write to our caller, whose death must not keep us from cleaning up."""
     try:
         os.write(2, text)
     except OSError:
@@ -216,7 +216,7 @@ def report(text: bytes) -> None:
 
 
 def read_now(pipe: int) -> bytes:
-    """Read what a pipe holds, at most `NOTE_LIMIT` bytes, without waiting for more."""
+    """Read at most `NOTE_LIMIT` bytes from a pipe, without waiting for more."""
     os.set_blocking(pipe, False)
     try:
         return os.read(pipe, NOTE_LIMIT)
@@ -225,7 +225,7 @@ def read_now(pipe: int) -> bytes:
 
 
 def main(command: list[str]) -> None:
-    """Run the command, kill what it left behind, and report."""
+    """Run the command, kill what it leaves behind, and report."""
     linux = become_subreaper()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

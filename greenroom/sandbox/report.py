@@ -1,4 +1,4 @@
-"""Reports: what of a policy is held by what a machine has, in words."""
+"""Reports: which parts of a policy a machine holds, by what means, and why it lacks the others."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -54,17 +54,17 @@ _REACHED = "with the network on, programs can be asked over Unix sockets"
 
 @dataclass(frozen=True)
 class Mechanisms:
-    """One way to hold commands.
+    """One way to confine commands.
 
     Attributes:
         tier: its name.
-        program: where bubblewrap or `sandbox-exec` is.
+        program: the path of bubblewrap or `sandbox-exec`.
         has_filter: whether there is a filter of system calls for this processor.
         scopes: whether Landlock keeps abstract Unix sockets and signals inside.
         cgroups: where control groups can be made.
-        held_parts: the parts that were held when it was tried.
-        why: why the tiers above could not be used, by their names.
-        user_probes: what was held, or why it did not work, when another user than root was tried.
+        held_parts: the parts that it held when it was tried.
+        why: why each better tier could not be used.
+        user_probes: for users other than root, the parts that were held, or why the probe failed.
     """
 
     tier: SandboxTier
@@ -78,7 +78,7 @@ class Mechanisms:
 
 
 def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:
-    """Say what of a policy is held by these mechanisms, and why the rest is not.
+    """Report which parts of a policy these mechanisms hold, and why they lack the others.
 
     Example:
         >>> report = report_on(Sandbox(), Mechanisms("limits", held_parts=frozenset({"cpu"})))
@@ -101,7 +101,7 @@ def _restate(
     enforced: Mapping[SandboxPart, str],
     why: Mapping[SandboxPart, str],
 ) -> SandboxReport:
-    """Return a report that says of each part by what it is held, or why it is not."""
+    """Return a report with the means that hold each part, or the reason why none does."""
     parts: tuple[SandboxPart, ...] = get_args(SandboxPart)
     missing = tuple(part for part in parts if part not in enforced)
     return replace(
@@ -114,14 +114,14 @@ def _restate(
 
 
 def report_as_user(report: SandboxReport, sandbox: Sandbox, user: User) -> SandboxReport:
-    """Return the report for commands of this user, for whom the limit of processes counts."""
+    """Return the report for commands of a user, who is subject to the limit of processes."""
     by = f"RLIMIT_NPROC, with all others of user {user.uid}"
     report = replace(report, user=user.uid)
     return _restate(report, sandbox, {"processes": by, **report.enforced}, report.why)
 
 
 def report_as_root(report: SandboxReport, user: User, why: str) -> SandboxReport:
-    """Return the report for commands that root runs, since this user could not."""
+    """Return the report for commands that root runs, because this user could not."""
     why = f"user {user.uid} could not run it: {why}"
     report = replace(report, as_root=why)
     if "processes" not in report.missing:
@@ -130,10 +130,10 @@ def report_as_root(report: SandboxReport, user: User, why: str) -> SandboxReport
 
 
 def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
-    """Refuse a policy whose requirements are not met.
+    """Refuse a policy whose required parts are not all held.
 
     Raises:
-        SandboxUnavailableError: it names what is missing, and why.
+        SandboxUnavailableError: it names the missing parts, and why they are missing.
     """
     missing = [part for part in report.missing if part in sandbox.require]
     if missing:
@@ -145,14 +145,14 @@ def check_required(sandbox: Sandbox, report: SandboxReport) -> None:
 
 
 def report_in_place(report: SandboxReport, sandbox: Sandbox, paths: PolicyPaths) -> SandboxReport:
-    """Return the report for a call in this very place, where some part may not be held."""
+    """Return the report for a call in this workspace, which may not hold some of the parts."""
     if paths.unprotected:
         why = f"{', '.join(paths.unprotected)}: a symbolic link can be put elsewhere"
         report = _drop_part(report, sandbox, "protected", why)
     if not paths.is_searched and "protected" in report.enforced:
         by = f"{report.enforced['protected']}, but only those nested repositories found at first"
         report = replace(report, enforced={**report.enforced, "protected": by})
-    # Landlock follows names when it begins: one command may rename what the next will read.
+    # Landlock resolves names at its start, so one command may rename what the next can read.
     loose = [path for path in paths.hidden if is_below(path, paths.writable)]
     if loose and report.tier == "landlock":
         why = f"{', '.join(loose)}: it can be moved, and read by the next command"
@@ -161,7 +161,7 @@ def report_in_place(report: SandboxReport, sandbox: Sandbox, paths: PolicyPaths)
 
 
 def _drop_linked(report: SandboxReport, sandbox: Sandbox, paths: PolicyPaths) -> SandboxReport:
-    """Say where a hidden file can be read by another name: what is held is a path, not a file."""
+    """Drop the part "hidden" if a hidden file has another name, since only paths are hidden."""
     if "hidden" not in report.enforced:
         return report
     if paths.linked:
@@ -184,7 +184,7 @@ def _drop_part(
 
 
 def describe_sandbox(sandbox: Sandbox) -> str:
-    """Say what a policy asks for, in words for the model.
+    """Describe a policy to the model.
 
     Example:
         >>> describe_sandbox(Sandbox("read-only"))

@@ -32,12 +32,12 @@ _MAX_FOUND = 100
 class NestedRepositories:
     """The repositories below a folder, as this process first found them.
 
-    Their hooks and settings run programs just as those of the workspace do. A repository that a
-    command makes later may be changed by commands.
+    Their hooks and settings run programs, just like those of the workspace. Repositories that
+    commands make later are not protected.
 
     Attributes:
-        names: the `.git` and the like of each.
-        is_complete: whether there was no more to look at, as far down as is looked.
+        names: the path of `.git` or the like in each.
+        is_complete: whether all folders down to the depth limit were searched.
     """
 
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class NestedRepositories:
     @classmethod
     @lru_cache(maxsize=256)
     def of(cls, folder: str) -> "NestedRepositories":
-        """Look two folders deep, at so many names. Reads the disk: call it in a thread."""
+        """Search two folders deep, within limits. Reads the disk: call it in a thread."""
         found: list[str] = []
         looked, left = 0, deque([(folder, 0)])
         while left:
@@ -64,7 +64,7 @@ class NestedRepositories:
 
 
 def _list_names(folder: str) -> Iterator[tuple[str, bool]]:
-    """Name what a folder holds, and whether that is a folder; nothing where it is closed to us."""
+    """List the names in a folder, each with whether it is a folder; none if it can't be read."""
     with suppress(OSError), os.scandir(folder) as found:
         for each in found:
             yield each.name, each.is_dir(follow_symlinks=False)
@@ -74,11 +74,11 @@ _START_UP_FILES = frozenset(
     {".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".gitconfig", ".profile"}
     | {".zlogin", ".zlogout", ".zprofile", ".zshenv", ".zshrc"}
 )
-"""What shells and git read in a home folder, and run."""
+"""What shells and git read from a home folder and run."""
 
 
 _MAX_HIDDEN = 5_000
-"""Hidden files that are looked at for other names, before each command."""
+"""Hidden files whose number of names is checked before each command."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,14 @@ class PolicyPaths:
     Attributes:
         cwd: where the command starts.
         writable: what may be written.
-        protected: names in there that must stay as they are; some of them may not exist.
+        protected: paths in there that must stay as they are; some may not exist.
         hidden: what must not be read; all of it exists.
-        readable: what must be readable, wherever it lies.
-        unprotected: names that should be protected, and can't be, since a symbolic link is or leads
-            to them.
-        pinned: folders around what is protected, which must stay where they are with it.
-        is_searched: whether all nested repositories that are looked for were found.
-        linked: hidden files that have another name (a hard link) which is not hidden.
-        is_traced: whether all hidden files were looked at for that.
+        readable: what must be readable, wherever it is.
+        unprotected: paths that should be protected but can't be, because of symbolic links.
+        pinned: folders around protected paths, which must not be moved.
+        is_searched: whether the search for nested repositories was complete.
+        linked: hidden files with another name (a hard link) that is not hidden.
+        is_traced: whether all hidden files were checked for such names.
     """
 
     cwd: str
@@ -117,7 +116,7 @@ class PolicyPaths:
         """Resolve the paths of a policy. Reads the disk: call it in a thread.
 
         Raises:
-            ToolError: something that is to be writable does not exist.
+            ToolError: a path that should be writable does not exist.
         """
         root = workspace.root
         writable = []
@@ -147,16 +146,16 @@ class PolicyPaths:
 
 
 def _is_linked(name: str) -> bool:
-    """Tell whether a name, whose writable folder is a real path, is a link or lies behind one.
+    """Tell whether a path is a link or leads through one; its writable folder is a real path.
 
-    A command may have put a link in place of a folder in which a repository was found.
+    A command may have replaced a folder by a link after a repository was found in it.
     """
-    # The real path of a link to itself is its own.
+    # A link to itself is its own real path.
     return os.path.islink(name) or os.path.realpath(name) != name
 
 
 def _find_linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[str, ...], bool]:
-    """Find hidden files that have more names than are hidden, and whether all were looked at."""
+    """Find hidden files with names that are not hidden, and whether all files were checked."""
     names: defaultdict[tuple[int, int, int], list[str]] = defaultdict(list)
     seen, left = set[str](), list(hidden)
     while left and len(seen) < _MAX_HIDDEN:
@@ -164,7 +163,7 @@ def _find_linked(hidden: Sequence[str], open_: frozenset[str]) -> tuple[tuple[st
         if path in seen:
             continue
         seen.add(path)
-        with suppress(OSError):  # gone, or closed to us
+        with suppress(OSError):  # it is gone or can't be read
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):
                 with os.scandir(path) as found:
@@ -198,7 +197,7 @@ def _list_protected(writable: Sequence[str]) -> Iterator[str]:
 
 
 def _list_between(protected: Sequence[str], writable: Sequence[str]) -> Iterator[str]:
-    """Name the folders between what may be written and what is protected in it."""
+    """List the folders between the writable folders and the protected paths in them."""
     for path in protected:
         parent = os.path.dirname(path)
         while parent not in writable:
@@ -207,7 +206,7 @@ def _list_between(protected: Sequence[str], writable: Sequence[str]) -> Iterator
 
 
 def _is_home(folder: str) -> bool:
-    """Tell whether it is our home, or that of the user who owns it."""
+    """Tell whether a folder is our home, or that of its owner."""
     homes = [os.path.expanduser("~")]
     with suppress(KeyError):
         homes.append(pwd.getpwuid(os.stat(folder).st_uid).pw_dir)
@@ -215,15 +214,15 @@ def _is_home(folder: str) -> bool:
 
 
 def _list_instructions(folder: str) -> Iterator[str]:
-    """Find what agents and programs start with; such a file may be made, but not changed."""
+    """List the files that agents and programs start with; new ones may be made, but not changed."""
     known = AGENT_FOLDERS | PROTECTED_FILES
     found = (os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name in known)
-    # A link such as CLAUDE.md to AGENTS.md is common, and can't be mounted over.
+    # Links such as that from CLAUDE.md to AGENTS.md are common, and can't be mounted over.
     return (path for path in found if not os.path.islink(path))
 
 
 def is_below(path: str, folders: tuple[str, ...]) -> bool:
-    """Tell whether a path is one of these folders, or lies below one."""
+    """Tell whether a path is in one of these folders, or is one itself."""
     return any(Path(path).is_relative_to(folder) for folder in folders)
 
 
@@ -232,11 +231,11 @@ _NOBODY = 65534
 
 @dataclass(frozen=True)
 class User:
-    """Another user than root.
+    """A user other than root.
 
     Attributes:
-        uid: its id.
-        gid: that of its group, the only one.
+        uid: the user's id.
+        gid: the id of the user's only group.
     """
 
     uid: int
@@ -246,16 +245,16 @@ class User:
     def of(cls, sandbox: Sandbox, workspace: Workspace, *, limits_processes: bool) -> "User | None":
         """Choose who runs a command in our place. Reads the disk: call it in a thread.
 
-        That is the owner of the workspace, who then owns what is made there and may change what
-        was there. Where root owns it and nothing has to be written, it is the user `nobody`.
+        This is the owner of the workspace, who may change what is there and will own what is made
+        there. If root owns it and nothing has to be written, it is the user `nobody`.
 
         Args:
             sandbox: the policy.
             workspace: where the command works.
-            limits_processes: whether root could not be held to a limit that is asked for.
+            limits_processes: whether the policy limits processes, which does not work for root.
 
         Returns:
-            None where we are not root, or root has to run it.
+            None if we are not root, or if root has to run the command.
 
         Raises:
             OSError: the workspace is gone.
@@ -268,10 +267,10 @@ class User:
         return cls(_NOBODY, _NOBODY) if limits_processes and sandbox.mode == "read-only" else None
 
     def environment(self, temporary: str) -> dict[str, str]:
-        """Return the variables that say who it is; without a home of its own it has a temporary one."""
+        """Return the variables that name the user and a home, which may be the temporary folder."""
         try:
             entry = pwd.getpwuid(self.uid)
-        except KeyError:  # as in a container, where the owner is a user of the system outside
+        except KeyError:  # as in a container, if the owner is a user of the system outside
             name, home = str(self.uid), temporary
         else:
             name, home = entry.pw_name, entry.pw_dir
@@ -279,11 +278,11 @@ class User:
 
 
 def _find_group(owner: os.stat_result) -> int:
-    """Find the group of who owns something: not that of the thing, which may be anybody's."""
+    """Find the group of an owner, which need not be the group of the thing that is owned."""
     try:
         return pwd.getpwuid(owner.st_uid).pw_gid
     except KeyError:
-        # Of a user that is not known here; root's group may have rights that the user lacks.
+        # The user is unknown here; root's group may have rights that the user lacks.
         return owner.st_gid or _NOBODY
 
 
@@ -310,7 +309,7 @@ class UserProbe:
         *,
         limits_processes: bool,
     ) -> "UserProbe | None":
-        """Choose the user and the paths to probe; None where commands run as ourselves."""
+        """Choose the user and the paths to probe; None if commands run as ourselves."""
         user = User.of(sandbox, workspace, limits_processes=limits_processes)
         if user is None:
             return None

@@ -1,9 +1,9 @@
-"""The filter of system calls, as the program that the kernel runs before each of them.
+"""The filter of system calls, as a program that the kernel runs before each of them.
 
-What is refused is what sandboxes have been broken with: mounts and namespaces, watching and
-changing other processes, keys, asynchronous calls that pass filters by, typing into a terminal; and
-sockets of families that are not listed. A refused call fails with EPERM, as it would for want of a
-right, so that programs go on without it.
+It refuses the calls that sandboxes have been broken with: mounts and namespaces, reading and
+changing other processes, keys, asynchronous calls that bypass filters, and typing into a terminal;
+also sockets of families that are not listed. A refused call fails with EPERM, like one without the
+necessary rights, so programs can go on without it.
 """
 
 import platform
@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ADDRESS_FAMILIES = (2, 10, 16)
-"""AF_INET, AF_INET6 and AF_NETLINK: those that a network namespace keeps inside."""
+"""AF_INET, AF_INET6 and AF_NETLINK, which a network namespace keeps inside."""
 
 USUAL_FAMILIES = (1, *ADDRESS_FAMILIES)
-"""Those of usual programs: AF_UNIX as well, by which programs outside can be asked."""
+"""The same and AF_UNIX, through which programs outside can be reached."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -24,7 +24,7 @@ _EPERM, _ENOSYS = 1, 38
 _X32 = 0x40000000
 _NEW_USER_NAMESPACE = 0x10000000
 _TYPING = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: what puts characters into a terminal's input."""
+"""TIOCSTI and TIOCLINUX, which put characters into a terminal's input."""
 
 
 def _read_numbers(table: str) -> frozenset[int]:
@@ -32,7 +32,7 @@ def _read_numbers(table: str) -> frozenset[int]:
     return frozenset(int(entry.split()[1]) for entry in table.split(","))
 
 
-# Both know these by the same number.
+# These have the same number on both architectures.
 _COMMON = _read_numbers("""
     io_uring_setup 425, io_uring_enter 426, io_uring_register 427, open_tree 428,
     move_mount 429, fsopen 430, fsconfig 431, fsmount 432, fspick 433, pidfd_getfd 438,
@@ -43,7 +43,7 @@ _CLONE3 = 435
 
 @dataclass(frozen=True)
 class _Architecture:
-    """The numbers of one kind of processor."""
+    """The numbers of system calls on one kind of processor."""
 
     audit: int
     socket: int
@@ -91,10 +91,10 @@ _ARCHITECTURES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 
 def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
-    """Return the filter as the kernel takes it; None for a processor whose numbers are not known.
+    """Return the filter in the kernel's format; None for a processor with unknown call numbers.
 
     Args:
-        families: the families of which sockets may be made; pairs of them, as pipes, always may.
+        families: the families of sockets that are allowed; socket pairs, as pipes, always are.
         machine: the kind of processor, as `platform.machine` names it; empty for this one.
 
     Example:
@@ -113,7 +113,7 @@ def seccomp_filter(families: Iterable[int], machine: str = "") -> bytes | None:
         # On x86_64 the same calls have a second set of numbers.
         *_when(_AT_LEAST, _X32, _FAIL | _EPERM),
         *(step for number in refused for step in _when(_EQUAL, number, _FAIL | _EPERM)),
-        # Its flags lie in memory, where a filter can't look; programs fall back to clone.
+        # Its flags are in memory, where a filter can't look; programs fall back to clone.
         *_when(_EQUAL, _CLONE3, _FAIL | _ENOSYS),
         *_on(known.socket, _allow_values(_EQUAL, families)),
         *_on(known.ioctl, _refuse_values(1, _EQUAL, _TYPING)),

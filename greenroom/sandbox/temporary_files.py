@@ -16,23 +16,23 @@ from greenroom.core import CONFIGURATION_FOLDERS
 
 _PREFIX = "greenroom-sandbox-"
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
-"""What `mkdtemp` makes of it."""
+"""The names that `mkdtemp` makes from it."""
 _MODE = 0o700
 _YOUNG_SECONDS = 60.0
-"""Such a folder may have been made just now, and not be locked yet."""
+"""A younger folder may have just been made, and not be locked yet."""
 
 
 class TemporaryFolder:
-    """A folder of one command, from `make` to `remove`.
+    """The temporary folder of one command, from `make` to `remove`.
 
-    As long as we live, a lock on it says that it is in use.
+    As long as we live, a lock on it marks it as in use.
 
     Attributes:
         path: its real path.
     """
 
     def __init__(self, path: str, fd: int) -> None:
-        """Own a folder that this file descriptor locks."""
+        """Take over a folder and the file descriptor that locks it."""
         self.path = path
         self._fd = fd
 
@@ -49,12 +49,12 @@ class TemporaryFolder:
         except OSError:
             os.rmdir(path)
             raise
-        with suppress(OSError):  # where nothing can be locked, nothing is found stale either
+        with suppress(OSError):  # if nothing can be locked, nothing is removed as stale either
             fcntl.flock(fd, fcntl.LOCK_EX)
         return cls(path, fd)
 
     def give(self, uid: int, gid: int) -> None:
-        """Give the folder to another user, whatever is at its path by now.
+        """Give the folder to another user, even if its path leads elsewhere by now.
 
         Raises:
             OSError: it can't be given away.
@@ -62,17 +62,17 @@ class TemporaryFolder:
         os.fchown(self._fd, uid, gid)
 
     def remove(self) -> None:
-        """Remove the folder, including folders in it without permissions; its processes have ended."""
+        """Remove the folder, even if folders in it lack permissions; its processes are gone."""
         _remove(self.path)
         os.close(self._fd)
 
 
 def remove_stale() -> None:
-    """Remove the folders of processes that were killed before they could, as far as they are ours."""
+    """Remove our folders that were left by processes that were killed before they could do so."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as found:
         for each in found:
             if _NAME.fullmatch(each.name):
-                with suppress(OSError):  # another has removed it, or uses it
+                with suppress(OSError):  # another process has removed it, or uses it
                     _remove_if_stale(each.path)
 
 
@@ -81,7 +81,7 @@ def _remove_if_stale(path: str) -> None:
     try:
         status = os.fstat(fd)
         is_old = time.time() - status.st_mtime > _YOUNG_SECONDS
-        # As we make them: anyone may put something of the name where all may write.
+        # Anyone may make a folder with such a name here, so owner and mode have to be ours as well.
         is_ours = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == _MODE
         if is_old and is_ours:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,11 +92,11 @@ def _remove_if_stale(path: str) -> None:
 
 def _remove(folder: str) -> None:
     """Remove as much of a folder as can be removed."""
-    # A command can make folders so deep that Python gives up; they stay, as what the disk refuses.
+    # A command can make folders too deep for Python; they stay, like what the disk refuses to drop.
     with suppress(OSError, RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
         if os.geteuid() == 0:
-            return  # nothing is closed to root, whom the owner must not lead elsewhere by a link
+            return  # root needs no permissions, and must not follow a link that the owner has made
         for parent, names, _ in os.walk(folder):
             for path in (os.path.join(parent, name) for name in names):
                 if not os.path.islink(path):
@@ -104,10 +104,11 @@ def _remove(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# Only what exists can be mounted over. So a protected name that does not exist yet is made, empty
-# and with a mode that nothing else has, and removed when the last command that needs it has ended.
+# Only an existing path can be mounted over. So protected files and folders that don't exist yet are
+# made as placeholders, empty and with an unusual mode, and removed when the last command that needs
+# them has ended.
 
-# Other programs may use them as their own, and then they stay; the sticky bit tells them apart.
+# The sticky bit marks a placeholder; one that another program has put to use stays.
 _FOLDER_MODE, _FILE_MODE = 0o1755, 0o1644
 
 _ROUNDS = 50
@@ -116,26 +117,26 @@ _never = threading.Event()
 
 
 class Placeholders:
-    """Keeps placeholders in place, from `hold` to `release`, beside others who do so.
+    """Keeps placeholders in place, from `hold` to `release`; several holders may share them.
 
-    Each holder has a shared lock on the folder in which they are, and the last one finds no other
-    there: so none is removed under a command that runs, in whatever process. Those of a process
-    that was killed are known by their mode, and go with the next ones.
+    Each holder has a shared lock on the folder of its placeholders, and only the last one can
+    remove them. So none is removed while a command needs it, in whatever process. The placeholders
+    of a killed process are recognized by their mode, and removed with those of the next holder.
     """
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Start without any."""
         self._folders: dict[str, int] = {}
         self._names: list[str] = []
 
     @classmethod
     def hold(cls, names: tuple[str, ...]) -> Self:
-        """Make those that don't exist. Blocks for a second at the most.
+        """Make a placeholder for each missing path. Blocks for at most a second.
 
-        In a folder that can't be written none is made; there the command can't make it either.
+        None is made in a folder that can't be written, since the command can't write there either.
 
         Raises:
-            OSError: one can't be made for another reason, such as a full disk; or another program
+            OSError: one can't be made for another reason, such as a full disk, or another program
                 keeps the folder locked.
         """
         held = cls()
@@ -165,7 +166,7 @@ class Placeholders:
             self._names.append(name)
 
     def release(self) -> None:
-        """Release all of them; those that no other holder needs are removed."""
+        """Release all placeholders, and remove those that no other holder needs."""
         for folder, fd in self._folders.items():
             with suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,18 +176,18 @@ class Placeholders:
 
     def _remove(self, folder: str) -> None:
         for name in self._names:
-            with suppress(OSError):  # another program uses it, or has removed it
+            with suppress(OSError):  # another program uses it or has removed it
                 if os.path.dirname(name) == folder and _is_placeholder(name):
                     (os.rmdir if os.path.isdir(name) else os.unlink)(name)
 
 
 def _lock_shared(fd: int, folder: str) -> None:
-    """Take a shared lock; the one who removes placeholders has the other kind for a moment."""
+    """Take a shared lock; another process may hold it exclusively while it removes placeholders."""
     for _ in range(_ROUNDS):
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return
-        # A lock can't be waited for with a limit, and a stranger may never give it up.
+        # `flock` has no time-out, and another program may never give the lock up.
         _never.wait(_ROUND_SECONDS)
     raise BlockingIOError(errno.EWOULDBLOCK, f"another program keeps {folder} locked")
 

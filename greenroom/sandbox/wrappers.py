@@ -11,13 +11,13 @@ from greenroom.sandbox.resolved_policy import PolicyPaths, is_below
 TEMPORARY = "/tmp"  # noqa: S108  (a private one inside)
 
 _BYTES = 1 << 30
-"""What a private folder holds at the most; it lies in memory."""
+"""The size limit of a private folder, which is kept in memory."""
 
 _BECOMING = ("CAP_SETGID", "CAP_SETUID")
-"""The rights of root to become another user; with that they are gone."""
+"""Root's rights to become another user, which are gone once it has."""
 
 _Mount: TypeAlias = tuple[str, list[str]]
-"""Where something is mounted, and the arguments that say what."""
+"""A mount point, and bubblewrap's arguments for it."""
 
 
 def bubblewrap_command(
@@ -29,15 +29,15 @@ def bubblewrap_command(
     has_filter: bool = True,
     becomes_user: bool = False,
 ) -> list[str]:
-    """Return what to put before a command.
+    """Return the words to put before a command.
 
     Args:
-        program: where bubblewrap is.
-        paths: what the command may do where; what is protected must exist by now.
-        unreadable: an empty file that no one may read, to put in place of hidden files.
-        network: whether the network is reached.
-        has_filter: whether a filter of system calls comes by `FILTER_FD`.
-        becomes_user: whether the command is root at first and becomes another user then.
+        program: the path of bubblewrap.
+        paths: what the command may do where; protected paths must exist by now.
+        unreadable: an empty file without permissions, to mount over hidden files.
+        network: whether the command may reach the network.
+        has_filter: whether a filter of system calls is passed in `FILTER_FD`.
+        becomes_user: whether the command starts as root and becomes another user then.
     """
     readable = list(_list_visible(paths, network=network))
     mounts = [
@@ -47,13 +47,13 @@ def bubblewrap_command(
             for path in _list_above((*paths.writable, *readable), paths)
         ),
         *((path, ["--bind", path, path]) for path in paths.writable),
-        # What is mounted can't be moved.
+        # A mount point can't be moved.
         *((path, ["--bind", path, path]) for path in paths.pinned),
         *((path, ["--ro-bind", path, path]) for path in paths.protected),
         *((path, ["--ro-bind", path, path]) for path in readable),
         *((path, _hide(path, unreadable)) for path in paths.hidden),
     ]
-    # What lies deeper is mounted later, so that the most specific wins; a tie goes to the last.
+    # Deeper paths are mounted later, so the most specific mount wins; ties keep their order.
     mounts.sort(key=lambda mount: len(Path(mount[0]).parts))
     return [
         program,
@@ -63,9 +63,9 @@ def bubblewrap_command(
         *(word for name in _BECOMING if becomes_user for word in ("--cap-add", name)),
         *("--ro-bind", "/", "/"),
         *(argument for _, arguments in mounts for argument in arguments),
-        # Not before, since what lies below has to be mounted somewhere.
+        # At the end, since mount points have to be made in these folders first.
         *(word for path in _list_sealed(paths) for word in ("--remount-ro", path)),
-        # It may be closed to a root who has given up its rights.
+        # Root without its capabilities may not be allowed to enter the folder.
         *("--chdir", "/" if becomes_user else paths.cwd),
         *(["--seccomp", str(FILTER_FD)] if has_filter else []),
         "--",
@@ -75,19 +75,19 @@ def bubblewrap_command(
 def _list_namespaces(*, network: bool, has_users: bool) -> list[str]:
     if not has_users:
         return ["--unshare-all", *(["--share-net"] if network else [])]
-    # In a user namespace of its own there would be root alone.
+    # A new user namespace would have no user other than root.
     kinds = ("ipc", "pid", "uts", "cgroup-try", *(() if network else ("net",)))
     return [f"--unshare-{kind}" for kind in kinds]
 
 
 def _mount_system() -> list[_Mount]:
-    """What every command gets in place of what the system has there: nothing of it is shared."""
+    """List the mounts that hide folders of the system which a command must not share."""
     size = ["--perms", "1777", "--size", str(_BYTES), "--tmpfs"]
     return [
         ("/dev", ["--dev", "/dev"]),
         ("/dev/shm", [*size, "/dev/shm"]),  # noqa: S108
         ("/proc", ["--proc", "/proc"]),
-        # Programs listen there that would do for a command what it can't do itself.
+        # Programs that listen there could do for a command what it may not do itself.
         ("/run", ["--tmpfs", "/run"]),
         (TEMPORARY, [*size, TEMPORARY]),
     ]
@@ -95,20 +95,20 @@ def _mount_system() -> list[_Mount]:
 
 def _hide(path: str, unreadable: str) -> list[str]:
     if os.path.isdir(path):
-        return ["--perms", "0111", "--tmpfs", path]  # what lies below may be open again
+        return ["--perms", "0111", "--tmpfs", path]  # paths below may be readable again
     return ["--ro-bind", unreadable, path]
 
 
 def _list_sealed(paths: PolicyPaths) -> Iterator[str]:
-    """Name the folders in which nothing may be made, and the settings that root could change."""
+    """List the folders where nothing may be made, or whose settings root could change."""
     yield from ("/dev", "/proc", "/run")
     yield from filter(os.path.isdir, paths.hidden)
 
 
 def _list_above(names: Iterable[str], paths: PolicyPaths) -> Iterator[str]:
-    """Name the folders on the way to a path in what is empty inside.
+    """List the folders on the way to paths in folders that are empty inside.
 
-    Bubblewrap would make them for its own user alone, and the command may be another's.
+    Bubblewrap would make them accessible to its own user only, and the command may be another's.
     """
     empty = _list_empty(paths)
     parents = dict.fromkeys(parent for path in names for parent in Path(path).parents)
@@ -116,12 +116,12 @@ def _list_above(names: Iterable[str], paths: PolicyPaths) -> Iterator[str]:
 
 
 def _list_empty(paths: PolicyPaths) -> tuple[str, ...]:
-    """Name the folders that hold nothing inside but what is mounted there."""
+    """List the folders that hold nothing inside but mount points."""
     return ("/run", "/dev/shm", TEMPORARY, *paths.hidden)  # noqa: S108
 
 
 def _list_visible(paths: PolicyPaths, *, network: bool) -> Iterator[str]:
-    """Name what must be seen although its folder is not; what may be written is seen anyway."""
+    """List the paths that must be visible in hidden folders, other than the writable ones."""
     names = [*paths.readable, paths.cwd]
     if network:
         names.append(os.path.realpath("/etc/resolv.conf"))
@@ -137,7 +137,7 @@ SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 
 
 def seatbelt_profile(paths: PolicyPaths, temporary: str, *, network: bool) -> str:
-    """Return the profile of a command: of several lines that fit, the last one counts.
+    """Return the profile for a command; of several lines that match, the last one counts.
 
     Example:
         >>> paths = PolicyPaths("/ws", ("/ws",), ("/ws/.git",), ("/ws/secret",), ())
@@ -170,12 +170,12 @@ def _list_rules(paths: PolicyPaths, temporary: str, *, network: bool) -> Iterato
         *((path, "deny file-write*") for path in paths.protected),
         *((path, "deny file-read* file-write*") for path in paths.hidden),
     ]
-    # What lies deeper comes later, so that the most specific counts.
+    # Deeper paths come later, so the most specific rule counts.
     rules.sort(key=lambda rule: len(Path(rule[0]).parts))
     yield from (f"({what} (subpath {_quote(path)}))" for path, what in rules)
     yield "(deny signal)"
     yield "(allow signal (target same-sandbox))"
-    # It starts programs that are held by nothing.
+    # This service starts programs outside of the sandbox.
     yield '(deny mach-lookup (global-name "com.apple.coreservices.launchservicesd"))'
     if not network:
         yield "(deny network*)"

@@ -102,7 +102,8 @@ JAVASCRIPT = (
     (ASKS, "git stash && git pull --rebase && git stash pop"),
     (
         ASKS,
-        "git add web && git commit -m \"$(cat <<'EOF'\nRead the port from the environment\n\n- and say so in the README\nEOF\n)\"",
+        "git add web && git commit -m \"$(cat <<'EOF'\nRead the port from the environment\n\n"
+        '- and say so in the README\nEOF\n)"',
     ),
 )
 

@@ -54,7 +54,7 @@ def forgetting(owner, name):
 
 
 def clear_about(*reasons):
-    """Make the parser say nothing where it says that something is unclear for one of these reasons."""
+    """Make the parser ignore what is unclear for one of these reasons."""
     unclear = Findings.add_unclear
 
     def hides(self, reason, *, change=False):

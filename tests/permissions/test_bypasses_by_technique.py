@@ -47,7 +47,10 @@ def test_a_comment_before_a_backslash_as_in_mvdan_sh_457():
 
 @pytest.mark.parametrize(
     "hidden",
-    ["$({})", "`{}`", '"$({})"', "<({})", "${{x:-$({})}}", '"${{x:-`{}`}}"', "<<E\n$({})\nE", "$(ls $({}))"],
+    [
+        *("$({})", "`{}`", '"$({})"', "<({})", "${{x:-$({})}}", '"${{x:-`{}`}}"', "<<E\n$({})\nE"),
+        "$(ls $({}))",
+    ],
 )  # fmt: skip
 def test_substitutions_as_in_claude_code_39601_and_qwen_code_3048(hidden):
     assert decide(f"cat {hidden.format('rm -rf x')}") is DENY
@@ -58,9 +61,12 @@ def test_substitutions_as_in_claude_code_39601_and_qwen_code_3048(hidden):
 @pytest.mark.parametrize(
     "command",
     [
-        *("export PATH=/tmp:$PATH; git status", "typeset PAGER=x; git status", "declare -x A=1; ls"),
-        *("FOO=bar; git status", "FOO=bar git status", "git() { x; }; git status", "alias ls=x; ls"),
-        *("GIT_PAGER=x git status", "LD_PRELOAD=./x ls", "read PATH; ls", "for PATH in /tmp; do ls; done"),
+        *("export PATH=/tmp:$PATH; git status", "typeset PAGER=x; git status"),
+        "declare -x A=1; ls",
+        *("FOO=bar; git status", "FOO=bar git status", "git() { x; }; git status"),
+        "alias ls=x; ls",
+        *("GIT_PAGER=x git status", "LD_PRELOAD=./x ls", "read PATH; ls"),
+        "for PATH in /tmp; do ls; done",
         *("hash -p /tmp/x ls; ls", "source ./x; ls", "trap x DEBUG; ls", "PROMPT_COMMAND=x ls"),
     ],
 )  # fmt: skip
@@ -71,9 +77,12 @@ def test_variables_and_builtins_as_in_cursor_cve_2026_22708(command):
 @pytest.mark.parametrize(
     "wrapper",
     [
-        *("env", "sudo", "watch", "ionice", "setsid", "flock l", "time", "busybox", "timeout 5", "nice"),
-        *("xargs", "strace -f", "doas", "chroot /", "unshare -r", "nsenter -t 1 -m", "stdbuf -o0", "npx"),
-        *("docker exec c", "ssh host", "uv run", "frobnicate", "./wrap.sh --", "env A=1 nice timeout 5"),
+        *("env", "sudo", "watch", "ionice", "setsid", "flock l", "time", "busybox", "timeout 5"),
+        "nice",
+        *("xargs", "strace -f", "doas", "chroot /", "unshare -r", "nsenter -t 1 -m", "stdbuf -o0"),
+        "npx",
+        *("docker exec c", "ssh host", "uv run", "frobnicate", "./wrap.sh --"),
+        "env A=1 nice timeout 5",
     ],
 )  # fmt: skip
 def test_wrappers_as_in_claude_code_92542(wrapper):
@@ -94,8 +103,10 @@ def test_an_allowed_unknown_wrapper_as_in_claude_code_92542():
 @pytest.mark.parametrize(
     "command",
     [
-        *("ls > out", "ls >> out", "ls >| out", "ls &> out", "ls 3> out", "ls && ls > out", "! ls > out"),
-        *("{ ls; } > out", "cat <<E > out\nE", "ls > $(echo x)", "ls <> out", "(ls) 2> out", "> out ls"),
+        *("ls > out", "ls >> out", "ls >| out", "ls &> out", "ls 3> out", "ls && ls > out"),
+        "! ls > out",
+        *("{ ls; } > out", "cat <<E > out\nE", "ls > $(echo x)", "ls <> out", "(ls) 2> out"),
+        "> out ls",
     ],
 )  # fmt: skip
 def test_redirections_as_in_opencode_32628_and_gemini_cli_16454(command):
@@ -115,7 +126,8 @@ def test_nothing_to_check_is_not_allowed_as_in_opencode_39931(command):
 @pytest.mark.parametrize(
     "command",
     [
-        *("<<E cat\nx\nE\nrm -rf x", "cat <<E; rm -rf x\nx\nE", "cat <<A <<B\nx\nA\n$(rm -rf x)\nB"),
+        *("<<E cat\nx\nE\nrm -rf x", "cat <<E; rm -rf x\nx\nE"),
+        "cat <<A <<B\nx\nA\n$(rm -rf x)\nB",
         *("<<< x cat; rm -rf x", "cat <<-E\n\t`rm -rf x`\n\tE", "time -p rm -rf x"),
         *('"${X:=`rm -rf x`}"', "echo `echo \\`rm -rf x\\``", "{rm,-rf,/}"),
         *("case a in a) ;& b) rm -rf x;; esac", "ls {a}; rm -rf x"),
@@ -149,8 +161,10 @@ def test_a_folder_before_a_relative_path_as_in_claude_code_2_1_98():
 @pytest.mark.parametrize(
     "path",
     [
-        *("secrets/key", "secrets/../secrets/key", "src/../secrets/key", "./secrets//key", "secrets/"),
-        *("SECRETS/key", "/srv/project/secrets/key", "//srv/project/secrets/key", "secrets/.", "Secrets"),
+        *("secrets/key", "secrets/../secrets/key", "src/../secrets/key", "./secrets//key"),
+        "secrets/",
+        *("SECRETS/key", "/srv/project/secrets/key", "//srv/project/secrets/key", "secrets/."),
+        "Secrets",
     ],
 )  # fmt: skip
 def test_spellings_of_paths_as_in_cve_2026_25724_and_cve_2025_59944(path):
@@ -271,8 +285,10 @@ def test_an_operator_s_question_stands_as_in_claude_code_2_1_74():
 @pytest.mark.parametrize(
     "command",
     [
-        *("bash -c ls", "python -c 1", "python3", "node -e 1", "sudo ls", "xargs ls", "find . -delete"),
-        *("eval ls", "curl x", "rm x", "git", "ssh h ls", "env A=1 ls", "awk 1", "docker run x", "FOO=1 wget"),
+        *("bash -c ls", "python -c 1", "python3", "node -e 1", "sudo ls", "xargs ls"),
+        "find . -delete",
+        *("eval ls", "curl x", "rm x", "git", "ssh h ls", "env A=1 ls", "awk 1", "docker run x"),
+        "FOO=1 wget",
     ],
 )  # fmt: skip
 def test_always_never_saves_an_interpreter_as_in_openworker_29_and_goclaw_1204(command):
@@ -284,8 +300,10 @@ def test_always_never_saves_an_interpreter_as_in_openworker_29_and_goclaw_1204(c
     "command",
     [
         *("ls src/*.ts", "cat a 2>&1", "cat a 2>/dev/null", "ls && npm test", "cd src && ls | cat"),
-        *("echo $(git status)", "timeout 5 npm test", "cat <<'E'\n$(rm -rf x)\nE", "echo 'rm -rf x'"),
-        *("for f in *.ts; do cat $f; done", "npm test >/dev/null 2>&1 || echo failed", "git status # x"),
+        *("echo $(git status)", "timeout 5 npm test", "cat <<'E'\n$(rm -rf x)\nE"),
+        "echo 'rm -rf x'",
+        *("for f in *.ts; do cat $f; done", "npm test >/dev/null 2>&1 || echo failed"),
+        "git status # x",
     ],
 )  # fmt: skip
 def test_what_is_harmless_is_not_asked_about_as_in_openclaw_141987_and_gemini_cli_20744(command):

@@ -1,4 +1,4 @@
-"""A call is judged alike whether the tool itself or only its name is given, and odd input is asked about."""
+"""A call is judged alike by a tool and by its name alone, and odd input is asked about."""
 
 import pytest
 from hypothesis import given, strategies as st

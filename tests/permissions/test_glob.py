@@ -76,11 +76,15 @@ manager = PermissionManager(
 n = 30_000
 for command in (
     f"cat {'a' * 2 * n}", f"cat {'[' * n}", f"cat [[{'a' * n}", f"cat {'*a' * n}", f"rm -{'r' * n}",
-    f"declare -{'i' * n}!", f"declare -{'n' * n}!", f"kubectl {'*e' * n}", f"cat {'a/' * n}", f"cd {'a/' * n}; cat {'x ' * n}",
+    f"declare -{'i' * n}!", f"declare -{'n' * n}!", f"kubectl {'*e' * n}", f"cat {'a/' * n}",
+    f"cd {'a/' * n}; cat {'x ' * n}",
     f"cat a{chr(0x301) + chr(0x323)}" + (chr(0x301) + chr(0x323)) * n, f"x={'a' * n}; ls $x $x",
-    f"curl https://a{(chr(0x301) + chr(0x323)) * n}", f"curl https://{'a.' * n}!", f"cat {'a:' * n}//",
-    f"time{' ' * n}-x", f"echo '{'e ' * n}", f"sed '{'/a' * n}'", f"awk '{'e ' * n}'", f"ls {'!' * n}",
-    f"echo {'{' * n}", f"echo ${'x' * n}", f"ls {chr(92) * n}", f"LD_{'A' * n}=1", f"{'A' * n}x=1 ls",
+    f"curl https://a{(chr(0x301) + chr(0x323)) * n}", f"curl https://{'a.' * n}!",
+    f"cat {'a:' * n}//",
+    f"time{' ' * n}-x", f"echo '{'e ' * n}", f"sed '{'/a' * n}'", f"awk '{'e ' * n}'",
+    f"ls {'!' * n}",
+    f"echo {'{' * n}", f"echo ${'x' * n}", f"ls {chr(92) * n}", f"LD_{'A' * n}=1",
+    f"{'A' * n}x=1 ls",
     f"[[ {'a' * n} ]]", f"cat <<{'A' * n}", f"date +{'%Y' * n}!", f"git log --format={'%h' * n}!",
 ):
     manager.check("Bash", {"command": command}, context)

@@ -1,4 +1,4 @@
-"""Words in which letters of other alphabets pose as Latin ones are asked about; other languages are not."""
+"""Words whose foreign letters pose as Latin ones are asked about; other languages are not."""
 
 import pytest
 

@@ -107,12 +107,18 @@ def test_matchers_that_mean_the_same_are_equal():
         ('{"tool":["Bash"],"argv_exact":["a\\nb"]}', {"tool": "Bash", "argv_exact": ["a\nb"]}),
         ("Bash('if')", {"tool": "Bash", "argv_exact": ["if"]}),
         ("Bash(regex:npm (a|b) .*)", {"tool": "Bash", "regex": "npm (a|b) .*"}),
-        ("Bash(pytest:*, > out.log)", {"tool": "Bash", "command_prefix": "pytest", "redirect_to": "out.log"}),
+        (
+            "Bash(pytest:*, > out.log)",
+            {"tool": "Bash", "command_prefix": "pytest", "redirect_to": "out.log"},
+        ),
         ("Edit(src/**)", {"tool": "Edit", "path": "src/**"}),
         ("Edit(a b, *.{py,pyi})", {"tool": "Edit", "path": ["a b", "*.{py,pyi}"]}),
         ('{"tool":["Edit"],"path":["a, b"]}', {"tool": "Edit", "path": "a, b"}),
         ("Bash(path:src/**)", {"tool": "Bash", "path": "src/**"}),
-        ("WebFetch(domain:a.test, domain:*.b.test)", {"tool": "WebFetch", "domain": ["a.test", "*.b.test"]}),
+        (
+            "WebFetch(domain:a.test, domain:*.b.test)",
+            {"tool": "WebFetch", "domain": ["a.test", "*.b.test"]},
+        ),
     ],
 )  # fmt: skip
 def test_a_matcher_is_shown_as_it_is_typed(shown, matcher):

@@ -1,4 +1,4 @@
-"""Nothing that is allowed reaches a denied file, a denied program or a protected place in real bash.
+"""In real bash, nothing allowed reaches a denied file, a denied program or a protected place.
 
 GREENROOM_BASH_CASES is how many commands are generated (CONTRIBUTING.md has the long run), and
 GREENROOM_BASH_SEED the seed, which is printed.

@@ -85,8 +85,8 @@ RUN = [
     ("mv .git g; echo 'gitdir: g' > .git; git --git-dir=g config core.fsmonitor M", "git status"),
     ("git worktree add -q w; git config core.fsmonitor M", "git -C w status"),
     (
-        "mkdir b; cd b; git init -q --bare; git config core.bare false; git config core.worktree ..;"
-        "git config core.fsmonitor M",
+        "mkdir b; cd b; git init -q --bare; git config core.bare false;"
+        "git config core.worktree ..; git config core.fsmonitor M",
         "cd b && git status",
     ),
     (

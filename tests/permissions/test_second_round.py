@@ -1,4 +1,4 @@
-"""Everyday commands after an "always": what is remembered of each, and that it is not asked again."""
+"""Everyday commands after an "always": the rule for each, which keeps it from being asked again."""
 
 import shlex
 

@@ -351,7 +351,15 @@ async def test_the_network_is_reached_only_where_it_is_open(
 
 async def test_sockets_of_odd_families_are_refused(held: Held) -> None:
     families = "40 17 38 31"  # machines outside, packets, ciphers, Bluetooth
-    script = "import socket, sys\nfor f in sys.argv[1:]:\n try: socket.socket(int(f), 3 if f == '17' else 1); print('opened')\n except OSError as e: print(e.errno)"
+    script = """
+import socket, sys
+for f in sys.argv[1:]:
+    try:
+        socket.socket(int(f), 3 if f == '17' else 1)
+        print('opened')
+    except OSError as e:
+        print(e.errno)
+"""
     (held.root / "odd.py").write_text(script)
     result = await held.run(f"{PYTHON} odd.py {families}", Sandbox(network="all"))
     await contained(held, "syscalls", "opened" not in result.text)

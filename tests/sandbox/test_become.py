@@ -1,4 +1,4 @@
-"""The program that stops being root: run by root, and where it is measured with what is root's replaced."""
+"""The program that stops being root: run by root, and in-process with root's calls replaced."""
 
 import os
 import subprocess
@@ -56,8 +56,13 @@ def test_who_has_lost_its_parent_meanwhile_runs_nothing(tmp_path: Path) -> None:
 
 @ROOT
 def test_who_could_be_root_again_runs_nothing() -> None:
-    keeps_rights = "assert libc.prctl(28, 1 << 2, 0, 0, 0) == 0  # SECBIT_NO_SETUID_FIXUP"
-    keeps_rights += "\nlibc_of = ctypes.CDLL\nclass Lax:\n def __init__(self, *a, **k): self.libc = libc_of(None)\n def __getattr__(self, name): return (lambda *a: 0) if name == 'capset' else getattr(self.libc, name)\nctypes.CDLL = Lax"
+    keeps_rights = """assert libc.prctl(28, 1 << 2, 0, 0, 0) == 0  # SECBIT_NO_SETUID_FIXUP
+libc_of = ctypes.CDLL
+class Lax:
+    def __init__(self, *a, **k): self.libc = libc_of(None)
+    def __getattr__(self, name):
+        return (lambda *a: 0) if name == 'capset' else getattr(self.libc, name)
+ctypes.CDLL = Lax"""
     told = run("1234", "1234", "", "echo", "run", before=keeps_rights)
     assert told.endswith("user 1234 could become root again\n")
 

@@ -54,7 +54,10 @@ def test_limits_are_lowered_and_never_raised() -> None:
         "print(resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_CORE))"
     )
     assert become(shown, limits={"RLIMIT_CPU": 7}) == "(7, 8) (0, 0)"
-    lower = "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5)); enforce.set_limits({'RLIMIT_FSIZE': 9}); "
+    lower = (
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5, 5)); "
+        "enforce.set_limits({'RLIMIT_FSIZE': 9}); "
+    )
     assert become(lower + "print(resource.getrlimit(resource.RLIMIT_FSIZE))") == "(5, 5)"
 
 
@@ -142,7 +145,8 @@ def test_too_many_names_beside_what_is_hidden_stop_it(tmp_path: Path) -> None:
     code = """
 enforce._MAX_RULES = 3
 try:
-    enforce.restrict_files({"read": ["/"], "write": [], "devices": [], "hidden": [HIDDEN]}, lists=False, scopes=False)
+    rules = {"read": ["/"], "write": [], "devices": [], "hidden": [HIDDEN]}
+    enforce.restrict_files(rules, lists=False, scopes=False)
 except OSError as error:
     print(error.strerror)
 """.replace("HIDDEN", repr(str(tmp_path / "secret")))
@@ -172,7 +176,10 @@ def test_no_rights_can_be_won_again() -> None:
 
 
 def test_signals_are_as_a_command_expects_them() -> None:
-    code = "print([signal.getsignal(each).name for each in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM)])"
+    code = (
+        "print([signal.getsignal(each).name "
+        "for each in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM)])"
+    )
     assert become(code) == "['SIG_DFL', 'SIG_DFL', 'SIG_DFL']"
     assert become(code, ignores_termination=True) == "['SIG_DFL', 'SIG_DFL', 'SIG_IGN']"
 

@@ -1,4 +1,4 @@
-"""NestedRepositories repositories, as far as they are looked for, and what the report says of the rest."""
+"""Nested repositories: how far they are searched, and what the report says about the rest."""
 
 import os
 from pathlib import Path

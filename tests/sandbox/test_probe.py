@@ -1,4 +1,4 @@
-"""The probe, run where nothing holds it: it must say so, since a sandbox is judged by what it says."""
+"""The probe outside of any sandbox: it must report that nothing is held."""
 
 import os
 import resource

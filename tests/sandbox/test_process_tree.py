@@ -207,7 +207,8 @@ async def test_where_there_is_no_subreaper_the_group_is_killed(
         pytest.skip("ps (procps) is not installed")
     # The launcher as it runs on a system that is not Linux and has no /proc.
     (tmp_path / "elsewhere.py").write_text(
-        f"import os, sys; sys.platform = 'darwin'; sys.path.append({os.path.dirname(launcher.__file__)!r})\n"
+        "import os, sys; sys.platform = 'darwin'\n"
+        f"sys.path.append({os.path.dirname(launcher.__file__)!r})\n"
         "import process_tree; os.path.exists = lambda _: False; process_tree.main(sys.argv[1:])\n"
     )
     monkeypatch.setattr(launcher, "__file__", str(tmp_path / "elsewhere.py"))
