@@ -108,7 +108,7 @@ class _StreamedCalls:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
-    def open_call(self, fragment: dict[str, object]) -> _StreamedCall | None:
+    def find_call(self, fragment: dict[str, object]) -> _StreamedCall | None:
         """Find the call that a fragment continues, or None if it begins a new one."""
         place, call_id = as_int(fragment.get("index")), as_text(fragment.get("id"))
         if place is None and not call_id:
@@ -264,7 +264,7 @@ class _ReplyBuilder:
         return [*ends, BlockStart(index, "unknown"), BlockEnd(index, block)]
 
     def _call(self, fragment: dict[str, object]) -> list[StreamEvent]:
-        call = self._calls.open_call(fragment)
+        call = self._calls.find_call(fragment)
         events: list[StreamEvent] = []
         if call is None:
             index = self._new_index()
