@@ -28,7 +28,7 @@ from greenroom.session.history import (
     RepairReport as RepairReport,
     encode_line as encode_line,
     read_backwards as read_backwards,
-    read_on as read_on,
+    read_history as read_history,
     read_page as read_page,
 )
 from greenroom.session.journal import Durability as Durability, Journal as Journal

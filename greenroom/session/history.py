@@ -107,24 +107,6 @@ def encode_line(entries: Iterable[bytes], at: Position) -> bytes:
     return body + _seal(body, at)
 
 
-def read_history(
-    data: bytes,
-    *,
-    session_id: str,
-    path: str,
-    since: Position = START,
-    salvage: bool = False,
-) -> History:
-    """Read and verify a history from the place `since` on; see `read_lines`.
-
-    Raises:
-        SessionCorruptError: a damaged line is followed by others.
-        SessionError: the file is of a newer format.
-    """
-    lines = read_lines(data, session_id=session_id, path=path, since=since, salvage=salvage)
-    return History(tuple(itertools.chain.from_iterable(lines.entries)), lines.end, lines.torn)
-
-
 def read_lines(
     data: bytes,
     *,
@@ -164,12 +146,14 @@ def read_lines(
     return Lines(since.lines + 1, tuple(entries), place, torn)
 
 
-def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> History:
-    """Read what follows a place, from bytes that begin with the line before it, if any.
+def read_history(data: bytes, *, session_id: str, path: str, since: Position = START) -> History:
+    """Read and verify a history from the place `since` on.
+
+    `data` begins with the line before that place, if there is one. See `read_lines` for its end.
 
     Raises:
-        SessionCorruptError: they begin with another line, or a damaged line is followed by others.
-        SessionError: the file is of a newer format.
+        SessionCorruptError: it begins with another line, or a damaged line is followed by others.
+        SessionError: the history is of a newer format.
     """
     known = len(since.last)
     if data[:known] != since.last:
@@ -180,7 +164,8 @@ def read_on(data: bytes, *, session_id: str, path: str, since: Position) -> Hist
             line=since.lines,
             hint="the history was replaced by another; load the session again",
         )
-    return read_history(data[known:], session_id=session_id, path=path, since=since)
+    lines = read_lines(data[known:], session_id=session_id, path=path, since=since)
+    return History(tuple(itertools.chain.from_iterable(lines.entries)), lines.end, lines.torn)
 
 
 def _seal(body: bytes, at: Position) -> bytes:
@@ -330,15 +315,14 @@ class Page(msgspec.Struct, frozen=True):
     repair: RepairReport | None = None
 
 
-def check_count(count: int) -> int:
-    """Check and return how many messages a page is to hold.
+def check_count(count: int) -> None:
+    """Check how many messages a page is to hold.
 
     Raises:
         ValueError: it is less than 1.
     """
     if count < 1:
         raise ValueError(f"a page holds one message or more, not {count}")
-    return count
 
 
 def read_backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
@@ -377,13 +361,8 @@ def read_page(
 def _check_size(lines: Lines, size: int, *, session_id: str, path: str) -> None:
     found = lines.end.size + len(lines.torn)
     if found != size:
-        line = lines.end.lines + 1
-        raise SessionCorruptError(
-            f"{path}:{line}: {size} bytes were stored, and {found} are there",
-            session_id=session_id,
-            path=path,
-            line=line,
-        )
+        problem = f"{size} bytes were stored, and {found} are there"
+        raise _corrupt(problem, session_id, path, lines.end)
 
 
 def _grow_tail(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:

@@ -315,7 +315,15 @@ class _Tail:
             SessionExistsError: this session was never stored, and its id is taken.
             SessionStorageError: the disk refused.
         """
-        self._writer, self._is_new_here = await self._acquire(), True
+        self.store = store = self.store or default_store()
+        try:
+            self._writer = await store.acquire(self._session_id)
+        except SessionLockedError:
+            # If its holder has made the session, our id is wrong, and waiting would not help.
+            if self.metadata is None and await store.exists(self._session_id):
+                raise self._exists_error() from None
+            raise
+        self._is_new_here = True
 
     async def settle(self) -> bool:
         """Find out whether the last line whose append failed is stored; if so, continue after it.
@@ -456,16 +464,6 @@ class _Tail:
         finally:
             self._is_broken = writer.is_broken
         self.metadata, self._unconfirmed = metadata, None
-
-    async def _acquire(self) -> SessionWriter:
-        self.store = store = self.store or default_store()
-        try:
-            return await store.acquire(self._session_id)
-        except SessionLockedError:
-            # If its holder has made the session, our id is wrong, and waiting would not help.
-            if self.metadata is None and await store.exists(self._session_id):
-                raise self._exists_error() from None
-            raise
 
     async def _begin(self, writer: SessionWriter, stored: StoredSession) -> None:
         """Check that the id is free, and set aside what a crash left of an unsaved session."""

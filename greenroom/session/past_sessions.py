@@ -6,7 +6,7 @@ at a time, and drop it before the next.
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 import trio
@@ -36,8 +36,6 @@ from greenroom.session.store import (
     run_in_thread,
     unknown_error,
 )
-
-T = TypeVar("T")
 
 
 async def read_last(session_id: str, count: int, *, store: SessionStore | None = None) -> Page:
@@ -331,15 +329,11 @@ class SessionSearch:
         return None if named is None else SearchHit(session, None, None, named, 0)
 
     def _find_snippet(self, message: Message) -> str | None:
-        return next(
-            (
-                snippet
-                for block in message.content
-                for text in _searched_texts(block)
-                if (snippet := self._text.snippet(text)) is not None
-            ),
-            None,
-        )
+        for block in message.content:
+            for text in _searched_texts(block):
+                if (snippet := self._text.snippet(text)) is not None:
+                    return snippet
+        return None
 
 
 def _searched_messages(current: Branch) -> Iterator[tuple[Branch, int, Message]]:

@@ -33,7 +33,14 @@ from greenroom.session.entries import (
     decode_entries,
     decode_kinds,
 )
-from greenroom.session.history import SALT, Position, check_format, encode_line, read_lines
+from greenroom.session.history import (
+    SALT,
+    Position,
+    RepairReport,
+    check_format,
+    encode_line,
+    read_lines,
+)
 from greenroom.session.transcript import Transcript
 
 _HEAD = re.compile(rb'\{"n":(\d{1,18}),(?:"u":\d+,)?"e":\[')
@@ -47,8 +54,8 @@ class SalvagedHistory(msgspec.Struct, frozen=True):
     """The part of a damaged history that can be kept.
 
     Attributes:
-        entries: the entries of the sound lines before the damage.
-        end: the place after them.
+        entries: the entries that can be kept.
+        end: the place after the sound lines before the damage.
         damaged: all bytes after that place.
         line: the line to write there, with everything that verifies; empty if nothing does.
         messages: how many messages that line restores.
@@ -59,6 +66,17 @@ class SalvagedHistory(msgspec.Struct, frozen=True):
     damaged: bytes
     line: bytes
     messages: int
+
+    def report(
+        self, path: str, set_aside: str, *, missing: int = 0, restored: tuple[str, ...]
+    ) -> RepairReport | None:
+        """Report what was done; None if nothing was damaged."""
+        if not (set_aside or missing or restored):
+            return None
+        first, size = self.end.lines + 1, len(self.damaged)
+        return RepairReport(
+            path, first, self.end.size, size, set_aside, self.messages, missing, restored
+        )
 
 
 def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHistory:
@@ -76,7 +94,9 @@ def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHisto
         if found is not None:
             check_format(found, session_id, path)
             draft.add(number, line)
-    return SalvagedHistory(entries, end, lines.torn, draft.line(end), draft.messages)
+    line = draft.line(end)
+    kept = (*entries, *decode_entries(line)) if line else entries
+    return SalvagedHistory(kept, end, lines.torn, line, draft.messages)
 
 
 def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
@@ -211,6 +231,7 @@ _UNKNOWN = "unknown"
 
 _TITLE = 60
 _TYPES = get_type_hints(SessionMetadata, include_extras=True)
+del _TYPES["unknown"]
 
 
 def restore_description(
@@ -232,12 +253,16 @@ def restore_description(
     Returns:
         The description, and the names of the fields that could not be read from `data`.
     """
-    read = _read_fields(data)
+    fields = _read_fields(data)
+    read = {
+        name: fields[name]
+        for name, kind in _TYPES.items()
+        if name in fields and _fits_type(fields[name], kind)
+    }
+    unknown = {name: value for name, value in fields.items() if name not in _TYPES}
+    lost = tuple(name for name in _TYPES if name not in read)
     derived = _derive_fields(session_id, entries, relatives, changed)
-    lost = tuple(
-        each for each in SessionMetadata.__struct_fields__ if each not in {*read, "unknown"}
-    )
-    both = {**derived, **read, "session_id": session_id}
+    both = {**derived, **read, "session_id": session_id, "unknown": unknown}
     try:
         return in_utc(msgspec.convert(both, SessionMetadata)), lost
     except InvalidJSONError:  # a time that some time zone can't express
@@ -246,15 +271,11 @@ def restore_description(
 
 
 def _read_fields(data: bytes) -> dict[str, object]:
-    """Read a description field by field; return those that are valid."""
+    """Return the fields of a description, or none if it is not a JSON object."""
     try:
-        found = serde.loads(data)
+        return serde.decode(data, dict[str, object])
     except InvalidJSONError:
         return {}
-    fields = found.items() if isinstance(found, dict) else ()
-    return {
-        name: value for name, value in fields if name in _TYPES and _fits_type(value, _TYPES[name])
-    }
 
 
 def _fits_type(value: object, kind: object) -> bool:

@@ -15,7 +15,6 @@ from greenroom.core import (
     SessionCorruptError,
     SessionNotFoundError,
     SessionStorageError,
-    serde,
     utc_now,
 )
 from greenroom.fs import FolderLockedError, check_lock, durable, is_locked, unlock
@@ -26,18 +25,18 @@ from greenroom.session.description import (
     read_line_count,
     with_line_count,
 )
-from greenroom.session.entries import decode_entries
+from greenroom.session.entries import Entry
 from greenroom.session.history import (
     START,
     Page,
     Position,
     RepairReport,
     read_backwards,
-    read_on,
+    read_history,
     read_page,
     report_on,
 )
-from greenroom.session.salvage import SalvagedHistory, restore_description, salvage_history
+from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.store import StoredPage, StoredSession, fenced_error, unknown_error
 
 Stored = TypeVar("Stored", StoredSession, StoredPage)
@@ -106,7 +105,7 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
         metadata, lines = None, 0  # the session was deleted between the two reads
     if found is None and since.lines:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    history = read_on(found or b"", session_id=session_id, path=path, since=since)
+    history = read_history(found or b"", session_id=session_id, path=path, since=since)
     missing = max(lines - history.end.lines - bool(history.torn), 0)
     return StoredSession(metadata, msgspec.structs.replace(history, missing=missing), path)
 
@@ -391,7 +390,7 @@ class FileWriter:
         if about is None and not data:
             raise unknown_error(id_, self._folder)
         found = salvage_history(data or b"", session_id=id_, path=path)
-        restored = self._restore_description(about, found, relatives)
+        restored = self._restore_description(about, found.entries, relatives)
         lines = found.end.lines + bool(found.line)
         missing = 0 if found.damaged else max(read_line_count(about or b"") - lines, 0)
         side = ""
@@ -403,15 +402,10 @@ class FileWriter:
             durable.replace(path, (data or b"")[: found.end.size] + found.line)
         elif found.damaged:
             durable.truncate(path, found.end.size)
-        if not (found.damaged or missing or restored):
-            return None
-        first, size = found.end.lines + 1, len(found.damaged)
-        return RepairReport(
-            path, first, found.end.size, size, side, found.messages, missing, restored
-        )
+        return found.report(path, side, missing=missing, restored=restored)
 
     def _restore_description(
-        self, data: bytes | None, found: SalvagedHistory, relatives: Sequence[SessionMetadata]
+        self, data: bytes | None, entries: Sequence[Entry], relatives: Sequence[SessionMetadata]
     ) -> tuple[str, ...]:
         """Reconstruct the description if it is damaged; return the fields that were lost."""
         path, id_ = metadata_path(self._folder), self._session_id
@@ -421,10 +415,9 @@ class FileWriter:
                 return ()
         except SessionCorruptError:
             durable.replace(_unused_path(f"{path}.damaged"), data or b"")
-        entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
         moment = last_change(self._folder)
         metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
-        durable.replace(path, encode_metadata(metadata, _keep_object(data)))
+        durable.replace(path, encode_metadata(metadata))
         return lost or ("session_id",)
 
     def _limit_lines(self, most: int) -> None:
@@ -461,15 +454,6 @@ class FileWriter:
             # Another writer may have locked it, or it holds files: then it stays.
             with contextlib.suppress(OSError):
                 os.rmdir(self._folder)
-
-
-def _keep_object(data: bytes | None) -> bytes:
-    """Return `data` if it is a JSON object, whose unknown keys can be kept; else nothing."""
-    try:
-        serde.decode(data or b"", dict[str, object])
-    except InvalidJSONError:
-        return b""
-    return data or b""
 
 
 def _unused_path(path: str) -> str:

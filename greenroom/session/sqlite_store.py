@@ -21,7 +21,7 @@ from greenroom.core import (
 )
 from greenroom.fs import FolderLockedError, lock, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
-from greenroom.session.entries import Entry, decode_entries
+from greenroom.session.entries import Entry
 from greenroom.session.history import (
     START,
     History,
@@ -29,7 +29,7 @@ from greenroom.session.history import (
     Position,
     RepairReport,
     check_count,
-    read_on,
+    read_history,
     read_page,
 )
 from greenroom.session.salvage import restore_description, salvage_history
@@ -117,7 +117,7 @@ def read_last_page(database: Database, session_id: str, count: int) -> StoredPag
 def _verify_lines(lines: list[bytes], row: Row, path: str, since: Position) -> History:
     """Decode these lines, which begin with the one before the place `since`."""
     try:
-        history = read_on(b"".join(lines), session_id=row.session_id, path=path, since=since)
+        history = read_history(b"".join(lines), session_id=row.session_id, path=path, since=since)
     except SessionCorruptError as error:
         if error.line != since.lines:  # else the history was replaced, and is not damaged
             error.hint = repair_hint(path)  # the original hint is about files
@@ -150,18 +150,14 @@ def salvage_rows(
     """Set everything from the first damaged line on aside, and keep the lines that verify."""
     data = b"".join(select_lines(connection, row.key, 0))
     found = salvage_history(data, session_id=row.session_id, path=path)
-    entries = (*found.entries, *decode_entries(found.line)) if found.line else found.entries
-    lost = _restore_description(connection, row, path, entries, relatives)
-    end, side = found.end, ""
-    if end.size != row.size:
-        number = cut_lines(connection, row, end)
+    restored = _restore_description(connection, row, path, found.entries, relatives)
+    side = ""
+    if found.end.size != row.size:
+        number = cut_lines(connection, row, found.end)
         side = f"number {number} of the table torn"
         if found.line:
-            add_line(connection, row, found.line, end)
-    if not (side or lost):
-        return None
-    size, messages = len(found.damaged), found.messages
-    return RepairReport(path, end.lines + 1, end.size, size, side, messages, restored=lost)
+            add_line(connection, row, found.line, found.end)
+    return found.report(path, side, restored=restored)
 
 
 def _restore_description(
@@ -205,6 +201,7 @@ class SQLiteWriter:
         """Take over a held lock on this folder, and an epoch that has begun."""
         self._session_id = session_id
         self._database = database
+        self._path = f"{database.path}#{session_id}"
         self._epoch = epoch
         self._lock = lock
         self._folder = folder
@@ -308,12 +305,11 @@ class SQLiteWriter:
         return select_row(connection, session_id) or add_row(connection, session_id)
 
     def _append(self, connection: Connection, line: bytes, at: Position) -> None:
-        row, path = self._row(connection), f"{self._database.path}#{self._session_id}"
+        row = self._row(connection)
         if row.size != at.size:
-            raise SessionStorageError(
-                f"{path}: it was changed by another writer", session_id=self._session_id
-            )
-        check_size(at.size + len(line), self._session_id, path)
+            text = f"{self._path}: it was changed by another writer"
+            raise SessionStorageError(text, session_id=self._session_id)
+        check_size(at.size + len(line), self._session_id, self._path)
         add_line(connection, row, line, at)
 
     def _salvage(
@@ -322,12 +318,11 @@ class SQLiteWriter:
         row = select_row(connection, self._session_id)
         if row is None or (row.metadata is None and not row.size):
             raise unknown_error(self._session_id, self._database.path)
-        path = f"{self._database.path}#{self._session_id}"
-        return salvage_rows(connection, row, path, relatives)
+        return salvage_rows(connection, row, self._path, relatives)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)
-        row.read_metadata(f"{self._database.path}#{self._session_id}")  # it is ours
+        row.read_metadata(self._path)  # checks that it is ours
         write_description(connection, row, encode_metadata(metadata, row.metadata or b""))
 
     def _release(self) -> None:

@@ -27,7 +27,14 @@ from greenroom.core import (
 )
 from greenroom.fs import is_alive
 from greenroom.session.description import SessionMetadata
-from greenroom.session.history import History, Page, Position, read_backwards, read_on, read_page
+from greenroom.session.history import (
+    History,
+    Page,
+    Position,
+    read_backwards,
+    read_history,
+    read_page,
+)
 
 T = TypeVar("T")
 Writer = TypeVar("Writer", bound="SessionWriter")
@@ -494,7 +501,7 @@ def _read(session_id: str, session: _MemorySession, since: Position) -> StoredSe
     if since.lines and not session.history:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
     data = bytes(session.history[since.size - len(since.last) :])
-    history = read_on(data, session_id=session_id, path=path, since=since)
+    history = read_history(data, session_id=session_id, path=path, since=since)
     return StoredSession(session.description, history, path)
 
 

@@ -52,7 +52,7 @@ def write(groups):
 
 
 def read(data, since=START):
-    return read_history(data, session_id="s", path="h", since=since)
+    return read_history(since.last + data, session_id="s", path="h", since=since)
 
 
 LINES = write(ENTRIES)

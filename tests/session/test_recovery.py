@@ -377,6 +377,7 @@ async def test_what_can_be_read_of_a_description_is_kept(case):
     loaded = await AgentSession.load("mine", store=store)
     assert (loaded.agent_type, loaded.get_metadata("title")) == ("coder", "a talk")
     assert loaded.created_at == loaded.updated_at
+    assert loaded.description.record.unknown == {"hologram": 1}
 
 
 async def test_a_damaged_description_is_set_aside_and_other_keys_survive(files):
