@@ -21,6 +21,7 @@ from greenroom.core import (
     AUTOMATIC_DECIDERS,
     Answer,
     Custom,
+    SessionError,
     TurnStatus,
     WorkflowError,
     WorkflowLimitError,
@@ -252,13 +253,22 @@ class WorkflowExecution(Generic[StateT]):
         if chain := find_cycle(node.run):
             raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({chain})")
 
+        failure: SessionError | None = None
+
         async def member(internals: AgentInternals) -> None:
-            await self._record_start(node, unit, scope, session.session_id)
-            await node.run(internals)
+            nonlocal failure
+            try:
+                await self._record_start(node, unit, scope, session.session_id)
+            except SessionError as error:
+                failure = error
+            else:
+                await node.run(internals)
 
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
             result = await try_ask(handle, text, sender="workflow", metadata=facts)
+        if failure is not None:
+            raise failure
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value

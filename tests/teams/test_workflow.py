@@ -19,7 +19,7 @@ from greenroom import (
     RuntimeLimits,
     ToolError,
 )
-from greenroom.core import TurnStatus, WorkflowError, WorkflowLimitError
+from greenroom.core import SessionStorageError, TurnStatus, WorkflowError, WorkflowLimitError
 from greenroom.teams import END, START, Workflow, ask_member, pipeline, request_approval
 from greenroom.testing import Reply, ScriptedProvider, call
 
@@ -522,3 +522,28 @@ async def test_a_node_whose_agent_waits_for_the_workflow_is_refused_with_the_cha
     workflow.edge(START, "ask").edge("ask", END)
     result = await boss.run("Go.")
     assert "ask can't be asked: it waits for this very answer (boss → boss)" in result.text
+
+
+@pytest.mark.parametrize("is_agent", [False, True])
+async def test_a_node_that_can_not_be_recorded_does_not_run(monkeypatch, is_agent):
+    llm = ScriptedProvider("Hello.")
+
+    async def greet(state):
+        return {"best": (await Agent(llm).run("Say hello.")).output}
+
+    workflow = Workflow(State)
+    if is_agent:
+        workflow.node("greet", Agent(llm), input="best", output="best")
+    else:
+        workflow.node("greet", greet)
+    workflow.edge(START, "greet").edge("greet", END)
+    session = AgentSession.new("workflow", store=InMemoryStore())
+
+    async def fail(**options):
+        monkeypatch.undo()
+        raise SessionStorageError("the disk is full")
+
+    monkeypatch.setattr(session, "save", fail)
+    with pytest.raises(SessionStorageError, match="the disk is full"):
+        await workflow.run(STATE, session=session)
+    assert llm.requests == []
