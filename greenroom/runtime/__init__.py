@@ -1,18 +1,17 @@
 """The actor kernel: it runs agents and knows nothing of models.
 
 Outside, you hold an `agent_runtime` and a `handle` of each agent; inside, an agent holds its
-`internals`; both look at one `actor`. `spawning` starts an agent, and `lifecycle` says how it lives
-and ends. Its parts:
+`internals`; both lead to one `actor`. `spawning` starts an agent, and `lifecycle` runs and ends it.
+Its parts:
 
-- `mailbox`: what it was sent; `turn`: from an input to the answer; `interruption`: how that is cut
-  short.
+- `mailbox`: its inputs; `turn`: from an input to the answer; `interruption`: how a turn is stopped.
 - `output_ring`: its chunks, and their readers; `approvals`: permission requests.
-- `subagents`: agents of its own, and what it hears of others; `fan_out`: one agent for each prompt.
+- `subagents`: its own agents, and news of others; `fan_out`: one agent for each prompt.
 - `calls`: of models, tools and other agents; `budgets`: what limits them.
 - `supervisor`, and `restarts` behind it: which agents are started again after a crash.
 
-`tasks` tells whose code runs, `introspection` and `watchdog` what goes on; `runtime_thread` and
-`thread_calls` are a runtime in a thread of its own, reached from asyncio and from other threads.
+`tasks` tells whose code runs; `introspection` and `watchdog` show what happens; `runtime_thread`
+and `thread_calls` are a runtime in a thread of its own, for asyncio and other threads.
 """
 
 from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime

@@ -3,12 +3,12 @@
 Theory of operation
 ===================
 
-A request is open from the step in which it is published until the one in which `decided` is set.
-Its answer finds it by its id, so it can't be taken by a task that waits for another, and the answer
-to one question can't decide a second one. The first of these decides it: a person's answer; the
-time-out; a shutdown of the agent or of one above it; the last reader that could answer leaves, or
-there was none (`_refuse_without_answerer`, by what the root was spawned with: wait, deny, or
-suspend the turn). A reader that answers for an agent answers for those below it.
+A request is open from the step that publishes it until the step that sets `decided`. Its answer
+finds it by its id, so no task that waits for another answer can take it, and the answer to one
+question can't decide a second one. The first of these decides it: a person's answer; the time-out;
+a shutdown of the agent or of one above it; the last reader that could answer leaves, or there never
+was one (`_refuse_without_answerer`, which waits, denies or suspends the turn, as the root was
+spawned). A reader that answers for an agent also answers for those below it.
 
 However it ends, a `PermissionResponse` is published, also if a cancel falls into the wait: then
 it says `cancelled`. A crash of the process leaves an `OpenQuestion` in the session: the next

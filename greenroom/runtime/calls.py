@@ -296,7 +296,7 @@ async def run_in_call(function: Callable[[], Awaitable[T]]) -> T:
     return await (function() if slot is None else slot.run(function))
 
 
-def call_is_over() -> bool:
+def is_call_over() -> bool:
     """Whether the caller is in a thread that outlived its tool call."""
     slot = _slot_var.get()
     return (

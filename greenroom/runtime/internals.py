@@ -35,8 +35,8 @@ from greenroom.runtime.calls import (
     Model,
     ModelCallScope,
     ToolCallScope,
-    call_is_over,
     current_actor,
+    is_call_over,
 )
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
@@ -486,7 +486,7 @@ def spawn_subagent(
     parent = current_actor()
     if parent is None:
         return None
-    if call_is_over():
+    if is_call_over():
         raise TurnError(
             f"the tool call of {parent.name} that this thread belongs to is over: it was given up,"
             " and spawns no more",

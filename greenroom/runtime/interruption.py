@@ -3,28 +3,27 @@
 Theory of operation
 ===================
 
-Any number of interrupts of one turn join in one `Interruption`. It knows the turn's cancel scope
-and two callables, and passes through these states, of which each is entered once:
+All interrupts of one turn join in one `Interruption`. It knows the turn's cancel scope and two
+callables, and passes through these states, each at most once:
 
     open ──order──▶ ordered ──a boundary, or mode "now"──▶ taking effect ──▶ over
       └───────────── the body ends on its own ────────────────▲
 
 *Ordered* is an "after_step" that waits for the boundary between two steps. *Taking effect* cancels
-the scope, and from there time counts: the shortest grace of all orders is the deadline of every
+the scope and starts the clock: the shortest grace of all orders becomes the deadline of every
 clean-up in the turn and in the subagents that it spawned. If the body had already completed,
-only the end of the turn is waited for, and nothing is cut short. *Over* is set by the turn, after
-its last step.
+nothing is cut short, and the interrupt only waits for the end of the turn. The turn sets *over*
+after its last step.
 
 When `report` returns within its time, all of this is finished: the body and every task below it,
 the subagents of the turn (unless it had completed), the pairing of open calls, the save, the state
-idle, and `Done`. A quarter of a second after the grace it returns in any case, and names in
-`abandoned` what was still alive. A cancel of the task that waits for the report changes nothing:
-the turn still ends.
+idle, and `Done`. A quarter of a second after the grace it returns in any case, and `abandoned`
+names the rest. A cancel of the task that waits for the report changes nothing: the turn still ends.
 
-Clean-up runs in a `CleanupScope`: shielded, so that the cancel that caused it can't abort it, and
-with a deadline, so that it can't hang. Its deadline only ever moves nearer: by the grace of an
-interrupt, by a kill (at once), by the clean-up around it (whose deadline its shield would keep
-out), and by those of the agents above.
+Clean-up runs in a `CleanupScope`. Its shield keeps out the cancel that caused it, and its deadline
+keeps it from hanging. The deadline only moves nearer: by the grace of an interrupt, by a kill (at
+once), by the clean-up around it (whose deadline the shield would keep out), and by those of the
+agents above.
 """
 
 from collections import deque

@@ -6,17 +6,16 @@ Theory of operation
     spawned ──the lock is taken──▶ living ──▶ parked ──the supervisor starts it──▶ living
                                      └──▶ ended
 
-An agent has one life, or several if a supervisor starts it again: a life is one run of its
-function. The writer lock comes first; without it the function is never called. At the end of a
-life, in order: the tasks that the function has started are gone, a turn that it left open is
-closed, its subagents are gone, the history is paired and flushed. Parked, it keeps its lock, its
-mailbox and its readers. After the last life the lock is released, and the agent ends in one step,
-which nothing can interrupt: outcome, registry, state, `Error`, `Exited`, what the parent hears, and
-`ended`.
+A life is one run of the agent's function. An agent has one life, or several if a supervisor starts
+it again. The writer lock comes first; without it the function is never called. The end of a life
+ends the tasks that the function started, closes a turn that it left open, ends its subagents, and
+pairs and saves the history, in this order. While parked, the agent keeps its lock, its mailbox and
+its readers. After the last life the lock is released, and the agent ends in one step, which nothing
+can interrupt: outcome, registry, state, `Error`, `Exited`, the report to the parent, and `ended`.
 
-The function runs in a task of its own, below the agent's. Whatever it leaves behind there (an error
-of any kind, a cancel scope or a nursery that was entered and never left, a turn that is still open)
-is a value by the time the agent's own task, with the scopes that the runtime relies on, sees it.
+The function runs in a task of its own, below the agent's. An error of any kind, a cancel scope or
+a nursery that was entered and never left, a turn that is still open: all of this stays there, and
+the agent's own task, with the scopes that the runtime relies on, sees it as a value.
 
 A cancel may fall into the wait for the lock, into the function, and into the wait while parked.
 Clean-up (the end of its tasks and subagents, the last save) is shielded, and done in spite of a

@@ -8,7 +8,7 @@ There are four places where something waits, independent of each other:
 1. `_items`, the queue: input of the conversation, first in, first out. `limit` bounds what others
    send; what it hears of other agents (`put_result`) always finds room, since its senders are
    bounded elsewhere.
-2. `_senders`: who waits for room, with its input, the longest first.
+2. `_senders`: tasks that wait for room, each with its input, the longest wait first.
 3. `_receivers`: tasks of the agent that wait for input. They wait only while the queue is empty, so
    an input that comes then is handed to one at once (`_handovers`), and overtakes none.
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,

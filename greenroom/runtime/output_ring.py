@@ -487,10 +487,10 @@ class TurnStream:
         self, output: Output, turns: _Turns, receipt: Receipt | None, hooks: ReaderHooks
     ) -> None:
         """Made by `AgentHandle.stream`; it reads from this moment on."""
-        self._wanted = receipt.input_id if receipt else None
+        self._input_id = receipt.input_id if receipt else None
         # Which turn it is: the one of this input; without an input the open one, else the next.
         self._turn = _find_turn(turns, receipt)
-        self._id = self._turn.message.id if self._turn else self._wanted
+        self._id = self._turn.message.id if self._turn else self._input_id
         # The newest turn can be read although its beginning may be gone.
         self._begun = self._turn is not None and self._turn is (turns.current or turns.last)
         self._over = (
@@ -516,11 +516,11 @@ class TurnStream:
             self._over = True
             return True
         if isinstance(chunk, Done) and chunk.input_id == self._id:
-            if self._turn is None or self._wanted is None or self._wanted in self._turn.inputs:
+            if self._turn is None or self._input_id is None or self._input_id in self._turn.inputs:
                 self._over = True
             else:
                 # The turn that the input was to join ended without it: it gets its own.
-                self._id, self._begun, self._turn = self._wanted, False, None
+                self._id, self._begun, self._turn = self._input_id, False, None
             return True
         return self._begun
 

@@ -1,10 +1,10 @@
 """What a supervisor does with its children: restarts, stops, ends.
 
-A supervisor owns no task and no nursery of its own: its agents live where they would live without
-it, in their host's nursery, and park there between two lives. What takes time (a back-off, stopping
-a group) is a job, a task in the same nursery. A stronger order cancels the jobs that run and begins
-its own: giving up is stronger than a restart, and the end is stronger than all. So the jobs may be
-cut off anywhere, and if the host itself ends, it ends the jobs and the children together.
+A supervisor owns no task and no nursery: its agents live where they would live without it, in their
+host's nursery, and park there between two lives. Work that takes time (a back-off, stopping a
+group) is a job, a task in the same nursery. A stronger order cancels the running jobs and begins
+its own: giving up is stronger than a restart, and the end is stronger than all. So a job may be cut
+off anywhere, and the end of the host ends the jobs and the children together.
 """
 
 import logging

@@ -8,23 +8,20 @@ A turn is in one of these states; its input's id ties it to the tasks that wait 
     queued ──taken──▶ taken ──entered──▶ open ──left──▶ ending ──▶ closed
                         └──dropped (answered without a turn), or put back (the life broke off)
 
-*Queued* is the mailbox's. *Taken*: a task has the input and is about to open a turn, and an
-interrupt is meant for that one already. Which task opens it is for the agent to decide; the one
-that took the input may take another meanwhile (`is_handed_on`). At most one turn is *open*.
-Entering it has no checkpoint: the one step that may fail comes first, and a scope that is entered
-must reach its exit.
+*Queued* inputs are in the mailbox. *Taken*: a task has the input and is about to open a turn, and
+an interrupt is already meant for that turn. The agent decides which task opens it; the task that
+took the input may take another one meanwhile (`is_handed_on`). At most one turn is *open*. Entering
+it has no checkpoint: the one step that may fail comes first, since an entered scope must be left.
 
 A cancel may fall anywhere into the body, and nowhere else. However the body is left (an end, an
-error, an interrupt, the end of the agent), *ending* runs shielded, in this order: the subagents
-that the turn has spawned are gone, unless it completed; open calls get their `ToolEnd`; every call
-in the history has a result, and it is saved, within `flush_grace`; the state is idle; `Done` is
-published; what waits for the turn wakes. Only a turn that is suspended leaves calls unanswered,
-those that have not started.
+error, an interrupt, the end of the agent), *ending* is shielded and takes these steps in order: end
+the turn's subagents, unless it completed; publish a `ToolEnd` for each open call; give every call
+in the history a result, and save it within `flush_grace`; set the state to idle; publish `Done`;
+wake those who wait for the turn. Only a suspended turn leaves calls unanswered: those not started.
 
-One of our typed errors ends the turn (failed) and goes no further; a cancel and any other error go
-on, to the function and beyond. A turn that was entered by hand and never left is closed by
-`abandon`, at the end of the life. A crash of the process leaves what was saved last: calls without
-a result are answered at the load.
+One of our typed errors fails the turn and goes no further; a cancel and any other error go on, to
+the function and beyond. `abandon` closes a turn that was entered by hand and never left, at the end
+of the life. A crash of the process leaves the last save, and loading it answers open calls.
 """
 
 import logging
@@ -98,7 +95,7 @@ class _Agent(Protocol):
 
 
 class Turn:
-    """One turn of one agent; made when its input is taken, entered with `async with`."""
+    """One turn of an agent, made when its input is taken; enter it with `async with`."""
 
     _timer: BudgetScope | None = None
     _is_cut_off = False  # by `suspend_now`
@@ -112,11 +109,11 @@ class Turn:
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
         self._is_open = False  # entered and not left
-        self._value: bytes | None = None  # as JSON, so that each reader gets a copy
+        self._value: bytes | None = None  # as JSON, for each reader a copy
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
-        # The task that has entered it, and how many nurseries that task had open then.
+        # The task that entered it, and how many nurseries it had open then.
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
         self.taker: trio.lowlevel.Task | None = None
