@@ -155,7 +155,7 @@ def _describe(entry: Entry) -> dict[str, object]:
 
 
 def _origin(text: str, history: Sequence[Message], context: AgentContext) -> EntryOrigin:
-    """Find the origin of a text; only whole sentences are the user's: half may mean the opposite."""
+    """Find the origin of a text; only whole sentences are the user's, since half may mislead."""
     wanted = _normalize(text)
     if not wanted.strip():
         return EntryOrigin.AGENT

@@ -17,7 +17,7 @@ from greenroom.memory.word_index import words
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is stored beside an entry's text; `where` is compared with it."""
+    """The stored fields and metadata of an entry; `where` is compared with them."""
 
     origin: EntryOrigin = EntryOrigin.PROGRAM
     session_id: str = ""
@@ -76,7 +76,7 @@ def encode_filter(where: Mapping[str, MetadataValue]) -> str:
 
 
 def fits(about: bytes | None, where: str) -> bool:
-    """Whether what is stored beside an entry has all these values; SQL calls it, see `FITS`.
+    """Whether an entry's fields and metadata have all these values; called by SQL, see `FITS`.
 
     Example:
         >>> fits(b'{"origin":"tool","metadata":{"topic":"pets"}}', '{"topic":"pets"}')

@@ -39,7 +39,7 @@ from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry
 
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
-"""Returns what is known that may help with a goal."""
+"""Returns text that may help with a goal, such as memories."""
 
 WorkerFunction: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 
@@ -290,7 +290,7 @@ def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> Pl
 
 
 async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
-    """Return what is known; if the memory fails, publish that and return an empty text."""
+    """Return the recalled text; if that fails, publish the failure and return an empty text."""
     try:
         return await recall(goal)
     except GreenroomError as error:

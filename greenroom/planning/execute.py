@@ -89,7 +89,7 @@ async def execute_plan(
 
     Args:
         agent: the agent whose plan it is; call this inside of one of its turns.
-        plan_or_run: a plan, or a run to go on with.
+        plan_or_run: a plan, or a run to continue.
         worker: the agent function of subtasks without a tool; None if all have one.
         *args: further arguments of the worker.
         limit: how many subtasks run at once; fewer if the agent has room for fewer subagents

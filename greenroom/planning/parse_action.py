@@ -259,9 +259,7 @@ _MARK = re.compile(r"(\*{1,3}|_{1,3}|`)(?=final|answer)", re.IGNORECASE)
 
 _NOTHING = 'it has neither an "Action:" with a JSON object nor a "Final Answer:"'
 _UNCLOSED_THINK = "it ended before its <think> did, and nothing in there counts"
-_AMBIGUOUS = (
-    "an action stands in a sentence before its Final Answer, and only one of them can count"
-)
+_AMBIGUOUS = "an action is in a sentence before its Final Answer, and only one of them can count"
 _NO_ARGUMENTS_OBJECT = "its call of a tool has no JSON object with the arguments"
 _UNCLOSED = "its action is not whole: the last closing bracket is missing"
 

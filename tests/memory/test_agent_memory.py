@@ -51,7 +51,7 @@ def entry(text: str, origin: EntryOrigin = EntryOrigin.USER, **more: object) -> 
 
 
 async def recall(memory: Memory, *inputs: str) -> tuple[AgentSession, list[Custom]]:
-    """Begin a turn with each input, with what the memory has on it."""
+    """Begin a turn with each input, and recall memories that fit it."""
     session = AgentSession.new("agent")
 
     async def agent(internals: AgentInternals) -> None:

@@ -1,4 +1,4 @@
-"""What holds after a compaction of any conversation, with any counter."""
+"""Properties of a compaction of any conversation, with any counter."""
 
 from collections.abc import Sequence
 from math import ceil

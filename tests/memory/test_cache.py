@@ -1,4 +1,4 @@
-"""What a long conversation with compactions costs where a server bills by exact beginnings."""
+"""The cost of a long conversation with compactions, if a server bills by exact prefixes."""
 
 import trio
 

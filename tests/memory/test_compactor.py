@@ -1,4 +1,4 @@
-"""A conversation that outgrows its window: what stays, what it costs, and what a crash leaves."""
+"""A conversation that outgrows its window: what it keeps, its cost, and its state after a crash."""
 
 import re
 import shutil
@@ -84,7 +84,7 @@ class Model(ScriptedProvider):
 
 
 async def talk(session, llm, texts, *, budget=BUDGET, system="Be kind.", **options):
-    """Hold a conversation; return what was told of compactions."""
+    """Hold a conversation; return the reports of its compactions."""
 
     async def agent(internals: AgentInternals) -> None:
         compactor = Compactor(llm, budget, **options)

@@ -75,7 +75,7 @@ async def test_a_damaged_index_gives_the_newest_entries_and_is_made_anew(tmp_pat
 
 
 class Failing(HashEmbedder):
-    """Fails while it is told to."""
+    """Fails on demand."""
 
     is_broken = True
 
@@ -136,7 +136,7 @@ async def test_entries_without_a_vector_get_theirs_once_the_embedder_works(monke
 
 @pytest.mark.checkpoint("4.3 retrieval by meaning")
 async def test_semantic_retrieval():
-    """Meaning finds what words do not."""
+    """Search by meaning finds entries that search by words does not."""
     memory = SQLiteMemory(embedder=HashEmbedder(synonyms=[("dog", "hound"), ("buy", "bought")]))
     await memory.add("the hound was bought in May")
     await memory.add("the sky is grey")

@@ -1,4 +1,4 @@
-"""What fits a window: for any conversation and any budget."""
+"""Messages that fit a window, for any conversation and any budget."""
 
 from collections.abc import Sequence
 

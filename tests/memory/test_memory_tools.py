@@ -1,4 +1,4 @@
-"""`Remember`, `Recall` and `Forget`: whose words an entry holds, and what a model sees of it."""
+"""`Remember`, `Recall` and `Forget`: the origin of entries, and how a model sees them."""
 
 import json
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ def fetch() -> str:
 
 
 async def origins(memory, *script, prompt, tools=()):
-    """Run an agent by a script; return texts and origins of what it has remembered."""
+    """Run an agent by a script; return the texts and origins that it remembered."""
     agent = Agent(ScriptedProvider(*script, "done"), tools=[*tools, *memory_tools(memory)])
     result = await agent.run(prompt)
     assert result.output == "done"

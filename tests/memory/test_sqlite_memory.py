@@ -1,4 +1,4 @@
-"""A memory in SQLite: what is kept, found, bounded and removed."""
+"""A memory in SQLite keeps, finds, bounds and removes entries."""
 
 import os
 import random
@@ -317,7 +317,7 @@ def test_any_question_gives_sorted_distinct_scores_from_0_to_1(entries, query, l
 
 
 class AgainstAModel(RuleBasedStateMachine):
-    """Whatever is added, forgotten and cleared: what is there is found by its own words."""
+    """After any additions and removals, each entry is found by its own words."""
 
     @initialize()
     def begin(self):

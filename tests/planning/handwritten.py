@@ -1,4 +1,4 @@
-"""Replies written by hand: what templates do not think of."""
+"""Replies written by hand, which templates would miss."""
 
 from greenroom.planning import Action, FinalAnswer
 

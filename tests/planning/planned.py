@@ -1,4 +1,4 @@
-"""An agent that carries a plan out, and what it leaves behind."""
+"""An agent that executes a plan, and the records of its work."""
 
 from contextlib import asynccontextmanager
 
@@ -16,7 +16,7 @@ from greenroom.planning import PlanRun, execute_plan
 
 
 class Planned:
-    """An agent whose turns carry a plan out, or go on with the run that its session holds."""
+    """An agent whose turns execute a plan, or continue the run in its session."""
 
     def __init__(self, plan, worker=None, *args, store=None, session=None, limits=None, **options):
         self.plan, self.worker, self.args, self.options = plan, worker, args, options

@@ -37,7 +37,7 @@ ANSWERS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A reply, and what it means."""
+    """A reply and its meaning."""
 
     name: str
     text: str
@@ -181,7 +181,7 @@ TEXT_MUTATIONS = {
 
 
 def breaks_texts(name: str, arguments: object) -> bool:
-    """Whether a mutation would change what stands in these texts, or is ambiguous there."""
+    """Whether a mutation would change these texts, or make them ambiguous."""
     written = dumps(arguments)
     return {
         "typographic quotes": "“" in written or "\\" in written,

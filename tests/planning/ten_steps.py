@@ -1,4 +1,4 @@
-"""A plan of ten steps with effects, which kills its process where it is told to.
+"""A plan of ten steps with effects, which kills its process at a given point.
 
     python -m tests.planning.ten_steps STEP WHERE
 
@@ -91,7 +91,7 @@ class TenSteps:
                     await handle.respond_permission(request.request_id, decision)
 
     async def run(self):
-        """Carry the plan out, or go on with it, and return what became of it."""
+        """Execute the plan, or continue it, and return its run."""
         if "plan" in [each.session_id for each in await AgentSession.list_all(store=self.store)]:
             session = await AgentSession.load("plan", store=self.store)
         else:

@@ -1,4 +1,4 @@
-"""Carrying plans out: side by side, in order, with failures, revisions and questions."""
+"""Executing plans: in parallel, in order, with failures, revisions and questions."""
 
 import logging
 import random

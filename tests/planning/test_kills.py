@@ -1,4 +1,4 @@
-"""A plan with effects, killed after and inside each of its steps, goes on in another process."""
+"""A plan with effects, killed after and during each step, continues in another process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What of a reply is shown while it comes."""
+"""The text of a reply that is shown while it streams."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,4 +1,4 @@
-"""What replies mean: the corpus, replies written by hand, and what must hold for any text."""
+"""The meaning of replies: a corpus, replies written by hand, and properties of any text."""
 
 import json
 import sys
@@ -147,7 +147,7 @@ def test_of_a_reply_that_is_cut_off_no_text_is_read_that_is_not_whole(number):
 
 
 def places(text, chars):
-    """Where one of these characters stands that is no part of what a text says."""
+    """Return where one of these characters is outside of strings."""
     in_text = escaped = False
     for place, char in enumerate(text):
         is_quote = char == '"' and not escaped

@@ -1,4 +1,4 @@
-"""Plans: what is refused, what order comes of them, how they are drawn."""
+"""Plans: invalid ones, their order, and their drawing."""
 
 import json
 import random
@@ -137,7 +137,7 @@ def calls_of(function):
 
 
 def layered_plan(count):
-    """A plan in layers of ten, each subtask behind three of the layer before, in a random order."""
+    """A plan in layers of ten, each subtask after three of the layer before, in random order."""
     chance = random.Random(count)
     subtasks = [
         Subtask(

@@ -1,4 +1,4 @@
-"""Runs of plans: which moves are legal, what a failure blocks, how they are read back."""
+"""Runs of plans: legal moves, blocked subtasks, and loading."""
 
 import json
 

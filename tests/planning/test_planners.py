@@ -1,4 +1,4 @@
-"""Plans made by a model: what it is asked, asked again, and what is merged."""
+"""Plans made by a model: requests, repeated requests, and merging."""
 
 import json
 from dataclasses import replace

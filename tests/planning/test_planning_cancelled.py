@@ -1,4 +1,4 @@
-"""Plans that are interrupted at every checkpoint, and go on."""
+"""Plans that are interrupted at every checkpoint, and continue."""
 
 from functools import partial
 

@@ -47,7 +47,7 @@ async def translate(text: str, language: str) -> str:
 
 
 def steps(run):
-    """The steps that were told, without ids."""
+    """The reported steps, without ids."""
     told = []
     for chunk in run.of(Custom):
         match chunk.kind, chunk.data:

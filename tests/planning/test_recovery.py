@@ -1,4 +1,4 @@
-"""`RecoveryPolicy`: what is done about errors, within its budget, and what is told of it."""
+"""`RecoveryPolicy`: decisions about errors within its budget, and reports of them."""
 
 import logging
 import random
@@ -76,7 +76,7 @@ class Chunks:
 
 
 def told(chunks):
-    """What was told of errors: row, attempt and decision."""
+    """The reports of errors: row, attempt and decision."""
     found = [each for each in chunks if isinstance(each, Custom) and each.kind == "recovery"]
     return [
         (each.data["component"], each.data["error"], each.data["attempt"], each.data["decision"])
@@ -139,7 +139,7 @@ ERRORS = 50
 
 
 async def run_six_steps(seed):
-    """Carry the plan out where much fails by chance; return what came of it."""
+    """Execute the plan while many calls fail at random; return the results."""
     chance = random.Random(seed)
 
     @repeatable
@@ -335,7 +335,7 @@ async def test_a_conversation_that_is_too_long_is_made_shorter_once(autojump_clo
 
 
 class Answers:
-    """What a planned execution tells, and who answers its questions."""
+    """The reports of an execution, and an answer to its questions."""
 
     def __init__(self, planned, decision="deny"):
         self.planned, self.decision, self.asked, self.chunks = planned, decision, [], Chunks()
@@ -358,7 +358,7 @@ class Answers:
 
 
 def booking(error, times=1):
-    """A tool with an effect, which fails behind it, and the effects."""
+    """Make a tool that fails after its effect, and the list of its effects."""
     booked = []
 
     async def book() -> str:

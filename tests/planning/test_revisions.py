@@ -1,4 +1,4 @@
-"""What a revised plan may not do: make a call again, lose a doubt, or go on for ever."""
+"""Revised plans repeat no call, forget no doubt, and end."""
 
 import sys
 
@@ -31,7 +31,7 @@ def book(id_, what, **options):
 
 
 def agency(*fails):
-    """A tool that books, what it has booked, and of what it says so though it has booked it."""
+    """Make a tool that books, its bookings, and those for which it reports a failure."""
     booked = []
 
     async def book(what: str) -> str:

@@ -1,4 +1,4 @@
-"""The same agent with native tool calls and with those in words does the same, on ten tasks."""
+"""An agent does the same with native tool calls and with calls in text, on ten tasks."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +57,7 @@ async def wait() -> str:
 
 @dataclass
 class Task:
-    """What the model does, and what stands around it."""
+    """A task: the calls of the model, and their circumstances."""
 
     replies: list[Any]
     inputs: int = 1
@@ -106,7 +106,7 @@ def native(number, reply):
 
 
 async def run(task, llm):
-    """Run a task; return what there was of it, without ids."""
+    """Run a task; return its calls, results and chunks, without ids."""
     store, chunks = InMemoryStore(), []
     budget = task.tool_calls and Budget(tool_calls=task.tool_calls)
     agent = Agent(llm, tools=[weather, translate, fail, wait, calculator], **task.options)

@@ -1,4 +1,4 @@
-"""Agents that are silent, and subtasks that go from one agent to the next."""
+"""Silent agents, and subtasks that another agent takes over."""
 
 import pytest
 import trio
@@ -14,7 +14,7 @@ BUSY = Reply("I am", error=ModelOverloadedError("busy"))
 
 
 class GoOn:
-    """A recovery that always lets the next agent go on."""
+    """A recovery by which another agent always continues."""
 
     async def recover(self, run, failure):
         return "go_on"

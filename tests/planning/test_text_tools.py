@@ -1,4 +1,4 @@
-"""TextTools: what the model reads, what comes back, and what is asked for again."""
+"""`TextTools`: requests, replies, and requests to reformat."""
 
 from contextlib import asynccontextmanager
 

@@ -1,4 +1,4 @@
-"""What a subtask that was cut off has left behind, read from its session."""
+"""Traces of subtasks that were cut off, by their sessions."""
 
 import pytest
 

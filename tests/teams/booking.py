@@ -1,4 +1,4 @@
-"""A workflow with effects in every kind of node, which kills its process where it is told to.
+"""A workflow with effects in every kind of node, which kills its process at a given point.
 
     python -m tests.teams.booking POINT
 
@@ -50,7 +50,7 @@ def worker(name, act):
 
 
 class Booking:
-    """The workflow, its effects, and a person who sees which of them there were."""
+    """The workflow, its effects, and a person who sees which effects happened."""
 
     def __init__(self, store, effects=(), at=lambda point: None):
         self.session = AgentSession.new("booking", session_id="booking", store=store)
@@ -115,7 +115,7 @@ class Booking:
         return Answer(RuleDecision.DENY, input=outputs.get(node))
 
     async def run(self, is_attended=True):
-        """Run it, or go on with it."""
+        """Run it, or resume it."""
         if await self.store.exists("booking"):
             self.session = await AgentSession.load("booking", store=self.store)
         stream = self.workflow.stream(

@@ -1,4 +1,4 @@
-"""A terminal shows who speaks in a team, who gets the conversation, and the rounds."""
+"""A terminal shows the speaker of a team, handoffs and rounds."""
 
 from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Patterns cost what their agents cost."""
+"""Patterns cost as much as their agents."""
 
 import runpy
 from functools import partial

@@ -73,7 +73,7 @@ async def test_a_team_whose_first_agent_waits_is_refused_with_the_chain():
 
 async def test_all_are_given_the_same_deps():
     def who(context: RunContext[str]) -> str:
-        """Say who."""
+        """Answer with the name."""
         return context.deps
 
     script = call("who"), lambda request: request.messages[-1].tool_results[0].text

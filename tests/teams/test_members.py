@@ -1,4 +1,4 @@
-"""Members wait for room, in their order, and none is left behind."""
+"""Members wait for room in order of arrival, and all get it."""
 
 import pytest
 import trio

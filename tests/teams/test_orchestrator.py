@@ -1,4 +1,4 @@
-"""An orchestrator: who gets which subtask, who takes over, and what it answers with."""
+"""An orchestrator: assignments, replacements, and its answer."""
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ def says(text):
 
 
 async def ask(team, goal="Go.", *, store=None, session=None):
-    """Give a team a goal, with nobody to ask; return the result of its turn."""
+    """Give a team a goal, with no person to ask; return the result of its turn."""
     async with AgentRuntime(store or InMemoryStore()) as runtime:
         handle = runtime.spawn(session or AgentSession.new("team"), team, unattended="deny")
         result = await handle.ask(goal)
@@ -48,7 +48,7 @@ async def ask(team, goal="Go.", *, store=None, session=None):
 
 
 async def run(team, goal="Go.", **options):
-    """Give a team a goal, and return what it comes to."""
+    """Give a team a goal, and return its output."""
     result = await ask(team, goal, **options)
     assert result.status is TurnStatus.COMPLETED, result.error
     told = msgspec.convert(result.value, TeamResult)
@@ -280,7 +280,7 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
 
 
 def helped_team(*asks, also=()):
-    """A team of two, of which the first asks for help as often as this."""
+    """A team of two, in which the first agent asks for help this often."""
     asking = [call("ask_for_help", capability=what, question="Is it legal?") for what in asks]
     coder = Agent(ScriptedProvider(*asking, "It is done."), name="coder", capabilities=["code"])
     return coder, [coder, *also]
@@ -495,7 +495,7 @@ async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_
 
 
 def asks(name):
-    """A model that calls a tool once, and says what that has come to."""
+    """A model that calls a tool once, and repeats the result."""
 
     def model(request):
         results = request.messages[-1].tool_results

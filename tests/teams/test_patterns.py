@@ -26,7 +26,7 @@ def agent(name, *script, **options):
 
 
 def echo(name, **options):
-    """An agent that says what it was told, and by whom."""
+    """An agent that repeats its input and names the sender."""
 
     def model(request):
         said = request.messages[-1]
@@ -208,7 +208,7 @@ async def test_patterns_inside_of_each_other_have_an_end():
 
 async def test_deps_reach_the_agents_and_no_function():
     def who(context: RunContext[str]) -> str:
-        """Say who."""
+        """Answer with the name."""
         return context.deps
 
     def model(request):

@@ -1,4 +1,4 @@
-"""Patterns that are interrupted at every checkpoint leave nothing behind."""
+"""Patterns that are interrupted at every checkpoint leave nothing running."""
 
 import pytest
 import trio

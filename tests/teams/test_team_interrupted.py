@@ -1,4 +1,4 @@
-"""A team of twenty agents, with each pattern inside of another one, interrupted at any moment."""
+"""A team of twenty agents in nested patterns, interrupted at any moment."""
 
 import operator
 import random

@@ -1,4 +1,4 @@
-"""Nobody in a team can do what its caller may not, in whatever pattern."""
+"""In any pattern, no agent of a team can do what its caller may not."""
 
 import pytest
 

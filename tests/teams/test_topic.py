@@ -1,4 +1,4 @@
-"""Topics: one order, once for each member, and nobody held up by one who does not listen."""
+"""Topics: one order, once for each member, and no wait for a member that does not read."""
 
 import os
 import random
@@ -28,7 +28,7 @@ IS_LONG = os.environ.get("GREENROOM_TOPICS") == "long"
 
 
 class Member:
-    """An agent that notes what it hears; a frozen one hears nothing until its gate opens."""
+    """An agent that records its inputs; a frozen one takes none until its gate opens."""
 
     def __init__(self, runtime, name="member", *, is_frozen=False):
         self.heard = []
@@ -57,7 +57,7 @@ async def runtime():
 
 
 def pair(runtime, **options):
-    """A topic with a frozen member, and one that listens."""
+    """A topic with a frozen member, and a member that reads."""
     topic = Topic("news", **options)
     frozen, member = Member(runtime, is_frozen=True), Member(runtime)
     topic.join(frozen.handle)
@@ -302,7 +302,7 @@ async def test_what_can_t_be_published_is_refused_before_anybody_gets_it(runtime
 
 
 def publishing_agent(when_full):
-    """An agent that publishes to one that listens slowly."""
+    """An agent that publishes to a slow reader."""
 
     async def slow(agent):
         async for _ in agent.inputs():

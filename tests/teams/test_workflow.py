@@ -35,7 +35,7 @@ STATE = State(words=("a", "bcd", "ef", "g"))
 
 
 def shuffled_workflow(seed):
-    """A workflow with branches, a cycle and a list, of which each node takes its time."""
+    """A workflow with branches, a cycle and a list, whose nodes take random times."""
     clock = random.Random(seed)
 
     async def take_time():

@@ -1,4 +1,4 @@
-"""Workflows that are interrupted at every checkpoint, and go on."""
+"""Workflows that are interrupted at every checkpoint, and continue."""
 
 import operator
 from typing import Annotated, TypedDict

@@ -1,4 +1,4 @@
-"""A workflow with effects goes on after a kill at any moment, and has each effect once."""
+"""A workflow with effects continues after a kill at any moment, with each effect once."""
 
 import copy
 import operator
@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).with_name("booking.py")
 
 
 class SeenStore(InMemoryStore):
-    """A store in memory, of which each state is kept that a kill could leave behind."""
+    """A store in memory that keeps each state that a kill could leave."""
 
     def __init__(self, sessions=None):
         super().__init__()

@@ -1,4 +1,4 @@
-"""An orchestrator whose workers have effects, which kills its process where it is told to.
+"""An orchestrator whose workers have effects, which kills its process at a given point.
 
     python -m tests.teams.trip POINT
 
@@ -29,7 +29,7 @@ PLAN = Plan(
 
 
 class Trip:
-    """The team, its effects, and a person who sees which of them there were."""
+    """The team, its effects, and a person who sees which effects happened."""
 
     def __init__(self, store, effects=(), at=lambda point: None):
         self.store = store

@@ -1,4 +1,4 @@
-"""Workers of which, at any time, one crashes, one hangs and one is slow."""
+"""Workers: at any time, one crashes, one hangs and one is slow."""
 
 import random
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ PATIENCE = 10
 
 
 class Weather:
-    """Says who fails in which way, anew every few seconds; and what was booked."""
+    """Changes every few seconds which worker fails and how; keeps the bookings."""
 
     def __init__(self, seed, workers=20, *, of=20, tool_hangs=0.0):
         self.seed = seed
@@ -68,7 +68,7 @@ class Weather:
 
 
 class Clouded(ScriptedProvider):
-    """A model that books what it is told to, once, as far as the weather lets it."""
+    """A model that makes its booking once, as far as the weather permits."""
 
     def __init__(self, weather, name):
         super().__init__(*[self._answer] * 1000)
