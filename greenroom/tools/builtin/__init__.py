@@ -1,11 +1,11 @@
 """The built-in tools: what a coding agent needs to work in a folder.
 
-One module for each, or for two that have most in common: `bash` (`Bash`, `run_python`), `read`,
-`edit` (`Edit`, `Write`), `glob`, `grep` (with `searcher`, where ripgrep is missing), `todo`, `web`
-(`WebFetch`, `web_search`; `web_page` loads with the first page), `calculator`. What file tools
-share: `file_access` (where they may go, what they have seen), and `file_tree` (which files there
-are, by `.gitignore` and by pattern). No part of `builtin_tools()`, to be passed by name:
-`run_python`, `web_search`, `calculator`.
+Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`), `read`,
+`edit` (`Edit`, `Write`), `glob`, `grep` (with `searcher`, for machines without ripgrep), `todo`,
+`web` (`WebFetch`, `web_search`; `web_page` loads with the first page), `calculator`. File tools
+share `file_access` (where they may go, what they have seen) and `file_tree` (which files there are,
+by `.gitignore` and by pattern). `run_python`, `web_search` and `calculator` are not part of
+`builtin_tools()`.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def builtin_tools(*, sandbox: "Sandbox | None" = None) -> "tuple[Tool, ...]":
     """Make one of each built-in tool, for `ToolRegistry(builtin_tools())`.
 
     Args:
-        sandbox: what commands are held to; see `Bash`.
+        sandbox: the sandbox of commands; see `Bash`.
 
     Example:
         >>> [tool.name for tool in builtin_tools()]

@@ -1,4 +1,4 @@
-"""`Bash` and `run_python`: tools that run a command, in a sandbox or not, and leave nothing running."""
+"""`Bash` and `run_python`: tools that run a command, and leave nothing of it running."""
 
 import codecs
 import os
@@ -38,14 +38,12 @@ from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
 from greenroom.tools.validation import integer
 
-# ---- Output: what is kept of it, and what is shown as it comes.
-
 
 class OutputBuffer:
-    """Decodes bytes as they come, and keeps the first and the last part within a limit.
+    """Decodes arriving bytes, and keeps the first and the last part within a limit.
 
-    A character is never split: one that is cut between two chunks waits for its rest. Bytes that
-    are no UTF-8, and NUL, become U+FFFD.
+    A character that is cut between two chunks waits for its rest. Bytes that are not UTF-8, and
+    NUL, become U+FFFD.
 
     Example:
         >>> buffer = OutputBuffer(limit=8)
@@ -91,9 +89,7 @@ class OutputBuffer:
         return f"{head}\n… {missing} characters left out …\n{tail[-self._tail_limit :]}"
 
 
-# ---- Running a command for a call.
-
-_KEPT_CHARACTERS = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 # Linux takes 131,072 bytes for one argument, its final NUL included.
 _MAX_ARGUMENT_BYTES = 131_071
 _ALL_KILLED = "; all it started was killed"
@@ -101,14 +97,14 @@ _ALL_KILLED = "; all it started was killed"
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """How a command of a tool ended, and what it said.
+    """The end of a command of a tool, and its output.
 
     Attributes:
         exit: how it ended.
         output: what it printed.
         seconds: its time-out.
-        sandbox: what it was to be held to, or None.
-        report: what of that was held.
+        sandbox: its sandbox, or None.
+        report: what that sandbox could enforce.
     """
 
     exit: Exit
@@ -118,12 +114,12 @@ class CommandEnd:
     report: SandboxReport | None
 
     def result(self, notes: Sequence[str] = (), **metadata: object) -> ToolResult:
-        """Tell it to the model; an exit code other than 0 is an error."""
+        """Make the result for the model; an exit code other than 0 is an error."""
         status = ToolStatus.SUCCESS if self.exit.code == 0 else ToolStatus.ERROR
         if self.exit.timed_out:
             status = ToolStatus.TIMEOUT
         text = self.output.text().rstrip("\n")
-        ending = self._ending()
+        ending = self._describe_exit()
         left = "it may have left processes running" if self.exit.has_survivors else ""
         lines = [text or "(no output)", *(f"[{note}]" for note in (ending, left, *notes) if note)]
         facts: dict[str, object] = {
@@ -137,7 +133,7 @@ class CommandEnd:
             ToolResult(blocks, status, facts, ending), self.report, self.sandbox
         )
 
-    def _ending(self) -> str:
+    def _describe_exit(self) -> str:
         killed = "" if self.exit.has_survivors else _ALL_KILLED
         code = self.exit.code
         if self.exit.timed_out:
@@ -159,7 +155,7 @@ async def run_command(
     sandbox: Sandbox | None,
     shown: Sequence[str] = (),
 ) -> CommandEnd:
-    """Run a command for a call; its output is the call's progress, and nothing it started outlives it.
+    """Run a command for a call; it shows its output as progress, and leaves nothing running.
 
     Args:
         command: the program and its arguments.
@@ -167,14 +163,14 @@ async def run_command(
         cwd: the folder it starts in.
         seconds: its time-out.
         environment: variables on top of the clean environment.
-        sandbox: what it is held to.
+        sandbox: its sandbox, or None.
         shown: files and folders that it must be able to read, whatever is hidden.
 
     Raises:
         ToolError: it can't be started.
         SandboxUnavailableError: the sandbox requires what nothing holds here.
     """
-    output = OutputBuffer(_KEPT_CHARACTERS)
+    output = OutputBuffer(_MAX_CHARACTERS)
     live = LiveOutput(context.progress)
     async with confine(sandbox, context.workspace, readable=shown, cleanup=context.cleanup) as held:
         ended = await run_contained(
@@ -190,15 +186,15 @@ async def run_command(
 
 
 def check_argument(text: str, what: str) -> str:
-    """Return a text if a program can be given it as an argument.
+    """Return a text if it can be the argument of a program.
 
     Raises:
-        ToolError: it is empty, too long, or holds what no argument can hold.
+        ToolError: it is empty, too long, or not a possible argument.
     """
     if not text.strip():
         raise ToolError(f"the {what} is empty")
     if "\0" in text:
-        raise ToolError(f"the {what} holds a NUL character, which no program can be given")
+        raise ToolError(f"the {what} holds a NUL character, which no argument can hold")
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -217,14 +213,14 @@ _STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))
 
 
 class Bash:
-    """Runs a command in bash; its output streams, and nothing it started is alive at its end.
+    """Runs a command in bash; its output streams, and nothing that it started outlives it.
 
-    The working directory is kept from one command to the next and stays inside the workspace. The
+    The working directory persists from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
     empty. See `greenroom.sandbox.process.run_contained` for what ends with the command.
 
-    With a `Sandbox` the operating system holds the command to what that allows, as far as this
-    machine can; every result has the report in its metadata, and says in words what is not held.
+    With a `Sandbox` the operating system confines the command, as far as this machine can; every
+    result has the report in its metadata, and tells the model what is not enforced.
     """
 
     name = "Bash"
@@ -242,7 +238,7 @@ class Bash:
     requires_permission = True
     concurrent = False
     sandbox_files = (_STARTUP_FILE,)
-    # The registry's own limit; the call's `timeout` always comes first.
+    # The registry's limit; the call's own `timeout` always comes first.
     timeout = _MAX_MILLISECONDS / 1000 + 30
     parameters: dict[str, object] = {
         "type": "object",
@@ -252,7 +248,8 @@ class Bash:
                 "type": "integer",
                 "minimum": 1,
                 "maximum": _MAX_MILLISECONDS,
-                "description": f"Milliseconds after which it is killed. Default {_DEFAULT_MILLISECONDS}.",
+                "description": "Milliseconds after which it is killed. "
+                f"Default {_DEFAULT_MILLISECONDS}.",
             },
             "description": {
                 "type": "string",
@@ -269,7 +266,7 @@ class Bash:
         environment: Mapping[str, str] | None = None,
         sandbox: Sandbox | None = None,
     ) -> None:
-        """Give commands these variables on top of the clean environment, and hold them to a policy."""
+        """Add these variables to the environment of commands, and run them in this sandbox."""
         self._environment = dict(environment or {})
         self.sandbox = sandbox
         if sandbox is not None:
@@ -289,7 +286,7 @@ class Bash:
 
         Raises:
             ToolError: the command can't be given to bash, or bash can't be started.
-            SandboxUnavailableError: the sandbox requires what nothing holds here.
+            SandboxUnavailableError: the sandbox requires what nothing here can enforce.
         """
         command = check_argument(str(input["command"]), "command")
         milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
@@ -308,7 +305,7 @@ class Bash:
 
 
 def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
-    """Return the working directory; the workspace's root where that is gone or moved outside."""
+    """Return the working directory, or the workspace's root if it is gone or moved outside."""
     workspace = context.workspace
     cwd = Path(os.path.realpath(workspace.cwd))
     if os.path.isdir(cwd) and is_inside(cwd, context):
@@ -319,32 +316,30 @@ def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
 
 
 def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
-    """Take over the folder in which the shell ended, if it is in the workspace."""
-    said = os.fsdecode(note.removesuffix(b"\n"))
-    if not os.path.isabs(said) or "\0" in said:
+    """Move to the folder in which the shell ended, if it is in the workspace."""
+    path = os.fsdecode(note.removesuffix(b"\n"))
+    if not os.path.isabs(path) or "\0" in path:
         return
-    folder = Path(os.path.realpath(said))
+    folder = Path(os.path.realpath(path))
     root = context.workspace.root
     if os.path.isdir(folder) and is_inside(folder, context):
-        # Named from the root as it was given, since that is where rules are anchored.
+        # Below the root as it was given, where rules are anchored.
         real_root = os.path.realpath(root)
         inside = folder.is_relative_to(real_root)
         context.workspace.cwd = root / folder.relative_to(real_root) if inside else folder
         return
-    notes.append(f"working directory reset to {root}: {said} is outside the workspace, or gone")
+    notes.append(f"working directory reset to {root}: {path} is outside the workspace, or gone")
     context.workspace.cwd = root
 
-
-# ---- run_python
 
 PYTHON_SANDBOX = Sandbox(
     "read-only",
     limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100),
     require=frozenset({"files", "network"}),
 )
-"""What `run_python` is held to unless its programmer says otherwise: it reads, and changes nothing."""
+"""The default sandbox of `run_python`: programs can read, and change nothing."""
 
-_MARGIN = 30.0  # seconds, for what is around the program
+_MARGIN = 30.0  # seconds, to start and clean up
 
 
 def run_python(
@@ -352,17 +347,17 @@ def run_python(
 ) -> Tool:
     """Make a tool that runs Python; it has the category "execute", so calls have to be allowed.
 
-    Each call is a program in a process of its own, by this Python with its packages, in the
-    workspace's root and with a clean environment. An interrupt, the time-out and its end kill it
-    with all that it has started. Of its output the first and the last 500,000 characters are kept.
+    Each call runs a program in its own process, with this Python and its packages, in the
+    workspace's root and with a clean environment. At its end, its time-out or an interrupt, all
+    that it has started is killed. The first and last 500,000 characters of its output are kept.
 
-    By default it can read what we can, write to its `$TMPDIR` alone, reach no network, and take a
-    gigabyte of memory. Where nothing on this machine holds files and network, no call runs, and the
-    error says what would help. Hide from it what the model must not read: `Sandbox(deny_read=…)`.
+    By default it can read what we can, write only to its `$TMPDIR`, reach no network, and use a
+    gigabyte of memory. If nothing on this machine can enforce that for files and network, no call
+    runs, and the error says what would help. Use `Sandbox(deny_read=…)` to hide files from it.
 
     Args:
-        sandbox: what the system holds programs to, as far as it can and as its `require` says; None
-            holds them to nothing: they can do what you can.
+        sandbox: confines the programs, as far as the system can and as its `require` says; with
+            None they can do what you can.
         timeout: seconds that a program may take.
 
     Example:
@@ -384,21 +379,19 @@ class _RunPython:
 
     def __init__(self, sandbox: Sandbox | None, timeout: float) -> None:
         self.sandbox = sandbox
-        self.timeout = (
-            timeout + _MARGIN
-        )  # the registry's own, which comes after that of the program
+        self.timeout = timeout + _MARGIN  # the registry's; the program's own comes first
         self._seconds = timeout
         version = ".".join(map(str, sys.version_info[:2]))
         self.description = (
-            f"Run a Python {version} program, and return what it prints. Nothing is kept from one to the"
-            f" next, standard input is empty, and it is stopped after {timeout:g} seconds."
+            f"Run a Python {version} program, and return what it prints. Nothing is kept from one"
+            f" to the next, standard input is empty, and it is stopped after {timeout:g} seconds."
         )
         if sandbox is not None:
             self.description += f" It runs in a sandbox: {describe_sandbox(sandbox)}."
 
     @property
     def sandbox_files(self) -> Sequence[str]:
-        """What this Python is made of."""
+        """The files of this Python."""
         return list_python_files()
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
@@ -406,7 +399,7 @@ class _RunPython:
         return ToolInfo("Run Python", str(input["code"]))
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
-        """Say that it can't be known."""
+        """State that its effects can't be known."""
         return (Opaque("what a Python program does can't be known beforehand"),)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -414,7 +407,7 @@ class _RunPython:
 
         Raises:
             ToolError: it can't be started.
-            SandboxUnavailableError: the sandbox requires what nothing holds here.
+            SandboxUnavailableError: the sandbox requires what nothing here can enforce.
         """
         code = check_argument(str(input["code"]), "program")
         ended = await run_command(

@@ -1,4 +1,4 @@
-"""`calculator`: sums, exactly; what it reads is arithmetic and nothing else."""
+"""`calculator`: exact arithmetic; an expression can hold nothing else."""
 
 import operator
 import re
@@ -38,7 +38,7 @@ async def calculator(expression: str) -> str:
 
 
 class _Sum:
-    """Reads an expression by recursive descent, and works it out on the way."""
+    """Parses an expression by recursive descent, and evaluates it on the way."""
 
     def __init__(self, expression: str) -> None:
         if len(expression) > _LENGTH:
@@ -49,17 +49,17 @@ class _Sum:
         self._level = 0
 
     def value(self) -> Fraction:
-        """Work it out.
+        """Evaluate the expression.
 
         Raises:
-            ToolError: it is not a sum, has no value, or one that is too large.
+            ToolError: it is not a sum, has no value, or too large a one.
         """
         try:
             value = self._terms()
         except ZeroDivisionError as error:
             raise ToolError("division by zero") from error
         if self._next() is not None:
-            raise self._unexpected()
+            raise self._make_syntax_error()
         return value
 
     def _next(self) -> Fraction | str | None:
@@ -73,7 +73,7 @@ class _Sum:
             return token
         return ""
 
-    def _unexpected(self) -> ToolError:
+    def _make_syntax_error(self) -> ToolError:
         token = self._next()
         found = "its end" if token is None else repr(str(token))
         return ToolError(
@@ -88,17 +88,17 @@ class _Sum:
         return value
 
     def _factors(self) -> Fraction:
-        value = self._signed()
+        value = self._unary()
         while sign := self._take("*", "/", "//", "%"):
-            value = _check_size(_SUMS[sign](value, self._signed()))
+            value = _check_size(_SUMS[sign](value, self._unary()))
         return value
 
-    def _signed(self) -> Fraction:
+    def _unary(self) -> Fraction:
         self._level += 1
         if self._level > _LEVELS:
             raise ToolError(f"the expression has more than {_LEVELS} levels")
         if sign := self._take("+", "-"):
-            value = self._signed()
+            value = self._unary()
             value = -value if sign == "-" else value
         else:
             value = self._power()
@@ -110,10 +110,10 @@ class _Sum:
         while self._is_percent():
             self._at += 1
             value /= 100
-        return _power(value, self._signed()) if self._take("**") else value
+        return _power(value, self._unary()) if self._take("**") else value
 
     def _is_percent(self) -> bool:
-        """Whether a percentage comes, not a remainder: no number follows."""
+        """Whether the next `%` means percent, not remainder: no number follows it."""
         following = self._tokens[self._at + 1 : self._at + 2]
         return self._next() == "%" and not (
             following and (isinstance(following[0], Fraction) or following[0] == "(")
@@ -125,10 +125,10 @@ class _Sum:
             self._at += 1
             return token
         if not self._take("("):
-            raise self._unexpected()
+            raise self._make_syntax_error()
         value = self._terms()
         if not self._take(")"):
-            raise self._unexpected()
+            raise self._make_syntax_error()
         return value
 
 
@@ -139,7 +139,8 @@ def _tokens(expression: str) -> list[Fraction | str]:
         found = _TOKEN.match(text, at)
         if found is None or not (found["number"] or found["sign"]):
             raise ToolError(
-                f"{expression!r} is not a sum: {text[at:].lstrip()[:20]!r} is neither a number nor a sign",
+                f"{expression!r} is not a sum: "
+                f"{text[at:].lstrip()[:20]!r} is neither a number nor a sign",
                 hint="use numbers, + - * / // % ** and parentheses",
             )
         if number := found["number"]:
@@ -175,7 +176,7 @@ def _too_large() -> ToolError:
 
 
 def _format(value: Fraction) -> str:
-    """Write a number as a decimal where it ends, else as a fraction, and about what it is."""
+    """Write a number as a decimal if that is finite, else as a fraction with an approximation."""
     if value.denominator == 1:
         return str(value.numerator)
     rest, places = value.denominator, 0

@@ -1,4 +1,4 @@
-"""`Edit` and `Write`: change one piece of text in a file, or replace all of it."""
+"""`Edit` and `Write`: replace a piece of text in a file, or write a whole file."""
 
 import codecs
 import difflib
@@ -28,8 +28,6 @@ from greenroom.tools.builtin.file_access import (
     resolve_and_show,
 )
 
-# ---- The content of a text file: decoded, and encoded again without a byte changed elsewhere.
-
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -39,17 +37,16 @@ _BEYOND_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
 
 
 def is_binary(start: bytes) -> bool:
-    """Whether a file that begins so is not text: it holds NUL, and is not UTF-16 with its mark."""
+    """Whether a file with this beginning is not text: it has NULs, and no mark of UTF-16."""
     return b"\0" in start and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 @dataclass(frozen=True)
 class TextContent:
-    r"""A file's text, with what it takes to write it as it was.
+    r"""A file's text, and how to encode it again without changing other bytes.
 
-    UTF-8 and UTF-16 (the latter by its byte order mark) are known. Anything else is taken as
-    Latin-1, or, where it holds some UTF-8 beyond ASCII, as UTF-8 with stray bytes. Either way each
-    byte comes back as it was.
+    UTF-8 and UTF-16 (by its byte order mark) are recognized. Anything else is read as UTF-8 with
+    stray bytes if it holds UTF-8 beyond ASCII, else as Latin-1. Either way each byte survives.
 
     Example:
         >>> content = TextContent.decode(b"caf\xe9\r\n")
@@ -93,7 +90,7 @@ class TextContent:
         """Encode a changed text in the file's own encoding.
 
         Raises:
-            ToolError: the encoding has no such character.
+            ToolError: the encoding lacks a character of it.
         """
         try:
             return self.mark + text.encode(self.encoding, self.errors)
@@ -103,8 +100,6 @@ class TextContent:
             ) from error
 
 
-# ---- Replacement: found exactly, once, whatever the line ends.
-
 _LISTED_LINES = 10
 _COMPARED_LINES = 5_000
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
@@ -112,10 +107,9 @@ _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Replacement:
-    r"""Put `new` in place of `old`.
+    r"""Replaces `old` by `new`, found exactly and once, whatever the line ends.
 
-    A line end in `old` matches that of the file, `\n` or `\r\n`; those in `new` become what most
-    lines of the file have.
+    Line ends in `old` match `\n` and `\r\n`; those in `new` become the most frequent of the file.
 
     Example:
         >>> change = Replacement("a\nb", "c\nd")
@@ -128,10 +122,10 @@ class Replacement:
     everywhere: bool = False
 
     def apply(self, content: TextContent, label: str) -> tuple[str, int]:
-        """Return the changed text, and how many places were replaced.
+        """Return the changed text, and the number of replacements.
 
         Raises:
-            ToolError: `old` is empty, is not there, or not unique; or nothing would change.
+            ToolError: `old` is empty, missing or not unique; or nothing would change.
         """
         old, new = (text.replace("\r\n", "\n") for text in (self.old, self.new))
         if not old:
@@ -154,12 +148,12 @@ class Replacement:
         return _put(new, [(start, start + len(old)) for start in starts], content.text), len(starts)
 
 
-def _places(wanted: str, text: str) -> list[int]:
+def _places(old: str, text: str) -> list[int]:
     found = []
-    start = text.find(wanted)
+    start = text.find(old)
     while start >= 0:
         found.append(start)
-        start = text.find(wanted, start + len(wanted))
+        start = text.find(old, start + len(old))
     return found
 
 
@@ -174,20 +168,18 @@ def _put(new: str, spans: list[tuple[int, int]], text: str) -> str:
 
 
 def _nearest(old: str, text: str) -> str:
-    """Point to the line that is most like the first line of what was looked for."""
+    """Point to the line that is most similar to the first line of `old`."""
     if _NUMBERED.match(old):
         return "leave out the line numbers that Read puts before each line"
-    wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")[:300]
+    first = next((line.strip() for line in old.split("\n") if line.strip()), "")[:300]
     lines = [line.strip()[:300] for line in text.split("\n")[:_COMPARED_LINES]]
-    near = difflib.get_close_matches(wanted, lines, n=1) if wanted else []
+    near = difflib.get_close_matches(first, lines, n=1) if first else []
     if not near:
         return "read the file again and copy the text exactly"
     number = lines.index(near[0]) + 1
-    reason = "with other white space or following lines" if near[0] == wanted else "similar"
+    reason = "with other white space or following lines" if near[0] == first else "similar"
     return f"line {number} is {reason}: {clip(text.split(chr(10))[number - 1], 300)!r}"
 
-
-# ---- Diffs of bounded size.
 
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000
@@ -196,11 +188,11 @@ _CONTEXT = 3
 
 
 def unified_diff(before: str, after: str, path: str) -> str:
-    r"""Return the unified diff of two texts, or a line that says why there is none.
+    r"""Return the unified diff of two texts, or a line that says why they were not compared.
 
-    It takes some milliseconds at the most, so an event loop can bear it. Where more than 1,000
-    lines lie between the first change and the last, they count as replaced as a whole; texts of
-    more than 400,000 characters or 10,000 lines are not compared.
+    It takes a few milliseconds at most, which an event loop can bear: more than 1,000 lines between
+    the first change and the last count as replaced as a whole, and texts of more than 400,000
+    characters or 10,000 lines are not compared.
 
     Example:
         >>> print(unified_diff("a\nb\n", "a\nc\n", "f.txt"))
@@ -240,7 +232,7 @@ def _hunks(old: list[str], new: list[str]) -> list[str]:
 
 
 def _common(old: list[str], new: list[str]) -> int:
-    """Count the lines that both begin with."""
+    """Count the lines in common at the start."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
@@ -259,10 +251,10 @@ def _write_one_hunk(
     removed = [f"-{line}" for line in old[above : len(old) - below]]
     added = [f"+{line}" for line in new[above : len(new) - below]]
     tail = old[len(old) - below :]
-    return [header, *_mark_kept(old[:above]), *removed, *added, *_mark_kept(tail)]
+    return [header, *_mark_context(old[:above]), *removed, *added, *_mark_context(tail)]
 
 
-def _mark_kept(lines: list[str]) -> list[str]:
+def _mark_context(lines: list[str]) -> list[str]:
     return [f" {line}" for line in lines]
 
 
@@ -273,7 +265,7 @@ class Edit:
     """Replaces text that occurs exactly once in a file, or every occurrence of it.
 
     Encoding, byte order mark, line ends and mode of the file are kept, and each byte outside the
-    replaced text. The file must have been read and not changed since.
+    replaced text. The agent must have read the file, and it must not have changed since.
     """
 
     name = "Edit"
@@ -323,7 +315,7 @@ class Edit:
         """Edit in a thread; the metadata has the diff. Edits of one file take turns.
 
         Raises:
-            ToolError: the text is not there or not unique; or the file was not read, has changed
+            ToolError: the text is missing or not unique; or the file was not read, has changed
                 since, is not text, is out of reach, or the disk refuses.
         """
         path = str(input["file_path"])
@@ -368,13 +360,11 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
     return _Edited(label, count, unified_diff(content.text, text, label))
 
 
-# ---- Write
-
-
 class Write:
-    """Makes a file with its folders, or replaces one that the agent has read and that has not changed since.
+    """Makes a file with its folders, or replaces one, atomically and with its mode.
 
-    The replacement is atomic, and keeps the file's mode; see `greenroom.fs.replace_file`.
+    A file that exists must have been read by the agent and not changed since. See
+    `greenroom.fs.replace_file`.
     """
 
     name = "Write"
@@ -400,7 +390,7 @@ class Write:
     }
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Show the path, and the content as new: nothing is read before the call is allowed."""
+        """Show the path, and the content as new: no file is read before the call is allowed."""
         path = str(input["file_path"])
         return ToolInfo("Write a file", path, unified_diff("", str(input["content"]), path))
 

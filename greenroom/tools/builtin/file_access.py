@@ -1,4 +1,4 @@
-"""What file tools share: where they may go, what the agent has seen, one change at a time."""
+"""The rules of file tools: where they may go, what they have seen, one change at a time."""
 
 import hashlib
 import io
@@ -21,17 +21,17 @@ from greenroom.tools.execution import SpillFolder
 _PIECE = 1 << 20
 
 in_thread = FileThreads("file tools", 8).run
-"""Does the work of file tools, apart from function tools, which may keep threads for good."""
+"""Runs the work of file tools; function tools have other threads, which they may never return."""
 
 
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     """Return the real path that `path` means for this agent. Reads the disk: call it in a thread.
 
-    Where long results lie may be read, not written.
+    The files of long results can be read, but not written.
 
     Raises:
-        ToolError: it leads out of the workspace (through `..`, a symbolic link, or as it is)
-            and is not allowed; or it is not a path.
+        ToolError: it leads out of the workspace (by itself, through `..` or a symbolic link) and is
+            not allowed; or it is not a path.
     """
     try:
         real = Path(os.path.realpath(context.workspace.absolute(path)))
@@ -46,7 +46,7 @@ def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
 
 
 def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) -> tuple[Path, str]:
-    """Return the real path as `resolve` does, and as `show_path` writes it. Call it in a thread.
+    """Return the path of `resolve`, and the same as `show_path` writes it. Call it in a thread.
 
     Raises:
         ToolError: as `resolve`.
@@ -56,7 +56,7 @@ def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) 
 
 
 def is_inside(real: Path, context: AgentContext) -> bool:
-    """Whether a real path is in the workspace, or allowed beyond it."""
+    """Whether a real path is in the workspace or otherwise allowed."""
     root = Path(os.path.realpath(context.workspace.root))
     return any(real.is_relative_to(path) for path in (root, *context.allowed_paths))
 
@@ -64,7 +64,7 @@ def is_inside(real: Path, context: AgentContext) -> bool:
 def _is_spilled(real: Path, context: AgentContext) -> bool:
     spill = context.resources.get(SpillFolder)
     folders = (context.spill_folder, spill.path if spill else "")
-    # A link in the place of the folder would open up wherever it leads.
+    # A link in place of the folder would open up its target.
     ours = [os.path.realpath(each) for each in folders if each and not os.path.islink(each)]
     return any(real.is_relative_to(folder) for folder in ours)
 
@@ -75,13 +75,13 @@ def real_cwd(context: AgentContext) -> Path:
 
 
 def show_path(path: Path, cwd: Path) -> str:
-    """Write a real path as one would from the real working directory, where it lies below it."""
+    """Write a real path relative to the real working directory, if it lies below that."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 @contextmanager
 def os_errors(action: str, path: str) -> Iterator[None]:
-    """Turn what the system refuses into a `ToolError` that says what was tried, where, and why."""
+    """Turn an error of the system into a `ToolError` that says what failed, where, and why."""
     try:
         yield
     except NotRegularError as error:
@@ -91,10 +91,10 @@ def os_errors(action: str, path: str) -> Iterator[None]:
 
 
 def read_pieces(file: BinaryIO, limit: int) -> bytes:
-    """Read up to `limit` bytes in a thread of trio's; a cancel ends it at the next piece.
+    """Read up to `limit` bytes in a thread of trio; a cancel ends it at the next piece.
 
     Raises:
-        OSError: it can't be read.
+        OSError: the file can't be read.
     """
     content = bytearray()
     while piece := file.read(min(_PIECE, limit - len(content))):
@@ -103,15 +103,13 @@ def read_pieces(file: BinaryIO, limit: int) -> bytes:
     return bytes(content)
 
 
-# ---- Stamps: what an agent has seen of a file, so that it changes nothing that it has not seen.
-
 _HASHED_BYTES = 10_000_000
 _MAX_STAMPS = 10_000
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """How a file was when it was read: time, size and, of a file up to 10 MB, a digest."""
+    """The state of a file when it was read: time, size and, up to 10 MB, a digest."""
 
     mtime_ns: int
     size: int
@@ -119,7 +117,7 @@ class Stamp:
 
     @classmethod
     def of(cls, status: os.stat_result, content: bytes) -> "Stamp":
-        """Take the stamp of a file from its status and all that it holds."""
+        """Take the stamp of a file from its status and its whole content."""
         digest = b""
         if len(content) <= _HASHED_BYTES:
             digest = hashlib.blake2b(content, digest_size=16).digest()
@@ -127,9 +125,9 @@ class Stamp:
 
     @classmethod
     def read(cls, file: BinaryIO) -> tuple["Stamp", BinaryIO]:
-        """Take the stamp of an open file, and return it with what to read the content from.
+        """Take the stamp of an open file, and return it with a file to read the content from.
 
-        Of a file up to 10 MB that is the very bytes which the stamp is of. Call it in a thread.
+        Up to 10 MB, that holds the very bytes of the stamp. Call it in a thread.
         """
         status = os.fstat(file.fileno())
         if status.st_size > _HASHED_BYTES:
@@ -138,17 +136,17 @@ class Stamp:
         return cls.of(status, content), io.BytesIO(content)
 
     def same_content(self, other: "Stamp") -> bool:
-        """Whether both show the same content; a file that was only touched has not changed."""
+        """Whether both are of the same content; a new time alone is not a change."""
         if self.digest and other.digest:
             return self.digest == other.digest
         return (self.mtime_ns, self.size) == (other.mtime_ns, other.size)
 
 
 class FileStamps:
-    """The stamps of the files that one agent has read or written, by real path. A resource.
+    """The stamps of the files that one agent has read or written, by real path: a resource.
 
-    It holds the 10,000 used last; a file that dropped out has to be read again before a change.
-    Threads may share it.
+    An agent changes no file that it has not seen. The map holds the 10,000 stamps used last; other
+    files have to be read again before a change. Threads may share it.
     """
 
     def __init__(self) -> None:
@@ -166,7 +164,7 @@ class FileStamps:
         return found
 
     def note(self, path: Path, stamp: Stamp) -> None:
-        """Remember that the agent has seen the file so."""
+        """Remember the state in which the agent has seen the file."""
         with self._lock:
             self._stamps[path] = stamp
             self._stamps.move_to_end(path)
@@ -174,7 +172,7 @@ class FileStamps:
                 self._stamps.popitem(last=False)
 
     def check(self, path: Path, present: Stamp, label: str) -> None:
-        """Make sure that the agent has seen the file as it is now.
+        """Check that the agent has seen the file as it is now.
 
         Raises:
             ToolError: it was never read, or has changed since.
@@ -189,7 +187,7 @@ class FileStamps:
             )
 
     def read_seen(self, path: Path, file: BinaryIO, label: str) -> BinaryIO:
-        """Make sure as `check` does, and return what to read the content from. Call it in a thread.
+        """Check as `check` does, and return a file to read the content from. Call it in a thread.
 
         Raises:
             ToolError: as `check`.
@@ -199,14 +197,12 @@ class FileStamps:
         return content
 
 
-# ---- One change at a time to each file, whichever agents and event loops of this process want it.
-
 _locks = tuple(threading.Lock() for _ in range(256))
 
 
 def path_lock(path: Path) -> threading.Lock:
-    """Return the lock of a real path, to hold in a thread while the file is read and replaced.
+    """Return the lock of a real path, for a thread to hold while it reads and replaces the file.
 
-    A few paths share one of 256 locks, so hold one at a time, and no longer than the change takes.
+    All agents and event loops of this process share 256 locks, so hold only one, and only briefly.
     """
     return _locks[hash(path) % len(_locks)]

@@ -1,4 +1,4 @@
-"""The files below a folder, as git would see them, and those of them that a pattern describes."""
+"""The files below a folder: patterns of paths, `.gitignore`, walks, and filters of a search."""
 
 import os
 import re
@@ -12,19 +12,17 @@ from greenroom.core import ToolError
 from greenroom.fs import open_regular
 from greenroom.shell import NamePattern, expand_braces, read_pattern
 
-# ---- Path patterns: `*`, `?`, `[…]`, `**` and `{a,b}`, matched without much backtracking.
-
 MAX_PATTERN = 1_000
-"""How many characters a pattern may have that a model writes."""
+"""The most characters of a pattern from a model."""
 
 _MAX_ALTERNATIVES = 1_000
 
 
 class GlobPattern:
-    """A pattern for paths relative to a folder, written with `/`.
+    """A pattern for paths relative to a folder, with `/` between names.
 
-    `*` and `?` stay within one name; `**` as a whole part means any number of folders, also
-    none; `{a,b}` for either. A leading dot is nothing special. Case matters.
+    `*`, `?` and `[…]` match within one name; `**` as a whole part matches any number of folders;
+    `{a,b}` matches either. A leading dot is nothing special. Case matters.
 
     Example:
         >>> pattern = GlobPattern("src/**/*.{py,pyi}")
@@ -36,7 +34,7 @@ class GlobPattern:
         """Compile the pattern.
 
         Raises:
-            ToolError: its braces mean more than 1,000 patterns.
+            ToolError: its braces expand to more than 1,000 patterns.
         """
         self._alternatives = [
             [read_part(part) for part in one.split("/") if part not in {"", "."}]
@@ -52,7 +50,7 @@ class GlobPattern:
 def match_parts(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bool:
     """Match names one to one with parts; None means any number of names.
 
-    Only the last None ever has to take more names, so the work is at most parts times names.
+    Only the last None ever has to take more names, so there are at most parts times names steps.
     """
     part = name = 0
     retry: tuple[int, int] | None = None
@@ -73,7 +71,7 @@ def match_parts(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bo
 
 
 def list_alternatives(pattern: str) -> list[str]:
-    """Write out the alternatives of `{a,b}`, nested ones as well; a lone brace is itself.
+    """Expand `{a,b}` into its alternatives, also nested ones; a lone brace is itself.
 
     Example:
         >>> list_alternatives("{a,b{c,d}}.x")
@@ -90,14 +88,12 @@ def list_alternatives(pattern: str) -> list[str]:
 
 
 def read_part(part: str) -> NamePattern | None:
-    """Read what is between two slashes; None for `**`."""
+    """Read the part of a pattern between two slashes; None for `**`."""
     if part == "**":
         return None
     # A glob has no escapes, but takes a bracketed character literally.
     return read_pattern(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
 
-
-# ---- .gitignore, as gitignore(5) describes it.
 
 _MAX_BYTES = 1_000_000
 
@@ -140,7 +136,7 @@ class _Rule:
 
 
 class IgnoreRules:
-    """The rules of one folder's `.gitignore`, on top of those of the folders above it.
+    """The rules of one folder's `.gitignore`, on top of those of the folders above; as in git.
 
     Example:
         >>> rules = IgnoreRules.parse(["*.log", "!keep.log", "build/"])
@@ -149,7 +145,7 @@ class IgnoreRules:
     """
 
     def __init__(self, rules: list[_Rule], folder: str, above: "IgnoreRules | None") -> None:
-        """Made by `parse` and `below`."""
+        """Use `parse` and `below`."""
         # The last rule that matches decides.
         self._rules = rules[::-1]
         self._folder = folder
@@ -159,11 +155,11 @@ class IgnoreRules:
     def parse(
         cls, lines: list[str], folder: str = "", above: "IgnoreRules | None" = None
     ) -> "IgnoreRules":
-        """Take the lines of the file in `folder`, a path with a final slash or empty."""
+        """Parse the lines of the file in `folder`, a path with a final slash or empty."""
         return cls([rule for line in lines if (rule := _Rule.parse(line))], folder, above)
 
     def below(self, real: Path, folder: str) -> "IgnoreRules":
-        """Return the rules that hold in a folder: these, and those of its own file, if any.
+        """Return the rules for a folder: these, and those of its own file, if any.
 
         Args:
             real: the folder on disk.
@@ -187,15 +183,15 @@ class IgnoreRules:
 
 
 REPOSITORY_FOLDERS = (".git", ".hg", ".svn", ".jj")
-"""Where version control keeps its own files; never listed nor searched."""
+"""The folders of version control, which are never listed or searched."""
 
 
 def walk_files(base: Path, root: Path, check: Callable[[], None]) -> Iterator[str]:
     """List the regular files below `base`, in the order of their names, folder by folder.
 
-    What `.gitignore` files exclude is left out, those from the top of the repository on (or from
-    `root`, where `base` is in no repository). Symbolic links are not followed nor listed, and a
-    folder that can't be read counts as empty.
+    Files that a `.gitignore` excludes are left out, counted from the top of the repository (or from
+    `root`, if `base` is not in one). Symbolic links are neither followed nor listed, and unreadable
+    folders count as empty.
 
     Args:
         base: a real path.
@@ -220,7 +216,7 @@ def walk_files(base: Path, root: Path, check: Callable[[], None]) -> Iterator[st
 
 
 def rules_above(base: Path, root: Path) -> tuple[Path, IgnoreRules]:
-    """Find where rules begin, and those that hold for `base`, its own file not included."""
+    """Find the top folder for rules, and the rules for `base` without its own file."""
     top = root if base.is_relative_to(root) else base
     for folder in (base, *base.parents):
         if (folder / ".git").exists():
@@ -250,8 +246,6 @@ def _children(folder: Path, path: str, rules: IgnoreRules) -> Iterator[str]:
             if not rules.ignores(path + entry.name, is_folder):
                 yield f"{entry.name}/" if is_folder else entry.name
 
-
-# ---- Filters of a search: by type and by pattern, the same for every engine.
 
 FILE_TYPES = {
     "c": "*.{c,h}",
@@ -303,10 +297,10 @@ _PLAIN_NAME = re.compile(r"[\w.*?+-]+")
 
 
 class FileFilter:
-    """Wants files of a type, and of a pattern; a pattern after `!` is what it does not want.
+    """Selects files by type and by pattern; a pattern after `!` excludes files.
 
-    A pattern without `/` is matched against the name, in whatever folder; another one against the
-    path from the searched folder.
+    A pattern without `/` is matched against the name, in any folder; another one against the path
+    from the searched folder.
 
     Example:
         >>> wanted = FileFilter(glob="*.{ts,tsx}")
@@ -315,7 +309,7 @@ class FileFilter:
     """
 
     def __init__(self, glob: str = "", file_type: str = "") -> None:
-        """Make a filter; without arguments it wants every file.
+        """Make a filter; without arguments it selects every file.
 
         Raises:
             ToolError: no such type.
@@ -332,28 +326,25 @@ class FileFilter:
         self.names = _file_names(FILE_TYPES[file_type] if file_type else broad)
 
     def matches(self, path: str) -> bool:
-        """Whether the file of this path, relative to the searched folder, is wanted."""
+        """Whether it selects the file of this path, relative to the searched folder."""
         if self._type and not self._type.matches(path):
             return False
         return self._glob is None or self._glob.matches(path) is not self._excludes
 
 
 def _file_names(pattern: str) -> list[str]:
-    """Return patterns of file names that all wanted files have; empty where there are none.
+    """Return patterns that match the names of all selected files; empty if there are none.
 
-    They let ripgrep skip files. What it then finds is filtered by `matches` all the same.
+    ripgrep uses them to skip files; `matches` then filters the rest.
     """
     names = [one.rstrip("/").rpartition("/")[2] for one in list_alternatives(pattern)]
     return names if all(map(_PLAIN_NAME.fullmatch, names)) else []
 
 
-# ---- ripgrep, where it is installed: the same files as our own walk, faster.
-
-
 def find_ripgrep(base: Path) -> str | None:
     """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.
 
-    None as well where it could wait for ever: it opens each `.gitignore` from `base` upwards, and
+    Also None if ripgrep could wait for ever: it opens each `.gitignore` from `base` upwards, and
     one may be a pipe or a device.
     """
     rules = (folder / ".gitignore" for folder in (base, *base.parents))
@@ -365,7 +356,7 @@ def _is_special(path: Path) -> bool:
 
 
 def ripgrep_command(program: str, *arguments: str) -> list[str]:
-    """Make a command that sees hidden files, honours `.gitignore` only, and reads no settings."""
+    """Make a command that sees hidden files, obeys only `.gitignore`, and reads no settings."""
     return [
         program,
         "--no-config",

@@ -30,15 +30,15 @@ _SECONDS = 30.0
 class Glob:
     """Lists files whose path matches a pattern, the newest first.
 
-    What `.gitignore` excludes, symbolic links and the folders of version control are left out. It
-    keeps at most 200,000 matching files; more is an error.
+    Files that `.gitignore` excludes, symbolic links and the folders of version control are left
+    out. More than 200,000 matching files are an error.
     """
 
     name = "Glob"
     description = (
-        "Find files by a path pattern such as **/*.py or src/**/*.{ts,tsx}, newest first. ** stands "
-        "for any folders; *.py alone matches only directly in the folder. Files that .gitignore "
-        "excludes are left out."
+        "Find files by a path pattern such as **/*.py or src/**/*.{ts,tsx}, newest first. "
+        "** stands for any folders; *.py alone matches only directly in the folder. "
+        "Files that .gitignore excludes are left out."
     )
     category = "read"
     requires_permission = True
@@ -69,7 +69,7 @@ class Glob:
     }
 
     def __init__(self, *, use_ripgrep: bool = True) -> None:
-        """List with ripgrep where it is installed, unless `use_ripgrep` is False."""
+        """List with ripgrep if it is installed, unless `use_ripgrep` is False."""
         self._use_ripgrep = use_ripgrep
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
@@ -81,7 +81,7 @@ class Glob:
         return usual_effects("Glob", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
-        """List in a thread or a process; both end when the call is cancelled.
+        """List in a thread or a process, which ends when the call is cancelled.
 
         Raises:
             ToolError: no such folder, out of reach, too many files, or it took over 30 seconds.
@@ -113,7 +113,7 @@ def _folder(path: str, context: AgentContext) -> Path:
 
 
 def _relative(pattern: str, base: Path) -> str:
-    """Let an absolute pattern mean what it says, if it lies in the folder."""
+    """Make a pattern relative to the folder; an absolute one must lie in it."""
     if not os.path.isabs(pattern):
         return pattern.removeprefix("./")
     prefix = f"{str(base).rstrip('/')}/"

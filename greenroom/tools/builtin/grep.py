@@ -32,8 +32,6 @@ from greenroom.tools.builtin.file_tree import (
 )
 from greenroom.tools.validation import integer
 
-# ---- What Grep can be asked, under the names that models know from the field.
-
 _DEFAULT_LIMIT = 250
 _MAX_LIMIT = 5_000
 _MAX_CONTEXT = 50
@@ -97,7 +95,7 @@ GREP_PARAMETERS: dict[str, object] = {
 
 @dataclass(frozen=True)
 class GrepQuery:
-    """One search, as asked."""
+    """One search: the input of a call, under names of our own."""
 
     pattern: str
     path: str
@@ -132,7 +130,7 @@ class GrepQuery:
         )
 
     def ripgrep_arguments(self) -> list[str]:
-        """Ask ripgrep for it."""
+        """Write the search as arguments of ripgrep."""
         arguments = ["--line-number", "--no-context-separator"]
         if self.mode == "count":
             arguments = ["--count"]
@@ -147,7 +145,7 @@ class GrepQuery:
         return [*arguments, f"--regexp={self.pattern}", "--"]
 
     def searcher_options(self) -> dict[str, object]:
-        """Ask `searcher` for it."""
+        """Write the search as options of `searcher`."""
         return {
             "pattern": self.pattern,
             "ignore_case": self.ignore_case,
@@ -159,8 +157,6 @@ class GrepQuery:
         }
 
 
-# ---- The rows that a search prints, as they arrive.
-
 _ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
 _LINE_BYTES = 16_384
 _PATH_BYTES = 8_192
@@ -171,13 +167,13 @@ _MAX_NOTES = 10
 class GrepRows:
     r"""Turns rows (path, NUL, number, `:` or `-`, line) into lines for the model, up to a limit.
 
-    Rows may be cut anywhere between two chunks. Of a very long row only the beginning is kept. Each
-    path begins with `./`, and may hold line ends, which are shown as `\n`.
+    Rows arrive in chunks, cut anywhere; of a very long one only the beginning is kept. Paths begin
+    with `./` and may hold line ends, which are shown as `\n`.
 
     Attributes:
-        lines: what to show.
+        lines: the lines to show.
         full: whether there was more than the limit.
-        notes: lines of output that are not rows, such as an error; the first ten.
+        notes: the first ten lines of output that are not rows, such as errors.
 
     Example:
         >>> rows = GrepRows("content", limit=10, wants=lambda path: True, show=str)
@@ -205,7 +201,7 @@ class GrepRows:
             wants: whether rows of this path count.
             show: writes a path for the model.
             numbers: whether lines of content carry their numbers.
-            separate: whether `--` stands between lines of content that do not follow each other.
+            separate: whether to put `--` between lines of content that are not adjacent.
         """
         self.lines: list[str] = []
         self.full = False
@@ -220,7 +216,7 @@ class GrepRows:
 
     @property
     def files(self) -> int:
-        """How many files the rows came from."""
+        """The number of files that the rows came from."""
         return len(self._seen)
 
     def feed(self, data: bytes) -> None:
@@ -274,15 +270,15 @@ class GrepRows:
 
 
 _SECONDS = 30.0
-# Well below what one program may be given as arguments on any system.
+# Well below the limit for the arguments of a program on any system.
 _BATCH_BYTES = 200_000
 
 
 class Grep:
-    """Searches files for a regular expression, with ripgrep or, where that is missing, with Python.
+    """Searches files for a regular expression, with ripgrep or, if that is missing, with Python.
 
-    Both give the same rows in the same order. The expressions are those of the engine: Rust's for
-    ripgrep, Python's otherwise. Either runs as a process of its own, which ends with the call. What
+    Both give the same rows in the same order. The syntax is that of the engine: Rust's for ripgrep,
+    else Python's. Either runs as a process of its own, which ends with the call. Files that
     `.gitignore` excludes, binary files, symbolic links and the folders of version control are left
     out.
     """
@@ -290,8 +286,9 @@ class Grep:
     name = "Grep"
     description = (
         "Search file contents by a regular expression. output_mode: files_with_matches (default), "
-        "content (matching lines with numbers, and context by -A, -B, -C) or count. Filter files by "
-        "glob or type. Files that .gitignore excludes and binary files are left out."
+        "content (matching lines with numbers, and context by -A, -B, -C) or count. "
+        "Filter files by glob or type. "
+        "Files that .gitignore excludes and binary files are left out."
     )
     category = "read"
     requires_permission = True
@@ -300,11 +297,11 @@ class Grep:
     parameters = GREP_PARAMETERS
 
     def __init__(self, *, use_ripgrep: bool = True) -> None:
-        """Search with ripgrep where it is installed, unless `use_ripgrep` is False."""
+        """Search with ripgrep if it is installed, unless `use_ripgrep` is False."""
         self._use_ripgrep = use_ripgrep
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
-        """Show the expression and where it is searched."""
+        """Show the expression and the path."""
         return ToolInfo("Search files", f"{input['pattern']} in {input.get('path', '.')}")
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
@@ -315,21 +312,21 @@ class Grep:
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.
 
         Raises:
-            ToolError: no such path, out of reach, no regular expression, an unknown type, or it
+            ToolError: no such path, out of reach, not a regular expression, an unknown type, or it
                 took too long and found nothing.
         """
         query = GrepQuery.of(input)
         target = await in_thread(partial(_target, query.path, context))
-        wanted = await in_thread(partial(FileFilter, query.glob, query.type))
+        file_filter = await in_thread(partial(FileFilter, query.glob, query.type))
         rows = GrepRows(
             query.mode,
             limit=query.limit,
-            wants=wanted.matches if target.is_folder else lambda _: True,
+            wants=file_filter.matches if target.is_folder else lambda _: True,
             show=lambda path: show_path(target.folder / path, target.cwd),
             numbers=query.numbers,
             separate=bool(query.before or query.after),
         )
-        search = _Search(query, target, wanted, rows, context)
+        search = _Search(query, target, file_filter, rows, context)
         find = partial(find_ripgrep, target.folder)
         program = await in_thread(find) if self._use_ripgrep else None
         late = await (search.with_ripgrep(program) if program else search.with_python())
@@ -338,7 +335,7 @@ class Grep:
 
 @dataclass(frozen=True)
 class _Target:
-    """The folder that the engine starts in, and what it searches there."""
+    """The folder that the engine starts in, and the path that it searches there."""
 
     folder: Path
     name: str
@@ -362,12 +359,12 @@ def _target(path: str, context: AgentContext) -> _Target:
 class _Search:
     query: GrepQuery
     target: _Target
-    wanted: FileFilter
+    filter: FileFilter
     rows: GrepRows
     context: AgentContext
 
     async def with_ripgrep(self, program: str) -> bool:
-        names = self.wanted.names if self.target.is_folder else []
+        names = self.filter.names if self.target.is_folder else []
         types = [f"--type-add=wanted:{name}" for name in names]
         command = ripgrep_command(
             program,
@@ -395,10 +392,10 @@ class _Search:
         if not self.target.is_folder:
             return iter([self.target.name])
         found = walk_files(self.target.folder, self.target.root, check)
-        return (f"./{path}" for path in found if self.wanted.matches(path))
+        return (f"./{path}" for path in found if self.filter.matches(path))
 
     async def _run(self, commands: "Iterator[list[str]] | list[list[str]]") -> bool:
-        """Run the commands one after the other until there is enough; whether it took too long."""
+        """Run the commands in turn until there are enough rows; return whether time ran out."""
         deadline = trio.current_time() + _SECONDS
         with trio.CancelScope() as enough:
 

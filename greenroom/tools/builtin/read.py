@@ -33,19 +33,14 @@ from greenroom.tools.builtin.file_access import (
 )
 from greenroom.tools.validation import integer
 
-# ---- Lines with their numbers, as much as is asked for and no more than fits.
-
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536
-# With one more long line and the notes it stays within what a model sees of one result.
+# With one more long line and the notes, the text still fits into one result.
 _ROOM = 27_000
 
 
 class NumberedLines:
-    r"""Reads a range of lines; a long line is clipped, and skipped lines are not kept.
-
-    Attributes:
-        shown: how many lines were read.
+    r"""Reads a range of lines; long lines are clipped, and skipped lines are not kept.
 
     Example:
         >>> import io
@@ -57,18 +52,18 @@ class NumberedLines:
     """
 
     def __init__(self, first: int, count: int, *, room: int = _ROOM) -> None:
-        """Take `count` lines from the line `first`, and stop early after `room` characters."""
+        """Read `count` lines from the line `first` on, and stop early after `room` characters."""
         self._first = first
         self._count = count
         self._room = room
         self._lines: list[str] = []
-        self._passed = 0
+        self._skipped = 0
         self._more = False
         self._stray = False
 
     @property
-    def shown(self) -> int:
-        """How many lines were read."""
+    def line_count(self) -> int:
+        """The number of lines that were read."""
         return len(self._lines)
 
     def read(self, text: TextIO, check: Callable[[], None]) -> None:
@@ -76,13 +71,13 @@ class NumberedLines:
 
         Args:
             text: what to read.
-            check: called for each line and piece of a long line; it raises to stop.
+            check: called for each line and each piece of a long line; it raises to stop.
         """
-        while self._passed < self._first - 1:
+        while self._skipped < self._first - 1:
             if _skip_line(text, check) is None:
                 return
-            self._passed += 1
-        while self.shown < self._count and self._room > 0:
+            self._skipped += 1
+        while self.line_count < self._count and self._room > 0:
             line = text.readline(_LINE_CHARACTERS + 1)
             if not line:
                 return
@@ -97,18 +92,18 @@ class NumberedLines:
         if _has_stray_bytes(line):
             self._stray = True
             line = "".join("\ufffd" if _has_stray_bytes(c) else c for c in line)
-        numbered = f"{self._first + self.shown:>6}\t{line}"
+        numbered = f"{self._first + self.line_count:>6}\t{line}"
         self._lines.append(numbered)
         self._room -= len(numbered) + 1
 
     def text(self, size: int) -> str:
-        """Return the lines, and notes on what is not shown; `size` is the file's, in bytes."""
+        """Return the lines, and notes on the rest; `size` is the file's, in bytes."""
         notes = []
-        last = self._first + self.shown - 1
+        last = self._first + self.line_count - 1
         if not size:
             notes.append("[the file is empty]")
-        elif not self.shown:
-            notes.append(f"[the file has only {self._passed} lines; its size is {size} bytes]")
+        elif not self.line_count:
+            notes.append(f"[the file has only {self._skipped} lines; its size is {size} bytes]")
         elif self._more:
             notes.append(
                 f"[lines {self._first} to {last} of a file of {size} bytes; "
@@ -120,7 +115,7 @@ class NumberedLines:
 
 
 def _skip_line(text: TextIO, check: Callable[[], None]) -> int | None:
-    """Skip to the next line; how many characters that were, or None where the text has ended."""
+    """Skip to the next line; return the characters skipped, or None at the end of the text."""
     piece = text.readline(_PIECE)
     skipped = len(piece) if piece else None
     check()
@@ -137,7 +132,7 @@ def _has_stray_bytes(line: str) -> bool:
 
 _DEFAULT_LINES = 2_000
 _SNIFFED_BYTES = 8_192
-# What models take: an image of 5 MB and a request of 32 MB, in base64, which is 4/3 of the bytes.
+# Models take images of 5 MB and requests of 32 MB, in base64, which is 4/3 of the bytes.
 _MAX_IMAGE_BYTES = 3_750_000
 _MAX_PDF_BYTES = 22_000_000
 
@@ -145,14 +140,15 @@ _MAX_PDF_BYTES = 22_000_000
 class Read:
     """Shows a text file with line numbers, an image or a PDF.
 
-    It reads no more than what is asked for, so a file may be of any size. What an agent has read it
-    may then change with `Edit` and `Write`.
+    It reads no more than it shows, so a file may be of any size. An agent may change the files that
+    it has read, with `Edit` and `Write`.
     """
 
     name = "Read"
     description = (
-        "Read a file. Text comes with line numbers, 2,000 lines unless told otherwise; images (PNG, "
-        "JPEG, GIF, WebP) and PDF come as they are. Use offset and limit for a part of a long file. "
+        "Read a file. Text comes with line numbers, 2,000 lines unless told otherwise; "
+        "images (PNG, JPEG, GIF, WebP) and PDF come as they are. "
+        "Use offset and limit for a part of a long file. "
         "A file must be read before it can be changed."
     )
     category = "read"
@@ -242,7 +238,7 @@ def _show(
     lines.read(text, trio.from_thread.check_cancelled)
     # The caller closes the file, so the wrapper must not.
     text.detach()
-    return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.shown)
+    return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.line_count)
 
 
 def _image_type(start: bytes) -> str:
@@ -262,7 +258,7 @@ def _encode(file: BinaryIO, size: int, limit: int, label: str) -> str:
 
 
 def _suggest_names(real: Path) -> str:
-    """Suggest files of a similar name, or say where the path ends."""
+    """Suggest files of a similar name, or say that the folder is missing."""
     folder = real.parent
     if not folder.is_dir():
         return f"there is no folder {folder} either"

@@ -1,4 +1,4 @@
-"""Todo: the plan that an agent keeps of its own work, for itself and for those who watch."""
+"""Todo: an agent's list of its own work, for itself and for those who watch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class TodoList:
         return found
 
     def replace(self, items: Sequence[TodoItem], context: AgentContext) -> None:
-        """Put these items in place of all others, here and in the metadata that is saved."""
+        """Replace all items, here and in the saved metadata."""
         self.items = tuple(items)
         context.set_metadata(
             _METADATA_KEY, [{"content": item.content, "status": str(item.status)} for item in items]
@@ -66,7 +66,7 @@ class TodoList:
 
 
 class Todo:
-    """Replaces the agent's list of things to do by the one that the model sends."""
+    """Replaces the agent's list of things to do by one from the model."""
 
     name = "Todo"
     description = (
@@ -127,7 +127,7 @@ def _items(value: object) -> tuple[TodoItem, ...]:
 
 
 def _from_metadata(value: object) -> tuple[TodoItem, ...]:
-    """Read what a session holds; what another program put there under our key counts as nothing."""
+    """Read the list of a session; foreign data under our key counts as no items."""
     try:
         return _items(value)
     except (TypeError, KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""One web page as text; every host on the way is judged before it is contacted."""
+"""One web page as text; every host on the way is checked before it is contacted."""
 
 import codecs
 import re
@@ -19,8 +19,6 @@ from greenroom.net import (
     public_address,
     redirect_target,
 )
-
-# ---- HTML to text: what a page says, without what only a browser needs.
 
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -73,10 +71,8 @@ _PIECE = 65_536
 def html_text(html: str, base: str = "") -> str:
     """Reduce a page to its text, with Markdown's marks for headings, list items, links and code.
 
-    Links are made absolute by the page's own URL, `base`.
-
-    Takes time in proportion to the page's length, whatever the page holds; what is in a tag or
-    comment that never ends is left out.
+    Links become absolute by the page's URL, `base`. The time is proportional to the page's length,
+    whatever it holds; the rest of an unfinished tag or comment is left out.
 
     Example:
         >>> print(html_text("<script>a</script><h1>B &amp; C</h1><p>See <a href='/d'>D</a>.</p>"))
@@ -177,15 +173,13 @@ class _Reader(HTMLParser):
             self._parts.append("\n" if tag == "div" else "\n\n")
 
 
-# ---- What a server sent, as text.
-
 _TEXT = re.compile(
     r"text/.*|application/([\w.-]+\+)?(json|xml|javascript|yaml|toml)|application/(x-)?(ndjson|sh)"
     r"|application/x-(yaml|javascript)"
 )
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-# Encodings of pages; Python knows others by name that are none, and some that take for ever.
+# Encodings of pages; Python has others that are not of text, and some that take for ever.
 _ENCODING = re.compile(r"utf-(8|16|32)|ascii|iso8859|iso2022|cp|koi8|gb|big5|euc|shift_jis|mac")
 _META = 2_048
 
@@ -193,7 +187,7 @@ _META = 2_048
 def page_text(body: bytes, content_type: str, url: str = "") -> str:
     r"""Turn a body into text; HTML is reduced to what a reader sees.
 
-    Bytes that the page's encoding does not explain become U+FFFD.
+    Bytes that are invalid in the page's encoding become U+FFFD.
 
     Raises:
         ToolError: the body is not text.
@@ -232,11 +226,11 @@ _HEADERS = {"Accept": "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.
 
 
 async def fetch(url: str, limit: int, *, allow_private: bool) -> ToolResult:
-    """Return the first `limit` characters of a page, or where on another host it has moved to.
+    """Return the first `limit` characters of a page, or its new address on another host.
 
     Raises:
         NetworkError: the URL or a host is refused, or the host can't be reached.
-        ToolError: the page is not text, or redirects without an end.
+        ToolError: the page is not text, or redirects too often.
     """
     async with HttpClient() as client:
         for _ in range(_MAX_REDIRECTS + 1):
@@ -257,7 +251,7 @@ async def fetch(url: str, limit: int, *, allow_private: bool) -> ToolResult:
 
 
 async def _address(url: str, *, allow_private: bool) -> str | None:
-    """Return the judged address to connect to, or None where the name may lead anywhere."""
+    """Return the checked address to connect to, or None if any address is allowed."""
     parts = check_url(url)
     if allow_private:
         return None

@@ -58,7 +58,8 @@ SURVIVORS = {
     "a job": "sleep {0} &",
     "a session of its own": "setsid sleep {0} &",
     "nohup": "nohup sleep {0} >/dev/null 2>&1 &",
-    "a daemon that forked twice": "(setsid bash -c 'sleep {0} & exit' </dev/null >/dev/null 2>&1 &)",
+    "a daemon that forked twice": "(setsid bash -c 'sleep {0} & exit' </dev/null "
+    ">/dev/null 2>&1 &)",
     "a cleared environment": "env -i /bin/sleep {0} &",
     "signals ignored": "(trap '' TERM INT HUP; sleep {0}; sleep {0}) &",
     "a chain of parents": "setsid bash -c 'setsid bash -c \"sleep {0}; true\"; true' &",

@@ -201,6 +201,6 @@ def test_a_part_is_those_lines_whatever_the_text(lines: list[str], first: int, c
     text = io.StringIO("".join(f"{line}\n" for line in lines), newline="\n")
     numbered.read(text, lambda: None)
     wanted = lines[first - 1 : first - 1 + count]
-    assert numbered.shown == len(wanted)
+    assert numbered.line_count == len(wanted)
     shown = numbered.text(size=1).split("\n")[: len(wanted)]
     assert shown == [f"{first + n:>6}\t{line}" for n, line in enumerate(wanted)]
