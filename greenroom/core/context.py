@@ -374,9 +374,10 @@ class Credential:
         Raises:
             ValueError: it is empty.
         """
-        credentials = resources.get(Credentials) or Credentials()
-        credentials.give(self.name, value)
+        own = resources.remove(Credentials)  # `get` would find those of the shared map, too
+        credentials = Credentials() if own is None else own
         resources.insert(credentials)
+        credentials.give(self.name, value)
 
 
 def conceal(value: T, context: AgentContext) -> T:

@@ -5,6 +5,8 @@ import pytest
 from greenroom.core import (
     AgentContext,
     AgentState,
+    Credential,
+    Credentials,
     InvalidJSONError,
     ResourceMap,
     StateKind,
@@ -112,3 +114,20 @@ def test_the_phase_is_the_detail_of_processing_and_of_nothing_else():
     )
     assert AgentState.processing().phase == AgentState.executing_tool("Bash").phase == ""
     assert AgentState.processing("") == AgentState.processing() != planning
+
+
+def test_a_credential_goes_to_the_credentials_that_the_resources_have_already():
+    resources, credentials = ResourceMap(), Credentials()
+    resources.insert(credentials)
+    Credential("token").give(resources, "secret")
+    assert credentials.find("token") == "secret"
+
+
+def test_a_credential_that_is_given_to_one_tree_of_agents_is_not_given_to_all():
+    shared, context = ResourceMap(), AgentContext(session_id="s-1", agent_type="coder")
+    Credential("token").give(shared, "for all")
+    context.resources = ResourceMap(shared=shared)
+    Credential("key").give(context.resources, "for one")
+    assert Credential("key").find(context) == "for one"
+    assert Credential("token").find(context) == "for all"
+    assert shared.get(Credentials).find("key") is None
