@@ -137,14 +137,9 @@ async def execute_plan(
         assert worker is not None  # `_check` refuses a plan that needs a missing worker
         return agent.spawn(session, worker, *args, report=False, name=name)
 
+    repeats = recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat
     runner = SubtaskRunner(
-        agent,
-        recorder,
-        box.registry,
-        rules,
-        spawn,
-        may_repeat=recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat,
-        patience=patience,
+        agent, recorder, box.registry, rules, spawn, may_repeat=repeats, patience=patience
     )
     execution = _Execution(
         runner,
