@@ -1,4 +1,4 @@
-"""The shape of the settings file, apart from `settings`, as only its users need pydantic."""
+"""The settings file as pydantic models, apart, so that pydantic is loaded only if there is one."""
 
 import datetime
 from typing import Annotated

@@ -203,11 +203,12 @@ class CassetteClient(ABC):
         """Answer from this file, or into it."""
         self._path = path
         self._concealment = concealment
+        self._exchanges: list[Exchange] = []  # those to replay
 
     @property
     def unplayed_count(self) -> int:
         """How many recorded exchanges have not been replayed."""
-        return 0
+        return len(self._exchanges)
 
     @asynccontextmanager
     async def stream(
@@ -270,10 +271,6 @@ class _Replay(CassetteClient):
         super().__init__(path, concealment)
         self._exchanges = exchanges
         self._ignore = ignore
-
-    @property
-    def unplayed_count(self) -> int:
-        return len(self._exchanges)
 
     @asynccontextmanager
     async def _answer(self, sent: _Sent) -> AsyncIterator[_Answer]:

@@ -190,7 +190,7 @@ class _Handle(AgentHandle):
         return receipt
 
 
-class _Calls:
+class _CallRecorder:
     """An instrument of the runtime that records how tool calls end."""
 
     def __init__(self, list_files: Callable[[], Files] | None) -> None:
@@ -242,7 +242,7 @@ class _ScenarioRun:
         self._at = at
         self._surroundings = surroundings
         self._files_before = surroundings.files()
-        self._recorder = _Calls(None if mode else surroundings.files)
+        self._recorder = _CallRecorder(None if mode else surroundings.files)
         self._leftovers = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
         self._run_scope = trio.CancelScope()
@@ -474,7 +474,7 @@ class _Checkpoints(trio.abc.Instrument):
     """
 
     def __init__(
-        self, at: int, then: Callable[[], None], run_scope: trio.CancelScope, calls: _Calls
+        self, at: int, then: Callable[[], None], run_scope: trio.CancelScope, calls: _CallRecorder
     ) -> None:
         """Call `then` at the side of this number; cancel `run_scope` when they do not end."""
         self._at = at
