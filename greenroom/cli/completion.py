@@ -1,8 +1,10 @@
 """Completion of command lines in the shell.
 
-A shell loads one of the `SCRIPTS`. When Tab is pressed the script runs the hidden
-`greenroom complete`, which splits the line typed so far (`split_line`), finds what may complete it
-(`find_completion_point`), and prints that.
+A shell loads its script, `completion.bash`, `.zsh` or `.fish`. When Tab is pressed the script runs
+the hidden `greenroom complete` with the line up to the cursor; everything else is Python. It splits
+the line (`split_line`), finds what may complete it (`find_completion_point`), and prints that. The
+first line it prints is "files"; or "words", which follow; or "open", if words follow that continue,
+so that the shell adds no blank to them.
 """
 
 import argparse
@@ -11,71 +13,13 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import CompletionOptions, command_parser
 
 if TYPE_CHECKING:
     from greenroom.session import SessionMetadata
-
-
-# Each script passes the line up to the cursor; everything else is Python. The first line of the
-# answer is "files", or "words" if they follow, or "open" if they follow and no blank may be added
-# to them, since they continue.
-
-_BASH = r"""# bash completion of greenroom; in ~/.bashrc: source <(greenroom completion bash)
-_greenroom() {
-    local kind="" line
-    COMPREPLY=()
-    while IFS= read -r line; do
-        if [[ -z $kind ]]; then kind=$line; else COMPREPLY+=("$line"); fi
-    done < <("${1/#\~/$HOME}" complete bash "${COMP_LINE:0:COMP_POINT}" "--word=$2" 2>/dev/null)
-    # Where nothing fits, -o default offers files. A bash older than 4 has no way to change that.
-    if type compopt >/dev/null 2>&1; then
-        [[ $kind == files ]] || compopt +o default
-        [[ $kind == open ]] && compopt -o nospace
-    fi
-}
-complete -o default -F _greenroom greenroom
-"""
-
-_ZSH = r"""#compdef greenroom
-# zsh completion of greenroom; in ~/.zshrc, after compinit: source <(greenroom completion zsh)
-_greenroom() {
-    local -a found described suffix
-    local each
-    found=("${(@f)$(${~words[1]} complete zsh "${(j: :)words[1,CURRENT-1]} $PREFIX" 2>/dev/null)}")
-    if [[ $found[1] == files ]]; then
-        compset -P '--*='
-        _files
-        return
-    fi
-    [[ $found[1] == open ]] && suffix=(-S '')
-    for each in "${(@)found[2,-1]}"; do
-        each=${each//:/\\:}
-        described+=("${each/$'\t'/:}")
-    done
-    (( $#described )) && _describe -V 'greenroom' described "${suffix[@]}"
-}
-if [[ $funcstack[1] == _greenroom ]]; then _greenroom "$@"; else compdef _greenroom greenroom; fi
-"""
-
-_FISH = r"""# fish completion of greenroom; for config.fish: greenroom completion fish | source
-function __greenroom_complete
-    set -l words (commandline -opc)
-    set -l line (commandline -cp)
-    set -l found ($words[1] complete fish "$line" 2>/dev/null)
-    if test "$found[1]" = files
-        __fish_complete_path (string replace -r '^--[a-z-]+=' '' -- (commandline -ct))
-    else if set -q found[2]
-        printf '%s\n' $found[2..-1]
-    end
-end
-complete -c greenroom -f -k -a '(__greenroom_complete)'
-"""
-
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-"""The script of each shell."""
 
 
 _CURSOR = "\x00"  # is in no command line, so it marks the end of the last word
@@ -239,7 +183,8 @@ _FILES = ("FILE", "DIR")
 def run_completion(options: CompletionOptions) -> int:
     """Print the script of a shell, or the completions of a line; return the exit code."""
     if options.command == "completion":
-        print(SCRIPTS[options.shell], end="")
+        script = resources.files(__package__).joinpath(f"completion.{options.shell}")
+        print(script.read_text(encoding="utf-8"), end="")
         return 0
     point = find_completion_point(command_parser(), split_line(options.line)[1:] or [""])
     print(*_answer(point, options), sep="\n")

@@ -148,17 +148,17 @@ def to_markdown(content: SessionContent) -> Iterator[str]:
 
 def _session(content: SessionContent, level: int) -> Iterator[str]:
     about = [f"- {name}: {code_span(value)}" for name, value in list_facts(content).items()]
-    yield f"{_heading(level)} {escape_words(content.title)}\n\n" + "\n".join(about) + "\n"
+    yield f"{_heading_marks(level)} {escape_words(content.title)}\n\n" + "\n".join(about) + "\n"
     for each in list_utterances(content):
         if each.is_new_speaker:
-            yield f"\n{_heading(level + 1)} {escape_words(each.speaker)}\n"
+            yield f"\n{_heading_marks(level + 1)} {escape_words(each.speaker)}\n"
         yield _utterance(each)
     for subagent in content.subagents:
         yield "\n"
         yield from _session(subagent, level + 1)
 
 
-def _heading(level: int) -> str:
+def _heading_marks(level: int) -> str:
     return "#" * min(level, _DEEPEST)
 
 

@@ -251,7 +251,7 @@ class Connection:
         self._socket: trio.socket.SocketType | None = None
         self._answer: httpx.Response | None = None
         self._is_new = False  # the connection was made for the last request
-        self._has_heard = False  # since that request
+        self._has_received = False  # since that request
 
     async def send(
         self,
@@ -279,14 +279,14 @@ class Connection:
         request.stream = _Content(content or b"")
         if self.route.address:
             _pin(request, self.route.address)
-        self._is_new = self._has_heard = False
+        self._is_new = self._has_received = False
         began = trio.current_time()
         with map_errors(url.host):
             try:
                 return await self._attempt(request, url.host, timeout, deadline)
             except (httpx.ReadError, httpx.RemoteProtocolError):
                 late = trio.current_time() - began > _AT_ONCE
-                if self._is_new or self._has_heard or late:
+                if self._is_new or self._has_received or late:
                     raise
             return await self._attempt(request, url.host, timeout, deadline)
 
@@ -327,7 +327,7 @@ class Connection:
 
         async def note_bytes(max_bytes: int, timeout: float | None = None) -> bytes:
             data = await read(max_bytes, timeout)
-            self._has_heard = self._has_heard or bool(data)
+            self._has_received = self._has_received or bool(data)
             return data
 
         stream.read = note_bytes  # the library tells of an answer only when its headers are whole
