@@ -132,12 +132,12 @@ async def test_a_call_that_is_denied_counts_for_nothing(runtime, autojump_clock)
 # -- concurrency --------------------------------------------------------------------------------
 
 
-def delegating(script, *tools):
+def make_delegates(script, *tools):
     """An agent whose `Task` runs the next agent of the script; the last one has the tools."""
     (replies, *below) = script
 
     async def agent_fn(agent):
-        mine = [Task(agent, delegating(below, *tools))] if below else list(tools)
+        mine = [Task(agent, make_delegates(below, *tools))] if below else list(tools)
         await agent_of(ScriptedProvider(*replies), *mine)(agent)
 
     return agent_fn
@@ -152,7 +152,7 @@ async def test_concurrency_is_that_of_the_whole_tree(runtime, autojump_clock, li
     desk = Desk()
     script = [([[task(), task(), task()], "done"]), ([works("a", "b"), "done"])]
     budget = Budget(concurrency=limit)
-    handle = runtime.spawn(new(), delegating(script, desk.tool), budget=budget)
+    handle = runtime.spawn(new(), make_delegates(script, desk.tool), budget=budget)
     before = trio.current_time()
     assert (await handle.ask("go")).text == "done"
     assert (len(desk.begun), desk.most) == (6, limit)
@@ -169,7 +169,7 @@ async def test_three_levels_go_on_with_a_single_slot(runtime, autojump_clock):
         ([works("a", "b"), "done"]),
     ]
     handle = runtime.spawn(
-        new(), delegating(script, desk.tool), budget=Budget(concurrency=1, tool_calls=100)
+        new(), make_delegates(script, desk.tool), budget=Budget(concurrency=1, tool_calls=100)
     )
     assert (await handle.ask("go")).text == "all done"
     assert (len(desk.begun), desk.most) == (8, 1)

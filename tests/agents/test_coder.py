@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.agents import Task, coder, run_tools, stream_reply
+from greenroom.agents import Task, coder
 from greenroom.core import (
     Custom,
     Message,
@@ -28,19 +28,20 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import ToolRegistry, builtin_tools
+from tests.agents.loops import simple_loop
 
 ROOT = Path(__file__).parents[2]
 READS = [PermissionRule.allow_category("read")]
 
 
-def everything():
+def all_tools():
     return ToolRegistry(builtin_tools())
 
 
 async def run(llm, prompt, *, rules=READS, agent_fn=coder, tools=None, workspace=".", store=None):
     """Run one turn; return its result, its chunks and the agent's session."""
     session = AgentSession.new("coder")
-    arguments = (llm, tools or everything(), PermissionManager(rules))
+    arguments = (llm, tools or all_tools(), PermissionManager(rules))
     with trio.fail_after(60):
         async with AgentRuntime(store=store or InMemoryStore(), workspace=workspace) as runtime:
             handle = runtime.spawn(session, agent_fn, *arguments, unattended="deny")
@@ -59,7 +60,7 @@ async def test_it_shortens_its_conversation_when_it_is_told_to():
     llm = ScriptedProvider(*["word " * 400] * 3, "Notes.", "Fine.")
     session = AgentSession.new("coder")
     async with AgentRuntime(store=InMemoryStore()) as runtime:
-        handle = runtime.spawn(session, coder, llm, everything(), PermissionManager(READS))
+        handle = runtime.spawn(session, coder, llm, all_tools(), PermissionManager(READS))
         chunks = handle.subscribe()
         for number in range(3):
             await handle.ask(f"Question {number}?")
@@ -135,7 +136,7 @@ async def test_a_subagent_is_asked_about_on_its_parents_handle_and_cannot_delega
         "the subagent was told no",
     ]
     llm = ScriptedProvider(*script)
-    arguments = (llm, everything(), PermissionManager(READS))
+    arguments = (llm, all_tools(), PermissionManager(READS))
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         with trio.fail_after(60):
@@ -158,7 +159,7 @@ async def test_an_interrupt_takes_the_subagent_along():
     llm = ScriptedProvider(
         call("Task", description="think", prompt="for ever"), Reply("hm", hangs=True), "back"
     )
-    arguments = (llm, everything(), PermissionManager(READS))
+    arguments = (llm, all_tools(), PermissionManager(READS))
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         with trio.fail_after(60):
@@ -179,16 +180,6 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-async def printed_loop(agent, llm, tools, permissions):
-    async for message in agent.inputs():
-        async with agent.turn(message):
-            while True:
-                reply = await stream_reply(agent, llm, tools)
-                if not reply.tool_uses:
-                    break
-                await run_tools(agent, reply.tool_uses, tools, permissions)
 
 
 def script():
@@ -222,7 +213,7 @@ async def test_the_loop_as_printed_and_the_primitives_alone_give_the_same_chunks
     async def written_out(*parts):
         await primitives(*parts).run()
 
-    for agent_fn in (printed_loop, written_out):
+    for agent_fn in (simple_loop, written_out):
         result, chunks, _ = await run(
             ScriptedProvider(*script()), "go", rules=rules, agent_fn=agent_fn, workspace=tmp_path
         )

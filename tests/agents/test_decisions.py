@@ -69,7 +69,7 @@ class Talk:
                     await answer(handle, chunk)
 
 
-def answering(decision, **words):
+def answer_with(decision, **words):
     async def answer(handle, request):
         await handle.respond_permission(request.request_id, decision, **words)
 
@@ -110,7 +110,7 @@ async def test_an_answer_says_who_gave_it_and_what_was_made_of_it(tmp_path):
 
     async def answer(handle, request):
         offered.extend(request.remembers)
-        await answering("allow", remember="session", by="the phone")(handle, request)
+        await answer_with("allow", remember="session", by="the phone")(handle, request)
 
     talk = Talk(tmp_path, call("Bash", command="echo hi | wc"), tools=[Bash()])
     (found,) = await talk.run(answer)
@@ -122,14 +122,14 @@ async def test_an_answer_says_who_gave_it_and_what_was_made_of_it(tmp_path):
 
 async def test_a_no_with_a_reason_is_on_record(tmp_path):
     talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
-    (found,) = await talk.run(answering("deny", message="use paper"))
+    (found,) = await talk.run(answer_with("deny", message="use paper"))
     assert (found.decision, found.by, found.message) == (DENY, "user", "use paper")
     assert (found.rule_id, found.asked) == ("ask-to-add", True)
 
 
 async def test_an_edited_call_is_on_record_with_the_digest_of_what_was_approved(tmp_path):
     talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
-    (found,) = await talk.run(answering("allow", input={"a": 40, "b": 2}))
+    (found,) = await talk.run(answer_with("allow", input={"a": 40, "b": 2}))
     context = context_of(talk.session)
     assert found.digest == talk.permissions.explain("add", {"a": 40, "b": 2}, context).digest
     assert (found.decision, found.edited) == (ALLOW, True)
@@ -138,7 +138,7 @@ async def test_an_edited_call_is_on_record_with_the_digest_of_what_was_approved(
 async def test_an_edited_call_that_a_rule_denies_is_on_record_as_denied_by_the_rules(tmp_path):
     rules = [PermissionRule.deny_command("rm -rf")]
     talk = Talk(tmp_path, call("Bash", command="echo hi"), rules=rules, tools=[Bash()])
-    (found,) = await talk.run(answering("allow", input={"command": "rm -rf x"}))
+    (found,) = await talk.run(answer_with("allow", input={"command": "rm -rf x"}))
     assert (found.decision, found.by, found.asked, found.edited) == (DENY, "rules", True, True)
 
 
@@ -269,7 +269,7 @@ async def test_a_request_tells_effects_claims_sources_and_what_may_mislead(tmp_p
 
     async def look(handle, request):
         seen.append(request)
-        await answering("deny")(handle, request)
+        await answer_with("deny")(handle, request)
 
     rule = replace(PermissionRule.parse("Bash(ls:*)", "ask"), source="a file of ours")
     command = call("Bash", command="ls /etc \u202e; sudo id", description="Just a look")
@@ -298,7 +298,7 @@ async def test_a_very_long_text_is_looked_through_as_well(tmp_path):
 
     async def look(handle, request):
         seen.append(request)
-        await answering("deny")(handle, request)
+        await answer_with("deny")(handle, request)
 
     long = call("add_note", text="x" * 120_000 + "\u202e")
     await Talk(tmp_path, long, tools=[add_note]).run(look)

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.agents import coder, run_tools, stream_reply
+from greenroom.agents import coder
 from greenroom.core import (
     Done,
     Message,
@@ -24,18 +24,8 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider
 from greenroom.tools import ToolRegistry, tool
+from tests.agents.loops import simple_loop
 from tests.session.accepted import check_accepted
-
-
-async def simple(agent, llm, tools, permissions):
-    """The loop that knows nothing of calls that were left open."""
-    async for message in agent.inputs():
-        async with agent.turn(message):
-            while True:
-                reply = await stream_reply(agent, llm, tools)
-                if not reply.tool_uses:
-                    break
-                await run_tools(agent, reply.tool_uses, tools, permissions)
 
 
 class Place:
@@ -128,7 +118,7 @@ async def test_it_is_asked_again_under_its_id_and_the_call_runs_once(place):
     check_accepted(history)
 
 
-@pytest.mark.parametrize("loop", [coder, simple])
+@pytest.mark.parametrize("loop", [coder, simple_loop])
 async def test_with_a_new_message_instead_the_call_does_not_run(place, loop):
     await place.die(ONE)
     session = await place.load()
@@ -149,7 +139,7 @@ async def test_a_loop_that_does_not_know_of_it_stays_valid(place):
     session = await place.load()
     llm, *parts = place.parts("I could not.", "Hello.")
     async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:
-        handle = runtime.spawn(session, simple, llm, *parts)
+        handle = runtime.spawn(session, simple_loop, llm, *parts)
         assert (await turn_of(handle))[-1].status is TurnStatus.COMPLETED
         assert (await handle.ask("hi")).text == "Hello."
     assert place.ran == []
@@ -225,7 +215,7 @@ async def test_an_answer_ahead_is_void_once_the_conversation_went_on(place):
     assert place.ran == []
 
 
-@pytest.mark.parametrize("loop", [coder, simple])
+@pytest.mark.parametrize("loop", [coder, simple_loop])
 async def test_it_is_void_in_the_turn_that_went_on_too_where_the_same_call_comes_again(place, loop):
     asked = await place.die(ONE)
     async with AgentRuntime(store=place.store, workspace=place.folder) as runtime:
@@ -294,7 +284,7 @@ def calls(*ids):
     return Message.assistant([ToolUseBlock(id_, "deploy", {"to": "here"}) for id_ in ids])
 
 
-async def stored(*ids, started=()):
+async def store_session(*ids, started=()):
     """A session whose process died when of these calls of its last reply some had started."""
     session = AgentSession.new("coder", store=InMemoryStore())
     session.add_message(Message.user("go"))
@@ -304,12 +294,12 @@ async def stored(*ids, started=()):
     return session
 
 
-async def reloaded(session):
+async def reload(session):
     return await AgentSession.load(session.session_id, store=session.store, keep_open=True)
 
 
 async def test_a_call_that_had_started_is_answered_and_never_asked_again():
-    session = await reloaded(await stored("a", "b", "c", started=["b"]))
+    session = await reload(await store_session("a", "b", "c", started=["b"]))
     assert [each.id for each in session.unstarted] == ["a", "c"]
     (result,) = session.history[-1].tool_results
     assert (result.tool_use_id, "outcome is unknown" in result.text) == ("b", True)
@@ -332,7 +322,7 @@ async def test_a_call_that_had_started_is_answered_and_never_asked_again():
 
 
 async def test_where_all_had_started_nothing_is_left_to_resume():
-    session = await reloaded(await stored("a", started=["a"]))
+    session = await reload(await store_session("a", started=["a"]))
     assert session.unstarted == ()
 
     seen = []
@@ -350,7 +340,7 @@ async def test_where_all_had_started_nothing_is_left_to_resume():
 
 
 async def test_an_agent_that_ends_without_going_on_leaves_them_open():
-    session = await reloaded(await stored("a"))
+    session = await reload(await store_session("a"))
 
     async def agent(agent):
         await agent.receive()
@@ -369,11 +359,11 @@ async def test_an_agent_that_ends_without_going_on_leaves_them_open():
         await trio.testing.wait_all_tasks_blocked()
         handle.kill()
         assert (await handle.wait()).undelivered == ()
-    assert [each.id for each in (await reloaded(session)).unstarted] == ["a"]
+    assert [each.id for each in (await reload(session)).unstarted] == ["a"]
 
 
 async def test_they_are_the_first_input_of_a_life_and_come_once():
-    session = await reloaded(await stored("a"))
+    session = await reload(await store_session("a"))
     seen = []
 
     async def agent(agent):
@@ -396,7 +386,7 @@ async def test_they_are_the_first_input_of_a_life_and_come_once():
 
 @pytest.mark.parametrize("how", ["inputs", "receive"])
 async def test_a_turn_of_calls_that_are_no_longer_open_is_refused(how):
-    session = await reloaded(await stored("a"))
+    session = await reload(await store_session("a"))
     problems = []
 
     async def agent(agent):

@@ -96,7 +96,7 @@ async def test_a_reader_that_comes_late_is_told_only_what_still_counts(autojump_
 # -- budgets ------------------------------------------------------------------------------------
 
 
-def failed(run):
+def failure_of(run):
     (error,) = run.of(Error)
     return error.kind, error.message
 
@@ -120,7 +120,7 @@ def test_a_budget_refuses_to_wait_for_what_it_would_not_allow(limit, attempts):
                         raise
 
     run = run_agent(agent_fn, inputs="hi", check=False)
-    kind, message = failed(run)
+    kind, message = failure_of(run)
     assert kind == "BudgetExceededError"
     assert "is spent" in message
     assert [type(cause) for cause in causes] == [ModelStreamError]
@@ -158,7 +158,7 @@ def test_a_deadline_refuses_a_wait_that_it_would_cut_off_at_once():
                     times.append(trio.current_time())
 
     run = run_agent(agent_fn, inputs="hi", check=False)
-    kind, message = failed(run)
+    kind, message = failure_of(run)
     assert kind == "BudgetExceededError"
     assert "has 30 seconds left, and there would be 4" in message
     assert times == [0]
@@ -190,7 +190,7 @@ def test_a_fallback_is_a_further_attempt_too():
                     await stream_reply(agent, model)
 
     run = run_agent(agent_fn, inputs="hi", check=False)
-    assert failed(run)[0] == "BudgetExceededError"
+    assert failure_of(run)[0] == "BudgetExceededError"
     assert spare.requests == []
 
 
@@ -203,7 +203,7 @@ def test_a_cost_budget_refuses_a_chain_in_which_one_model_has_no_price():
                 with agent.budget(cost=5):
                     await stream_reply(agent, model)
 
-    assert failed(run_agent(agent_fn, inputs="hi", check=False))[0] == "ConfigurationError"
+    assert failure_of(run_agent(agent_fn, inputs="hi", check=False))[0] == "ConfigurationError"
 
 
 # -- interrupts ---------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ async def test_a_tool_of_a_registry_can_be_guarded_and_so_can_a_plain_function(a
     assert (await run(resilient_tool(fetch))).text == "x"
 
 
-async def coding(agent, service, guarded):
+async def code_with(agent, service, guarded):
     def answer(request):
         return "done" if request.messages[-1].tool_results else call("fetch", name="x")
 
@@ -223,7 +223,7 @@ async def coding(agent, service, guarded):
 
 def test_a_wait_is_shown_as_progress_of_the_call():
     service = Service(NetworkError("down"))
-    run = run_agent(coding, service, resilient_tool(service.tool, retry=EVEN), inputs="go")
+    run = run_agent(code_with, service, resilient_tool(service.tool, retry=EVEN), inputs="go")
     assert [chunk.output for chunk in run.of(ToolProgress)] == ["down; attempt 2 of 4 in 1.0 s\n"]
     assert [chunk.result.text for chunk in run.of(ToolEnd)] == ["fine"]
 
@@ -234,7 +234,7 @@ async def test_an_interrupt_ends_a_wait_and_counts_as_nothing(autojump_clock):
     slow = Retry(backoff=Backoff(first=20.0, jitter=0))
     guarded = resilient_tool(service.tool, retry=slow, breaker=breaker)
     async with AgentRuntime(store=InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("coding"), coding, service, guarded)
+        handle = runtime.spawn(AgentSession.new("coding"), code_with, service, guarded)
         await handle.send_input("go")
         await trio.sleep(5)
         await handle.interrupt()
@@ -253,7 +253,7 @@ def test_a_cancel_at_every_checkpoint_leaves_nothing_held():
 
         async def agent_fn(agent):
             try:
-                await coding(agent, service, guarded)
+                await code_with(agent, service, guarded)
             finally:
                 assert slots.is_free
                 assert breaker.statistics().running == 0

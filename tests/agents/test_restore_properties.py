@@ -88,7 +88,7 @@ def look(root):
     return found
 
 
-def differing(before, after):
+def find_differences(before, after):
     return {path for path in before | after if before.get(path) != after.get(path)}
 
 
@@ -146,20 +146,20 @@ class Story:
         before = look(self.root)
         report = await plan.apply()
         after = look(self.root)
-        assert differing(before, after) <= set(wanted), "tools had never touched it"
-        for path in differing(before, after):
+        assert find_differences(before, after) <= set(wanted), "tools had never touched it"
+        for path in find_differences(before, after):
             assert before.get(path) == self.left[path], "someone else had changed it since"
         listed = {each.path for each in plan.files if each.action in ("leave", "lost")}
         listed |= set(report.failed)
         if not plan.gaps:
             wrong = {path for path in wanted if after.get(path) != wanted[path]}
             assert {path for path in wrong if not path.startswith("ignored")} <= listed
-        assert differing(before, after) <= set(report.restored)
+        assert find_differences(before, after) <= set(report.restored)
         # What was done is a change like any other, for whoever goes back further.
         self.note(before, after)
 
     def note(self, before, after):
-        paths = differing(before, after)
+        paths = find_differences(before, after)
         self.touched.append({path: before.get(path) for path in paths})
         self.left.update((path, after.get(path)) for path in paths)
 

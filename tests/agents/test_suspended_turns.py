@@ -14,6 +14,7 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, read_branches, read_decisions
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
+from tests.agents.loops import simple_loop
 from tests.session.accepted import check_accepted
 
 
@@ -127,18 +128,9 @@ async def test_a_loop_that_does_not_know_of_it_stays_valid(shop):
         handle = runtime.spawn(session, coder, *shop.parts(call("deploy")), unattended="suspend")
         await handle.ask("go")
 
-    async def simple(agent, llm, tools, permissions):
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                while True:
-                    reply = await stream_reply(agent, llm, tools)
-                    if not reply.tool_uses:
-                        break
-                    await run_tools(agent, reply.tool_uses, tools, permissions)
-
     loaded = await shop.load(session)
     async with shop.runtime() as runtime:
-        handle = runtime.spawn(loaded, simple, *shop.parts("I could not.", "Hello."))
+        handle = runtime.spawn(loaded, simple_loop, *shop.parts("I could not.", "Hello."))
         assert [chunk async for chunk in handle.stream()][-1].status is TurnStatus.COMPLETED
         assert (await handle.ask("hi")).text == "Hello."
     assert shop.ran == []

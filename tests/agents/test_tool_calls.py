@@ -33,16 +33,7 @@ from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import Grep, Read, RegisteredTool, ToolRegistry, tool
-
-
-async def worker(agent, llm, tools, permissions):
-    async for message in agent.inputs():
-        async with agent.turn(message):
-            while True:
-                reply = await stream_reply(agent, llm, tools)
-                if not reply.tool_uses:
-                    break
-                await run_tools(agent, reply.tool_uses, tools, permissions)
+from tests.agents.loops import simple_loop
 
 
 class Stage:
@@ -61,7 +52,7 @@ class Stage:
         await self.runtime.__aenter__()
         self.handle = self.runtime.spawn(
             AgentSession.new("worker"),
-            worker,
+            simple_loop,
             self.llm,
             self.tools,
             self.permissions,

@@ -34,22 +34,22 @@ class Flaky:
         return args
 
 
-def overloaded(count):
+def overload_errors(count):
     return [ModelOverloadedError("busy") for _ in range(count)]
 
 
-def rate_limited(seconds):
+def rate_limit_error(seconds):
     return ModelRateLimitError("slow down", retry_after=seconds)
 
 
 async def test_it_calls_until_it_works_after_delays_that_grow(autojump_clock):
-    call = Flaky(*overloaded(3))
+    call = Flaky(*overload_errors(3))
     assert await Retry(backoff=EVEN).call(call, "a", "b") == ("a", "b")
     assert call.times == [0, 1, 3, 7]
 
 
 async def test_the_last_error_is_raised_and_says_how_often_it_was_tried(autojump_clock):
-    errors = overloaded(5)
+    errors = overload_errors(5)
     call = Flaky(*errors)
     with pytest.raises(ModelOverloadedError) as caught:
         await Retry(attempts=3, backoff=EVEN).call(call)
@@ -78,21 +78,23 @@ async def test_the_caller_may_say_what_is_retried(autojump_clock):
 
 
 async def test_a_group_is_retried_when_each_of_its_errors_is(autojump_clock):
-    call = Flaky(ExceptionGroup("two", [*overloaded(1), rate_limited(5.0)]))
+    call = Flaky(ExceptionGroup("two", [*overload_errors(1), rate_limit_error(5.0)]))
     await Retry(backoff=EVEN).call(call)
     assert call.times == [0, 6]
     with pytest.raises(ExceptionGroup):
-        await Retry().call(Flaky(ExceptionGroup("two", [*overloaded(1), KeyError()])))
+        await Retry().call(Flaky(ExceptionGroup("two", [*overload_errors(1), KeyError()])))
 
 
 async def test_what_the_error_asks_to_wait_comes_before_the_delay(autojump_clock):
-    call = Flaky(rate_limited(20.0), rate_limited(None), CircuitOpenError("open", retry_after=7.0))
+    call = Flaky(
+        rate_limit_error(20.0), rate_limit_error(None), CircuitOpenError("open", retry_after=7.0)
+    )
     await Retry(backoff=EVEN).call(call)
     assert call.times == [0, 21, 23, 34]
 
 
 async def test_a_wait_longer_than_the_time_left_is_not_begun(autojump_clock):
-    call = Flaky(rate_limited(61.0))
+    call = Flaky(rate_limit_error(61.0))
     with pytest.raises(ModelRateLimitError) as caught:
         await Retry(seconds=60).call(call)
     assert (
@@ -104,13 +106,13 @@ async def test_a_wait_longer_than_the_time_left_is_not_begun(autojump_clock):
 
 async def test_a_long_wait_is_told_in_whole_seconds(autojump_clock):
     with pytest.raises(ModelRateLimitError, match="a wait of 86400 s would pass the 60 s"):
-        await Retry().call(Flaky(rate_limited(86_400.0)))
+        await Retry().call(Flaky(rate_limit_error(86_400.0)))
 
 
 async def test_a_wait_that_just_fits_is_cut_to_the_time_left_but_never_below_what_was_asked(
     autojump_clock,
 ):
-    call = Flaky(rate_limited(59.5))
+    call = Flaky(rate_limit_error(59.5))
     await Retry(seconds=60, backoff=EVEN).call(call)
     assert call.times == [0, 60]
 
@@ -132,7 +134,7 @@ async def test_no_attempt_begins_after_its_time_and_none_is_cut_off(autojump_clo
 
 
 async def test_no_wait_begins_that_a_deadline_would_cut_off(autojump_clock):
-    call = Flaky(rate_limited(10.0))
+    call = Flaky(rate_limit_error(10.0))
     with (
         trio.fail_after(10),
         pytest.raises(ModelRateLimitError, match="would pass the deadline in 10 s"),
@@ -142,7 +144,7 @@ async def test_no_wait_begins_that_a_deadline_would_cut_off(autojump_clock):
 
 
 async def test_a_cancel_ends_the_wait_at_once_and_is_never_retried(autojump_clock):
-    call = Flaky(*overloaded(3))
+    call = Flaky(*overload_errors(3))
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Retry(backoff=EVEN).call, call)
@@ -175,7 +177,7 @@ def test_the_delays_are_spread_evenly_over_what_they_may_be():
 
     async def main():
         for _ in range(400):
-            call = Flaky(*overloaded(3))
+            call = Flaky(*overload_errors(3))
             await retry.call(call)
             for n, found in waits.items():
                 found.append(call.times[n] - call.times[n - 1])
@@ -192,7 +194,7 @@ def test_the_delays_are_spread_evenly_over_what_they_may_be():
 async def test_by_default_it_jitters_fully_and_what_failed_together_comes_back_apart(
     autojump_clock,
 ):
-    calls = [Flaky(rate_limited(5.0)) for _ in range(50)]
+    calls = [Flaky(rate_limit_error(5.0)) for _ in range(50)]
     async with trio.open_nursery() as nursery:
         for call in calls:
             nursery.start_soon(Retry().call, call)
@@ -206,7 +208,7 @@ async def test_by_default_it_jitters_fully_and_what_failed_together_comes_back_a
 
 async def test_three_nested_retries_make_the_attempts_of_one(autojump_clock):
     retry = Retry(attempts=3, backoff=EVEN)
-    call = Flaky(*overloaded(100))
+    call = Flaky(*overload_errors(100))
     with pytest.raises(
         ModelOverloadedError, match=r"^busy \(try again later; 3 attempts failed\)$"
     ):
@@ -216,14 +218,14 @@ async def test_three_nested_retries_make_the_attempts_of_one(autojump_clock):
 
 async def test_an_error_is_passed_on_even_if_only_the_inner_one_would_retry_it(autojump_clock):
     inner, outer = Retry(attempts=3), Retry(attempts=3, retryable=lambda _: False)
-    call = Flaky(*overloaded(100))
+    call = Flaky(*overload_errors(100))
     with pytest.raises(ModelOverloadedError):
         await outer.call(inner.call, call)
     assert len(call.times) == 1
 
 
 async def test_tasks_that_an_attempt_waits_for_are_part_of_it(autojump_clock):
-    call = Flaky(*overloaded(100))
+    call = Flaky(*overload_errors(100))
 
     async def spread():
         async with trio.open_nursery() as nursery:
@@ -235,7 +237,7 @@ async def test_tasks_that_an_attempt_waits_for_are_part_of_it(autojump_clock):
 
 
 async def test_tasks_that_outlive_an_attempt_retry_for_themselves(autojump_clock):
-    during, after, release = Flaky(*overloaded(2)), Flaky(*overloaded(2)), trio.Event()
+    during, after, release = Flaky(*overload_errors(2)), Flaky(*overload_errors(2)), trio.Event()
     retry = Retry(attempts=3, backoff=EVEN)
 
     async def later():
@@ -255,7 +257,7 @@ async def test_tasks_that_outlive_an_attempt_retry_for_themselves(autojump_clock
 
 
 async def test_a_thread_of_an_attempt_that_calls_back_is_part_of_it():
-    call = Flaky(*overloaded(100))
+    call = Flaky(*overload_errors(100))
     quick = Retry(attempts=2, backoff=Backoff(first=0))
 
     def work():
@@ -269,7 +271,7 @@ async def test_a_thread_of_an_attempt_that_calls_back_is_part_of_it():
 async def test_calls_one_after_the_other_have_their_attempts_each(autojump_clock):
     retry = Retry(attempts=2, backoff=EVEN)
     for _ in range(3):
-        call = Flaky(*overloaded(1))
+        call = Flaky(*overload_errors(1))
         await retry.call(call)
         assert len(call.times) == 2
 
@@ -297,14 +299,14 @@ class Meter:
 
 
 async def test_what_limits_the_work_is_asked_before_each_wait(autojump_clock):
-    meter, errors = Meter(attempts=2), overloaded(10)
+    meter, errors = Meter(attempts=2), overload_errors(10)
     call = Flaky(*errors)
     with use_meter(meter), pytest.raises(BudgetExceededError, match="attempts") as caught:
         await Retry(attempts=10, backoff=EVEN).call(call)
     assert caught.value.__cause__ is errors[2]
     assert (call.times, trio.current_time(), meter.begun) == ([0, 1, 3], 3, 2)
     with use_meter(Meter(seconds=5)), pytest.raises(BudgetExceededError, match="time"):
-        await Retry(backoff=EVEN).call(Flaky(rate_limited(9.0)))
+        await Retry(backoff=EVEN).call(Flaky(rate_limit_error(9.0)))
     assert trio.current_time() == 3
 
 
