@@ -280,8 +280,8 @@ def _state_effects(
     try:
         return tuple(state(arguments, context))
     except Exception as error:
-        _logger.warning("the effects of %s can't be told: %s", name, error, exc_info=error)
-        return (Opaque(f"what {name} would do can't be told: {error}"),)
+        _logger.warning("%s failed to state its effects: %s", name, error, exc_info=error)
+        return (Opaque(f"{name} failed to state its effects: {error}"),)
 
 
 def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:

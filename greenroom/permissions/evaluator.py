@@ -78,7 +78,7 @@ class Ruling:
         decision: allow, deny or ask.
         why: the reason in words; empty if no rule is about the fact.
         rule: the rule that decided, or None.
-        doubt: whether a rule may deny the fact, but it can't be told.
+        doubt: whether it is unclear if a rule denies the fact.
         call: the call that the fact is part of, for the reason if no rule is about it.
     """
 
@@ -242,7 +242,7 @@ def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None
 
 def _explain(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
     if decision is not rule.decision:
-        return f"it can't be told whether the rule {rule.id!r} is about this"
+        return f"it is unclear whether the rule {rule.id!r} is about this"
     verb = {"allow": "allows", "deny": "denies", "ask": "asks about"}[decision]
     because = rule.message or rule.description
     reason = f"the rule {rule.id!r} {verb} this" + (f": {because}" if because else "")

@@ -74,7 +74,7 @@ def check_mode(mode: str, sandboxed: str = "ask") -> None:
     for what, value, known in (("permission mode", mode, modes), ("sandboxed", sandboxed, ways)):
         if value not in known:
             raise ConfigurationError(
-                f"not a value of {what}: {value!r}", hint=f"one of {', '.join(known)}"
+                f"unknown {what}: {value!r}", hint=f"one of {', '.join(known)}"
             )
 
 

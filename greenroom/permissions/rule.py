@@ -167,7 +167,7 @@ class PermissionRule:
             raise RuleFileError(f"not a decision or a scope of a rule: {error}") from error
         if self.scope.value in ("agent", "session") and not getattr(self, self.scope):
             raise RuleFileError(
-                f"a rule of the scope {self.scope} names its {self.scope}",
+                f"a rule of the scope {self.scope} needs the {self.scope} that it applies to",
                 hint=f'such as "{self.scope}": "coder"',
             )
         if self.expires is not None and self.expires.tzinfo is None:

@@ -114,7 +114,7 @@ def read_grants(
 
 def _read_grant(grant: Mapping[str, object], session_id: str) -> PermissionRule:
     if further := sorted(grant.keys() - _FIELDS - {"session", "workspace"}):
-        raise RuleFileError(f"an answer does not say {further[0]!r}")
+        raise RuleFileError(f"an answer can't have the field {further[0]!r}")
     if grant.get("session") != session_id or not isinstance(grant.get("workspace"), str):
         raise RuleFileError("it was not given for this session")
     fields = {name: grant[name] for name in _FIELDS & grant.keys()}

@@ -126,7 +126,9 @@ class Sandbox(Wire, frozen=True):
 
 def _check(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ConfigurationError(f"{name}: no {value!r}", hint=f"one of {', '.join(known)}")
+        raise ConfigurationError(
+            f"{name}: unknown value {value!r}", hint=f"one of {', '.join(known)}"
+        )
 
 
 def _check_paths(name: str, given: object) -> tuple[str, ...]:
@@ -134,5 +136,5 @@ def _check_paths(name: str, given: object) -> tuple[str, ...]:
         raise ConfigurationError(f"{name} is {given!r}", hint="give a list of paths")
     paths = tuple(str(os.fspath(each)) for each in given)
     if any(not path or "\0" in path for path in paths):
-        raise ConfigurationError(f"{name} holds what is not a path: {paths!r}")
+        raise ConfigurationError(f"{name} contains an invalid path: {paths!r}")
     return paths

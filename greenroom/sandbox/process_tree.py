@@ -4,20 +4,20 @@ This file runs as a program of its own, with only the standard library:
 
     python -I -S process_tree.py COMMAND [ARGUMENT ...]
 
-Standard input is the lifeline: when it closes, by our hand or by our death, everything that the
-command has started is killed. The same happens when the command ends, however it ends. Standard
-output becomes the command's output and error output. Standard error carries the report: the
-command's process id and a newline at once; at the end its exit code (negative: the signal that
-killed it; empty: it was stopped) and a newline, `gone` or `left` (whether something may still run)
-and a newline, then what the command wrote to `NOTE_FD`.
+Standard input is the lifeline: when we close it or die, the launcher kills everything that the
+command has started. It does the same when the command ends, however it ends. Standard output becomes
+the command's output and error output. Standard error carries the report: first the command's process
+id and a newline; at the end its exit code (negative for the signal that killed it, empty if it was
+stopped) and a newline, `gone` or `left` (something may still run) and a newline, and what the
+command wrote to `NOTE_FD`.
 
-Between this process and the command is another one, the parent, which only waits: so what a
-command does to its `$PPID` does not reach the process that cleans up. A parent that is stopped is
-woken up, one that is killed takes the command along.
+Between the launcher and the command is another process, the parent, which only waits. So what a
+command does to its `$PPID` does not reach the process that cleans up. A stopped parent is woken up;
+a killed one takes the command along.
 
-On Linux this process is a child subreaper, so a process that called `setsid`, forked twice or
-cleared its environment is still found. Elsewhere the process group and the children that `ps` shows
-are killed; a process that left both gets away.
+On Linux the launcher is a child subreaper, so it still finds processes that called `setsid`, forked
+twice or cleared their environment. Elsewhere it kills the process group and the children that `ps`
+shows; a process that left both escapes.
 """
 
 import os
@@ -26,7 +26,7 @@ import signal
 import sys
 
 NOTE_FD = 19
-# With the rest of the report it fits into any system's pipe, so writing it never blocks.
+# Together with the rest of the report it fits into any system's pipe, so writing never blocks.
 NOTE_LIMIT = 8_192
 ROUNDS = 200
 ROUND_SECONDS = 0.025
@@ -54,10 +54,10 @@ def become_subreaper() -> bool:
 
 
 def start(command: list[str], tell: int, note: int, linux: bool) -> int:
-    """Start the command in a session of its own, below this process; report its id first.
+    """Start the command in a session of its own, after reporting its process id; return the id.
 
-    This process gives up the lifeline and the report before the command runs, since the command can
-    find it and open its descriptors. Return the command's process id.
+    This process closes the lifeline and the report before the command runs, since the command can
+    find this process and open its descriptors.
     """
     may_run, hold = os.pipe()
     child = os.fork()
@@ -91,9 +91,10 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
 
 
 def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]":
-    """Start the command below a parent; the parent's id, and a pipe from it.
+    """Start the command below a parent; return the parent's id, and a pipe from it.
 
-    The pipe says the command's process id before it runs, and its exit code, each with a newline.
+    The pipe brings the command's process id before it runs, and then its exit code, each with a
+    newline.
     """
     reports, tell = os.pipe()
     parent = os.fork()

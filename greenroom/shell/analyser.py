@@ -134,7 +134,7 @@ def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
     try:
         facts += found
     except RecursionError:  # the caller is deep in its own stack
-        facts.append(Unknown(reason="the command is nested too deeply to be told"))
+        facts.append(Unknown(reason="the command is nested too deeply"))
     return [*facts, *dict.fromkeys(find_disguised_words(facts))]
 
 

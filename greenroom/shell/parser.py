@@ -361,7 +361,7 @@ class Parser:
         """Read one redirection; None if none begins here.
 
         Raises:
-            ShellSyntaxError: it has no target, or is a here-document whose end can't be told.
+            ShellSyntaxError: its target is missing, or its delimiter is unclear.
         """
         found = _OPERATOR.match(self.lexer.text, self.lexer.at)
         if found is None:
@@ -381,7 +381,7 @@ class Parser:
             target = target._replace(dynamic=True)  # braces may expand to another name
         if operator in ("<<", "<<-"):
             if target.dynamic or re.search(r"[\n$`]", self.lexer.text[start : self.lexer.at]):
-                raise self.lexer.make_error("a here-document whose end can't be told")
+                raise self.lexer.make_error("a here-document with an unclear delimiter")
             self.waiting.append(_HereDocument(target, operator == "<<-"))
         return Redirection(operator, target)
 

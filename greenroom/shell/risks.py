@@ -294,7 +294,7 @@ def _check_subscripts(invocation: Invocation) -> Risks:
         if "[" in word.text or word.dynamic:
             yield at, f"{program} evaluates subscripts, which may run commands"
         elif changes_programs(word.text.partition("=")[0]):
-            yield at, f"{program} sets {word.text[:40]}, by which programs are found"
+            yield at, f"{program} sets {word.text[:40]}, which decides what programs run"
 
 
 def _check_second_file(invocation: Invocation) -> Risks:

@@ -180,7 +180,7 @@ async def test_a_rule_that_was_tampered_with_allows_nothing_and_is_told_of(tmp_p
     assert len(await day.ask(call("deploy"), "done")) == 1
     assert len(day.notes) == 1
     assert day.notes[0].startswith(
-        "a remembered answer does not hold: an answer does not say 'all'"
+        "a remembered answer does not hold: an answer can't have the field 'all'"
     )
 
 

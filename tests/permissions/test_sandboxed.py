@@ -132,7 +132,7 @@ def test_it_settles_what_is_open_as_the_modes_do(context, mode, decision):
 def test_it_is_asked_by_default_and_what_does_not_exist_is_refused(context):
     tool = Runner(ShellCommand("make"))
     assert PermissionManager().check(tool, {}, context, sandbox=report()) is ASK
-    with pytest.raises(ConfigurationError, match="not a value of sandboxed: 'yes'") as caught:
+    with pytest.raises(ConfigurationError, match="unknown sandboxed: 'yes'") as caught:
         PermissionManager(sandboxed="yes")
     assert caught.value.hint == "one of ask, allow"
 

@@ -31,12 +31,12 @@ def test_any_list_of_paths_and_parts_will_do() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"mode": "full"}, "mode: no 'full'.*workspace-write, read-only"),
-        ({"network": "some"}, "network: no 'some'"),
-        ({"require": {"everything"}}, "require: no 'everything'"),
+        ({"mode": "full"}, "mode: unknown value 'full'.*workspace-write, read-only"),
+        ({"network": "some"}, "network: unknown value 'some'"),
+        ({"require": {"everything"}}, "require: unknown value 'everything'"),
         ({"writable": "build"}, "writable is 'build'.*list"),
-        ({"deny_read": ("",)}, "deny_read holds what is not a path"),
-        ({"deny_read": ("a\0b",)}, "deny_read holds what is not a path"),
+        ({"deny_read": ("",)}, "deny_read contains an invalid path"),
+        ({"deny_read": ("a\0b",)}, "deny_read contains an invalid path"),
         ({"mode": "read-only", "writable": ("build",)}, "nothing writable"),
     ],
 )
