@@ -5,11 +5,11 @@ This file runs as a program of its own, with only the standard library:
     python -I -S process_tree.py COMMAND [ARGUMENT ...]
 
 Standard input is the lifeline: when we close it or die, the launcher kills everything that the
-command has started. It does the same when the command ends, however it ends. Standard output becomes
-the command's output and error output. Standard error carries the report: first the command's process
-id and a newline; at the end its exit code (negative for the signal that killed it, empty if it was
-stopped) and a newline, `gone` or `left` (something may still run) and a newline, and what the
-command wrote to `NOTE_FD`.
+command has started. It does the same when the command ends, however it ends. Standard output
+becomes the command's output and error output. Standard error carries the report: first the
+command's process id and a newline; at the end its exit code (negative for the signal that killed
+it, empty if it was stopped) and a newline, `gone` or `left` (something may still run) and a
+newline, and what the command wrote to `NOTE_FD`.
 
 Between the launcher and the command is another process, the parent, which only waits. So what a
 command does to its `$PPID` does not reach the process that cleans up. A stopped parent is woken up;
