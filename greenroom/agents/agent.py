@@ -141,7 +141,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
             current = steps.find_current()
-            async with internals.turn(message, append=not current.looks_at_input) as turn:
+            async with internals.turn(message, append=not current.checks_inputs) as turn:
                 with steps.turn(turn):
                     await steps.begin(message)
                     while (calls := await steps.reply()) is not None:

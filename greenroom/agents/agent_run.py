@@ -197,19 +197,19 @@ def _check_session(options: RunOptions, session: AgentSession) -> None:
         )
 
 
-def _answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
+def _collect_answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
     """Return the answers that apply: those given now, and unused ones of earlier runs.
 
     A reply may ask about several calls, one after the other, and none starts before the last
     answer. So a run that got an answer may end at the next question, with no call started.
     """
     open_ids = {question.request_id for question in session.open_questions}
-    kept = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
-    found = {request_id: answer for request_id, answer in kept.items() if request_id in open_ids}
+    stored = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
+    answers = {id_: answer for id_, answer in stored.items() if id_ in open_ids}
     if given:
-        found |= {request_id: as_answer(answer) for request_id, answer in given.items()}
-        session.add_record(_ANSWERS, msgspec.to_builtins(found))
-    return found
+        answers |= {id_: as_answer(answer) for id_, answer in given.items()}
+        session.add_record(_ANSWERS, msgspec.to_builtins(answers))
+    return answers
 
 
 def _is_broken_off(session: AgentSession) -> bool:
@@ -249,7 +249,7 @@ class AgentRun(Generic[OutputT]):
 
     async def _begin(self, options: RunOptions) -> None:
         """Send the agent its input, or the answers that it waits for."""
-        for request_id, answer in _answers(self._session, options.answers or {}).items():
+        for request_id, answer in _collect_answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
             given = options.input

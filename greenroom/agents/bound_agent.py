@@ -221,12 +221,12 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self.answer = TypedAnswer(output, self._llm, retries) if output else TextAnswer()
 
     @property
-    def looks_at_input(self) -> bool:
+    def checks_inputs(self) -> bool:
         """Whether guards check inputs, which then join the conversation only in `take`."""
         return bool(self._guards.of("input"))
 
     @property
-    def looks_at_output(self) -> bool:
+    def checks_outputs(self) -> bool:
         """Whether guards check outputs, so that no other text may become one."""
         return bool(self._guards.of("output"))
 

@@ -48,9 +48,9 @@ async def coder(
         child = partial(coder, llm=llm, tools=tools, permissions=below)
         helper = partial(child, system=system, notes=notes, max_steps=max_steps, delegates=False)
         tools = tools.with_tools(Task(agent, helper))
-    kept = FileCheckpoints(agent) if checkpoints else None
+    files = FileCheckpoints(agent) if checkpoints else None
     compactor = compactor or Compactor(llm)
-    run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=kept)
+    run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=files)
     async for message in agent.inputs():
         only_compacts = isinstance(message, UserInput) and message.metadata == COMPACT
         async with agent.turn(message, append=not only_compacts):

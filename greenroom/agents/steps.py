@@ -189,7 +189,7 @@ class Steps(Generic[DepsT]):
             await self.run_tools(message.calls)
             return
         content: Sequence[ContentBlock] = message.content
-        if self._current.looks_at_input:
+        if self._current.checks_inputs:
             content = await self._current.take(message)
         await self._current.remind(content)
 
@@ -222,7 +222,7 @@ class Steps(Generic[DepsT]):
         self._internals.session.conversation.pair_tool_uses(_USED_UP)
         if self.value is UNSET:
             return ()
-        if self.value == "" and not self._current.looks_at_output:  # guards did not check that text
+        if self.value == "" and not self._current.checks_outputs:  # guards did not check that text
             self.value = self._last_text()
         self._report.output = self.value
         return None

@@ -100,8 +100,8 @@ async def run_tools(
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
     agent.set_state(AgentState.processing(phase))
-    if gate.spent is not None:
-        raise gate.spent
+    if gate.budget_error is not None:
+        raise gate.budget_error
     return blocks
 
 
@@ -121,8 +121,8 @@ class _Gate:
         self._on_result = on_result
         self._calls: list[tuple[Verdict, ToolCallScope]] = []
         self._results: dict[Verdict, ToolResult] = {}
-        self.spent: BudgetExceededError | None = None
-        """The spent budget that kept an allowed call from running; its scope ends."""
+        self.budget_error: BudgetExceededError | None = None
+        """The error of a spent budget that kept an allowed call from running."""
 
     async def judge(self, scope: ToolCallScope) -> None:
         """Decide about one call; ask a person if the rules say so."""
@@ -180,10 +180,10 @@ class _Gate:
             try:
                 async with scope.running():
                     await self._run(verdict, scope)
-            except BudgetExceededError as spent:
-                self.spent = self.spent or spent
+            except BudgetExceededError as error:
+                self.budget_error = self.budget_error or error
                 name = verdict.call.name
-                refusal = ToolResult.error(f"{name} was not run: {spent.message}.")
+                refusal = ToolResult.error(f"{name} was not run: {error.message}.")
             else:
                 return
         await self._run(verdict, scope, refusal)
