@@ -124,12 +124,10 @@ class JudgedTool(Protocol):
     @property
     def name(self) -> str:
         """The exact name."""
-        ...
 
     @property
     def category(self) -> str:
         """The category, such as "read"."""
-        ...
 
 
 AnyTool: TypeAlias = str | JudgedTool

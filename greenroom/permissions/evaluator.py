@@ -5,8 +5,8 @@ How it works
 
 A **fact** is the smallest thing that a rule can judge: one program with its words, one file that is
 read or written, one host, one variable that is set, or an `Unknown`, for what can't be determined.
-A call is a list of facts (`greenroom.permissions.call`): `Read` of a file is one, `cd src && make >
-log` is three. No fact is left out for not being understood.
+A call is a list of facts (`greenroom.permissions.call`): `Read` of a file is one fact, and
+`cd src && make > log` is three. No fact is left out for not being understood.
 
 Each fact is judged on its own. The rules are tried in the order of their scopes
 (`greenroom.permissions.scopes`), and **the first rule that is about the fact decides**. Whether a
@@ -195,7 +195,7 @@ def _apply_rules(
     # A text that can't be read, or that a program runs, may hide whatever a rule denies.
     is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
     may_hide = is_opaque and not all(map(_is_over, rules.denials))
-    said: list[Ruling] = []
+    rulings: list[Ruling] = []
     for rule in about:
         if may_hide and rule.decision is RuleDecision.ALLOW and rule.matcher.about_calls:
             continue
@@ -203,14 +203,14 @@ def _apply_rules(
         if decision is None:
             continue
         doubt = rule.decision is RuleDecision.DENY is not decision
-        said.append(Ruling(fact, decision, _explain(rule, decision, fact), rule, doubt))
+        rulings.append(Ruling(fact, decision, _explain(rule, decision, fact), rule, doubt))
         if not rule.tightens or decision is RuleDecision.DENY:
             break
     else:
-        said.append(Ruling(fact, RuleDecision.ASK, doubt=may_hide, call=call))
-    if len(said) == 1 or said[-1].decision is RuleDecision.DENY:
-        return said[-1]
-    return replace(said[0], doubt=any(each.doubt for each in said))
+        rulings.append(Ruling(fact, RuleDecision.ASK, doubt=may_hide, call=call))
+    if len(rulings) == 1 or rulings[-1].decision is RuleDecision.DENY:
+        return rulings[-1]
+    return replace(rulings[0], doubt=any(each.doubt for each in rulings))
 
 
 def _is_over(rule: PermissionRule) -> bool:

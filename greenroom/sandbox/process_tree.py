@@ -240,11 +240,11 @@ def main(command: list[str]) -> None:
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    said = os.read(reports, 64)
-    child = said.partition(b"\n")[0]
+    answer = os.read(reports, 64)
+    child = answer.partition(b"\n")[0]
     ended = watch(parent, wake)
     gone = kill_descendants(int(child or -1), wake, linux)
-    code = (said + read_now(reports)).split(b"\n")[1:2] if ended else []
+    code = (answer + read_now(reports)).split(b"\n")[1:2] if ended else []
     report(b"".join(code) + (b"\ngone\n" if gone else b"\nleft\n") + read_now(note))
 
 

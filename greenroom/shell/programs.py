@@ -101,9 +101,6 @@ def _list_programs(*kinds: str) -> tuple[str, ...]:
     return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
 
 
-READ_ONLY = _list_programs("reads", "prints")
-"""Programs that may only read or print."""
-
 WRAPPERS = frozenset(_list_programs("wraps", "wraps2"))
 """Programs that run the command that their own words name."""
 
@@ -246,7 +243,7 @@ def read_only_commands() -> tuple[str, ...]:
         True
     """
     versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
-    return (*READ_ONLY, "command -v", *versions)
+    return (*_list_programs("reads", "prints"), "command -v", *versions)
 
 
 def find_extent(invocation: Invocation) -> Extent:
