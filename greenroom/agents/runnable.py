@@ -88,8 +88,7 @@ class AgentTool(Generic[DepsT, OutputT]):
         if result.status is not TurnStatus.COMPLETED:
             why = f": {result.error}" if result.error else ""
             raise ToolError(f"{self.name} has not answered: its turn {result.status}{why}")
-        output = to_json_value(result.output)
-        text = output if isinstance(output, str) else serde.dumps(output).decode()
+        text = serde.to_text(to_json_value(result.output))
         return ToolResult.ok(text, session_id=result.session.session_id)
 
     def _deps_of(self, context: AgentContext) -> DepsT:

@@ -75,6 +75,19 @@ def dumps(value: object, *, pretty: bool = False) -> bytes:
         raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
 
 
+def to_text(value: object) -> str:
+    """Return a string unchanged, and any other plain value as JSON.
+
+    Raises:
+        InvalidJSONError: the value holds something that JSON can't express.
+
+    Example:
+        >>> to_text("two"), to_text([1, "two"])
+        ('two', '[1,"two"]')
+    """
+    return value if isinstance(value, str) else dumps(value).decode()
+
+
 def loads(data: bytes | str) -> JSON:
     """Decode JSON into plain values.
 

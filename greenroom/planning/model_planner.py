@@ -207,8 +207,7 @@ def _list_texts(texts: dict[str, str]) -> str:
 
 
 def _text(result: object, longest: int) -> str:
-    text = result if isinstance(result, str) else serde.dumps(result).decode()
-    return clip(text, max(longest, _SHORTEST_RESULT))
+    return clip(serde.to_text(result), max(longest, _SHORTEST_RESULT))
 
 
 def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:

@@ -112,7 +112,7 @@ def _make_answer(answer: object, thought: str) -> FinalAnswer | Fault:
     """Return the final answer in an object."""
     if isinstance(answer, dict) and len(answer) == 1:
         answer = next(iter(answer.values()))
-    text = answer if isinstance(answer, str) else serde.dumps(answer).decode()
+    text = serde.to_text(answer)
     return FinalAnswer(text, thought) if text.strip() else Fault(NO_ANSWER)
 
 

@@ -108,8 +108,7 @@ class _Results:
             return match[0][1:-1]
         if not self._is_reference(match):
             return match[0]
-        found = self._look_up(match)
-        return found if isinstance(found, str) else serde.dumps(found).decode()
+        return serde.to_text(self._look_up(match))
 
     def _look_up(self, match: re.Match[str]) -> object:
         name, path = match[2], match[3].split(".")[1:]

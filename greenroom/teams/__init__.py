@@ -75,7 +75,6 @@ from greenroom.teams.pattern import (
     Pattern as Pattern,
     TeamTurn as TeamTurn,
     Work as Work,
-    as_text as as_text,
     output_of as output_of,
 )
 from greenroom.teams.topic import (

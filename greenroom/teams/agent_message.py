@@ -129,8 +129,7 @@ class AgentMessage(Wire, frozen=True):
     @property
     def text(self) -> str:
         """The text for a model: the kind, if any, and the content as text or JSON."""
-        is_text = isinstance(self.content, str)
-        text = str(self.content) if is_text else serde.dumps(self.content).decode()
+        text = serde.to_text(self.content)
         return f"{self.kind}: {text}" if self.kind else text
 
     def reply(self, content: object, kind: str = "", *, sender: str = "") -> "AgentMessage":

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET
 
-from greenroom.core import ConfigurationError, Custom, TeamError
+from greenroom.core import ConfigurationError, Custom, TeamError, serde
 from greenroom.teams.members import Member, name_members
-from greenroom.teams.pattern import Content, Pattern, TeamTurn, as_text, output_of
+from greenroom.teams.pattern import Content, Pattern, TeamTurn, output_of
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> 
         sender = team.sender
         for each, member in members.items():
             output = await team.ask(member, content, name=each, sender=sender)
-            content, sender = as_text(output), each
+            content, sender = serde.to_text(output), each
         return output
 
     return Pattern(name, work, description=description)
@@ -169,7 +169,7 @@ def loop(
                 if verdict is True:
                     break
                 before, sender = output, name
-                content = verdict if isinstance(verdict, str) else as_text(output)
+                content = verdict if isinstance(verdict, str) else serde.to_text(output)
         return output
 
     return Pattern(name, work, description=description)

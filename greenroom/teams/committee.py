@@ -27,7 +27,7 @@ from greenroom.core import (
 from greenroom.runtime import AgentInternals, spawn_subagent
 from greenroom.session import AgentSession
 from greenroom.teams.members import Member, name_members
-from greenroom.teams.pattern import Pattern, TeamTurn, as_text
+from greenroom.teams.pattern import Pattern, TeamTurn
 
 _VERIFY = """\
 Agents were asked the same question, and contradict each other. Check their answers. Reply with \
@@ -214,7 +214,7 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     Raises:
         ConflictError: this is not called in an agent.
     """
-    options = list(dict.fromkeys(as_text(each.value) for each in answers))
+    options = list(dict.fromkeys(serde.to_text(each.value) for each in answers))
     question: dict[str, object] = {
         "question": f"These answers contradict each other. Which is right?\n{describe(answers)}",
         "options": options,
@@ -264,12 +264,10 @@ def describe(answers: Sequence[AgentAnswer]) -> str:
 
     Continuation lines are indented, so that no answer can contain one of another agent.
     """
-    lines = (
-        clip(
-            f"- {each.agent}: {as_text(each.value)}{each.reason and f' ({each.reason})'}", _LONGEST
-        )
-        for each in answers
-    )
+    lines = []
+    for each in answers:
+        reason = f" ({each.reason})" if each.reason else ""
+        lines.append(clip(f"- {each.agent}: {serde.to_text(each.value)}{reason}", _LONGEST))
     return "\n".join("\n  ".join(line.splitlines()) for line in lines)
 
 
@@ -299,7 +297,7 @@ def _key(value: object) -> str:
 def _number(value: object) -> float | None:
     """Return an answer as a number, if it is one, with or without a per cent sign."""
     try:
-        number = float(as_text(value).strip().removesuffix("%"))
+        number = float(serde.to_text(value).strip().removesuffix("%"))
     except ValueError:
         return None
     return number if math.isfinite(number) else None
@@ -377,7 +375,7 @@ async def _collect_answers(
     reasons = [error.message for error in failures]
     answers: list[AgentAnswer] = []
     for name, output in outputs.items():
-        if output is None or not as_text(output).strip():
+        if output is None or not serde.to_text(output).strip():
             reasons.append(f"{name} gave an empty answer")
         else:
             answers.append(AgentAnswer.of(name, output))

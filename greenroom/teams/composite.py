@@ -19,7 +19,7 @@ from greenroom.core import (
 )
 from greenroom.planning import Plan, PlanRun, Subtask, execute_plan, fill, references_in
 from greenroom.runtime import AgentInternals
-from greenroom.teams.pattern import Pattern, TeamTurn, as_text
+from greenroom.teams.pattern import Pattern, TeamTurn
 
 _INPUT = "input"
 
@@ -74,7 +74,7 @@ class Composite:
         result = await steps.run(serde.dumps(input).decode())
         if result.status is not TurnStatus.COMPLETED:
             raise ToolError(f"{self.name} was {result.status}: {result.error}")
-        return ToolResult.ok(as_text(result.output), session_id=result.session.session_id)
+        return ToolResult.ok(serde.to_text(result.output), session_id=result.session.session_id)
 
     async def _work(self, input: dict[str, object], team: TeamTurn) -> object:  # noqa: A002
         run = PlanRun(self.plan).start(_INPUT, "").complete(_INPUT, input)

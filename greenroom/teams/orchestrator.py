@@ -49,7 +49,6 @@ from greenroom.teams.orchestrator_crew import (
     add_help_tool,
     describe_workers,
 )
-from greenroom.teams.pattern import as_text
 from greenroom.tools import ToolRegistry
 
 _TRIES = ReplanPolicy(same_subtask=5)
@@ -272,14 +271,14 @@ async def _synthesise(
     """Answer with the only result of a plan, or ask the model to combine all results."""
     agent.set_state(AgentState.processing("answering"))
     if run.is_completed and len(sources) == 1:
-        text = as_text(sources[0].result)
+        text = serde.to_text(sources[0].result)
         agent.session.add_message(Message.assistant(text))
         await agent.send(TextComplete(text))
         return text
     room = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(sources)))
     results = "\n\n".join(
         f"[{each.subtask}] by {each.agent}, asked to:\n{mark_lines(run.plan[each.subtask].goal)}\n"
-        f"The result:\n{mark_lines(clip(as_text(each.result), room))}"
+        f"The result:\n{mark_lines(clip(serde.to_text(each.result), room))}"
         for each in sources
     )
     prompt = (

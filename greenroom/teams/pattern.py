@@ -126,11 +126,6 @@ async def output_of(
     return result.text if result.value is UNSET else result.value
 
 
-def as_text(output: object) -> str:
-    """Return an output as text: a string unchanged, anything else as JSON."""
-    return output if isinstance(output, str) else serde.dumps(output).decode()
-
-
 Work: TypeAlias = Callable[[TeamTurn], Awaitable[object]]
 """Answers one input with several agents, and returns the output."""
 
@@ -204,7 +199,7 @@ class Pattern(Runnable[object, object]):
                     output = to_json_value(
                         await self._work(TeamTurn(internals, message, deps, report))
                     )
-                    text = as_text(output)
+                    text = serde.to_text(output)
                     internals.session.add_message(Message.assistant(text))
                     await internals.send(TextComplete(text))
                     turn.set_result(output)
