@@ -193,7 +193,7 @@ async def test_a_question_that_may_wait_for_ever_is_logged_once(runtime, caplog)
     assert "waits for permission" in once
 
 
-async def test_it_waits_while_nobody_who_answers_has_ever_come(runtime):
+async def test_it_waits_while_no_reader_that_answers_has_ever_come(runtime):
     answers = []
     handle = await asked(runtime, answers)
     async with handle.subscribe():
@@ -212,7 +212,7 @@ async def test_it_is_denied_when_the_last_one_who_answers_leaves(runtime):
         assert answers == []
     await wait_all_tasks_blocked()
     assert (answers[0].decision, answers[0].by) == (RuleDecision.DENY, "unattended")
-    # Nor does a later one wait for somebody who has left.
+    # Nor does a later one wait for a reader that has left.
     await handle.send_input("again")
     await wait_all_tasks_blocked()
     assert [answer.by for answer in answers] == ["unattended"] * 2
@@ -228,7 +228,7 @@ async def test_an_answer_given_just_before_leaving_counts(runtime):
     assert answers[0].allowed
 
 
-async def test_an_unattended_agent_denies_at_once_unless_somebody_answers(runtime):
+async def test_an_unattended_agent_denies_at_once_unless_a_reader_answers(runtime):
     answers = []
     handle = await asked(runtime, answers, unattended="deny")
     assert answers[0].by == "unattended"

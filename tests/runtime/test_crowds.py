@@ -104,7 +104,7 @@ async def test_of_two_thousand_supervised_agents_two_hundred_crash_at_once_and_c
     for number, handle in enumerate(handles):
         handle.send_input_nowait("go on" if number % 10 else "crash")
     await trio.sleep(1.1)
-    # The back-offs ran side by side, and nobody else was disturbed.
+    # The back-offs ran side by side, and no other agent was disturbed.
     assert lives == {number: 1 if number % 10 else 2 for number in range(2000)}
     turns = Counter([(await handle.statistics()).turns for handle in handles])
     assert turns == {1: 2000}

@@ -504,7 +504,7 @@ async def test_a_save_that_never_answers_is_given_up_and_the_turn_fails():
         assert (await handle.ask("two")).status is TurnStatus.COMPLETED
 
 
-async def test_a_store_that_raises_a_bug_crashes_the_agent_and_nobody_hangs():
+async def test_a_bug_in_a_store_crashes_the_agent_and_nothing_hangs():
     store = FailingStore()
     async with AgentRuntime(store=store) as runtime:
         handle = runtime.spawn(new(), turns)
@@ -537,7 +537,7 @@ async def test_a_last_save_that_fails_is_in_the_outcome():
     assert isinstance(outcome.error, SessionStorageError)
 
 
-async def test_a_lock_that_can_t_be_released_fails_nobody(runtime, caplog):
+async def test_a_lock_that_can_t_be_released_fails_no_agent(runtime, caplog):
     class Sticky(InMemoryStore):
         async def acquire(self, session_id):
             writer = await super().acquire(session_id)

@@ -61,7 +61,7 @@ class UnprintableError(Exception):
 
 
 class LyingError(ExceptionGroup):
-    """A group that breaks whoever takes it apart by its own methods."""
+    """A group whose own methods break."""
 
     def derive(self, _):
         raise ZeroDivisionError
@@ -359,7 +359,7 @@ def test_no_exception_reaches_further_than_its_agent(place, error):
 
 
 async def check_texts(handle):
-    """Whatever is told of an error fits on a screen, in a history and in a chunk."""
+    """All texts about an error fit on a screen, in a history and in a chunk."""
     for message in await handle.history():
         assert len(message.text) <= MOST + 100
     async for chunk in held(handle):
@@ -446,7 +446,7 @@ def test_where_the_log_raises_an_error_is_still_written(capsys):
 
 
 def run_crash_beside_a_sibling(error, store=InMemoryStore):
-    """Run an agent that raises an error, and check that its end reaches nobody else."""
+    """Run an agent that raises an error, and check that its end reaches no other agent."""
 
     async def bad(agent):
         raise error
@@ -537,7 +537,7 @@ async def break_out_of_a_generator(agent, message):
     ticks = Leaky.ticks()
     async for _ in ticks:
         break
-    agent.kept = ticks  # else it is closed where nobody sees it
+    agent.kept = ticks  # else it is closed unseen
 
 
 async def enter_a_scope(agent, message):
@@ -894,7 +894,7 @@ def spoil(found):
     found["env"]["A"] = "2"
 
 
-async def test_nobody_answers_in_the_words_by_which_the_record_says_that_rules_did(runtime):
+async def test_no_answer_can_use_the_words_that_stand_for_the_rules(runtime):
     handle = runtime.spawn(new(), echo)
     for by in ("rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"):
         with pytest.raises(ValueError, match=by):
@@ -982,7 +982,7 @@ async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, cap
     assert len({message for message in messages if "agent.model_call" in message}) == 1
 
 
-async def test_a_standard_error_that_is_closed_stops_nobody(runtime, monkeypatch):
+async def test_a_closed_standard_error_stops_no_agent(runtime, monkeypatch):
     async def asks(agent):
         await agent.request_permission("Bash", "run ls")
 

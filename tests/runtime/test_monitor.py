@@ -1,4 +1,4 @@
-"""Monitors: one agent is told that another has ended, and neither ends with the other."""
+"""Monitors: one agent learns that another has ended, and neither ends with the other."""
 
 import pytest
 import trio
@@ -31,7 +31,7 @@ async def fragile(agent):
 
 
 class Watcher:
-    """An agent that monitors what it is given, and keeps what it is told."""
+    """An agent that monitors the given handles, and keeps its inputs."""
 
     def __init__(self):
         self.monitors = []
@@ -216,7 +216,7 @@ async def test_monitors_are_bounded():
         with pytest.raises(MailboxFullError, match="2 agents"):
             agent.monitor(handles[0])
         await handles[0].shutdown()
-        with pytest.raises(MailboxFullError):  # word of the end waits
+        with pytest.raises(MailboxFullError):  # the news of the end waits
             agent.monitor(handles[1])
         await agent.receive()
         agent.monitor(handles[0]).cancel()
@@ -240,7 +240,7 @@ async def test_a_subagent_may_be_monitored_and_says_both(runtime):
     assert {type(message) for message in told} == {SubAgentResult, AgentExit}
 
 
-async def test_nobody_monitors_itself_or_when_it_has_returned(runtime):
+async def test_no_agent_monitors_itself_or_after_it_has_returned(runtime):
     kept = []
 
     async def agent_fn(agent):

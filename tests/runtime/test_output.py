@@ -1,4 +1,4 @@
-"""Output: one total order, bounded, nobody waits for a reader, and late readers catch up."""
+"""Output: one total order, bounded, nothing waits for a reader, and late readers catch up."""
 
 import pytest
 import trio
@@ -167,7 +167,7 @@ async def test_the_ring_is_bounded_in_bytes_and_keeps_the_newest_chunk():
         assert await anext(handle.subscribe("all")) == TextDelta("é" * 5000)
 
 
-async def test_a_reader_that_never_reads_costs_nothing_and_delays_nobody():
+async def test_a_reader_that_never_reads_costs_nothing_and_delays_nothing():
     async with small(ring_chunks=16) as runtime:
         handle = runtime.spawn(new(), parrot)
         async with handle.subscribe("all"):

@@ -29,7 +29,7 @@ class Pool(Connection):
 
 class Plain:
     def aclose(self):
-        raise AssertionError("this is no async function, and nobody's to call")
+        raise AssertionError("this is not an async function, and not to be called")
 
 
 async def test_agents_find_what_the_runtime_holds_and_what_they_hold_themselves_is_theirs(store):

@@ -70,7 +70,7 @@ async def test_input_after_the_last_step_gets_a_turn_of_its_own(runtime):
     receipt = await handle.send_input("late")
     assert receipt.status == "steered"
     result = [chunk async for chunk in handle.stream(receipt)]
-    # First the rest of the turn in hand, then its own.
+    # First the rest of the open turn, then its own.
     assert [c.input_id for c in result if isinstance(c, Done)][-1] == receipt.input_id
     assert (await handle.statistics()).turns == 2
     history = [message.text for message in await handle.history()]

@@ -159,7 +159,7 @@ async def test_agents_are_temporary_unless_told_otherwise(runtime, lives):
 
 
 @pytest.mark.parametrize("end", ["shutdown", "kill"])
-async def test_an_agent_that_somebody_ends_is_not_started_again(runtime, lives, end):
+async def test_an_agent_that_is_ended_from_outside_is_not_started_again(runtime, lives, end):
     supervisor = runtime.supervisor("one_for_all", backoff=STEADY)
     a, _b = lives.spawn_all(supervisor, "ab")
     await wait_all_tasks_blocked()
@@ -497,7 +497,7 @@ async def test_what_can_t_be_is_refused(runtime, lives):
         AgentRuntime(store=InMemoryStore()).supervisor()
 
 
-async def test_nobody_waits_for_the_supervisor_that_it_lives_under(runtime):
+async def test_an_agent_can_not_wait_for_a_supervisor_above_it(runtime):
     refused = []
 
     async def agent(agent, supervisors):

@@ -85,7 +85,7 @@ async def test_it_reaches_all_who_hear_of_the_turn_and_survives_json(runtime, va
         assert serde.decode(encoded, type(wire)) == wire
 
 
-async def test_nobody_can_change_what_another_one_reads(runtime):
+async def test_no_reader_can_change_what_another_one_reads(runtime):
     value = {"names": ["ann"]}
 
     async def change(agent, turn):

@@ -29,13 +29,13 @@ class Report(logging.Handler):
 
     def __init__(self):
         super().__init__()
-        self.spoken = threading.Event()
+        self.reported = threading.Event()
         self.messages = []
 
     def emit(self, record):
         self.messages.append(record.getMessage())
         if "has been blocked" in self.messages[-1] and "report.block()" in self.messages[-1]:
-            self.spoken.set()
+            self.reported.set()
 
     @property
     def blamed(self):
@@ -43,7 +43,7 @@ class Report(logging.Handler):
         return next(each for each in self.messages if "report.block()" in each)
 
     def block(self):
-        assert self.spoken.wait(30)
+        assert self.reported.wait(30)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_code_of_no_agent_is_named_by_its_task(report):
 async def test_a_hook_that_trio_calls_is_named_too(report):
     class Slow(trio.abc.Instrument):
         def before_task_step(self, task):
-            if not report.spoken.is_set():
+            if not report.reported.is_set():
                 report.block()
 
     async with watched():
@@ -194,7 +194,7 @@ async def test_a_log_handler_that_raises_does_not_end_it(report, caplog):
     try:
         async with watched() as runtime:
             report.block()
-            report.spoken.clear()
+            report.reported.clear()
             await trio.lowlevel.checkpoint()
             report.block()
     finally:

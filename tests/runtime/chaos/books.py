@@ -54,7 +54,7 @@ class Life:
     def __init__(self, book, agent, depth):
         self.book, self.agent, self.depth = book, agent, depth
         self.alone = True
-        """Whether no nursery of the agent's own, which prints errors, stands around its turns."""
+        """Whether its turns are outside of the agent's own nurseries, which print errors."""
         self.turn = None
         """The input whose turn is open."""
         self.texts = []
@@ -68,7 +68,7 @@ class Life:
         self.ended = None
         self.returned = False
         self.was_ended = False
-        """Whether somebody was ending it when its function ended."""
+        """Whether it was being ended when its function ended."""
 
 
 class Book:
@@ -85,7 +85,7 @@ class Book:
         self.restart = restart
         self.lives = []
         self.tasks = set()
-        """Its living tasks, as trio told."""
+        """Its living tasks, as trio reports them."""
         self.ended = None
         """When it ended: the number of that moment, and trio's time."""
         self.value = None
@@ -193,9 +193,9 @@ class Book:
         expect(len(self.lives) <= outcome.restarts + 1, "a life for each restart")
         states = [chunk.state for chunk in told if isinstance(chunk, StateChange)]
         expect(sum(state.is_final for state in states) == 1, "one state is final", states[-3:])
-        expect(not actor.waits, "it waits for nobody")
-        expect(not actor.turns.waiters, "nobody waits for its turns")
-        expect(not actor.approvals.open_requests, "it asks nobody")
+        expect(not actor.waits, "it waits for no agent")
+        expect(not actor.turns.waiters, "nothing waits for its turns")
+        expect(not actor.approvals.open_requests, "it asks nothing")
 
     def _audit_turns(self):
         """Turns are bracketed; a failed one says why, or the agent has crashed of it."""
@@ -234,11 +234,16 @@ class Book:
         epochs = [chunk.epoch for chunk in told if isinstance(chunk, Restarted)]
         restarts = self.outcome.restarts
         expect(epochs == sorted(epochs), "epochs rise", epochs)
-        expect(set(range(2, restarts + 2)) <= set(epochs), "each restart is told", epochs, restarts)
-        expect(max(epochs, default=1) <= restarts + 2, "no other is told", epochs, restarts)
+        expect(
+            set(range(2, restarts + 2)) <= set(epochs),
+            "each restart is published",
+            epochs,
+            restarts,
+        )
+        expect(max(epochs, default=1) <= restarts + 2, "no other is published", epochs, restarts)
 
     def _audit_texts(self):
-        """Of an error 2,000 characters go anywhere, and a crash is told once."""
+        """At most 2,000 characters of an error go anywhere, and a crash is published once."""
         for chunk in self.told:
             match chunk:
                 case Error(message=text) | Exited(error=text) | Done(error=text):
@@ -255,7 +260,7 @@ class Book:
         last = [chunk for chunk in self.told[-3:] if isinstance(chunk, Error)]
         if self.outcome.status is EndStatus.CRASHED and self.outcome.restarts == 0:
             told = [chunk for chunk in self.told if isinstance(chunk, Error | Restarted)]
-            expect(last or told, "a crash is told")
+            expect(last or told, "a crash is published")
 
     def _audit_parent(self):
         """Its chunks are in its parent's output too, in order, and its usage is counted there."""

@@ -346,7 +346,7 @@ class Deeds:
         raise self.random.choice([ModelError("down"), BudgetExceededError("x" * 100_000)])
 
     async def leave_task_outside(self, life):
-        """Start a task in a nursery of the application's: it is no part of the agent."""
+        """Start a task in a nursery of the application's: it is not part of the agent."""
         if self.world.outside is not None:
             self.world.outside.start_soon(self._wait_outside, life)
 
