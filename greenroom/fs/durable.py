@@ -80,7 +80,7 @@ def append(fd: int, data: bytes, at: int, *, flush: bool = True) -> None:
 def replace(path: str, data: bytes) -> None:
     """Replace a file in a folder of ours with these bytes, all or nothing, and sync the folder.
 
-    One program at a time may do so: it writes to the path with `.tmp` behind it first.
+    Only one program at a time may do so: it first writes to the path with `.tmp` appended.
 
     Raises:
         SyncError: a flush failed; the old file or the new one is in place.

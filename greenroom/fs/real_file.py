@@ -65,12 +65,12 @@ def replace_file(path: Path, content: bytes, check: Callable[[BinaryIO], object]
 
     The content is written to a new file in the same folder and synced, then takes the name. Mode
     and owner of an existing file are kept; other names of it (hard links) keep the old content. A
-    crash leaves the old or the new content, at the worst with a file `.greenroom-….tmp` beside it.
+    crash leaves the old or the new content, and perhaps a file `.greenroom-….tmp` beside it.
     What root makes in a folder of another user, files and folders, belongs to that user.
 
     Args:
         path: the file.
-        content: all that it is to hold.
+        content: its whole content.
         check: called at the last moment with the existing file, if any; it raises to keep that
             file.
 

@@ -63,5 +63,4 @@ from greenroom.session.transcript import (
     WENT_ON as WENT_ON,
     is_stand_in as is_stand_in,
     may_have_run as may_have_run,
-    unanswered as unanswered,
 )

@@ -46,11 +46,11 @@ from greenroom.session.entries import (
     RewriteEntry,
     ToolsStartedEntry,
     decision_entry,
-    open_questions,
+    find_open_questions,
     record_entry,
     validate_entry,
 )
-from greenroom.session.transcript import Transcript, answer_calls, unanswered
+from greenroom.session.transcript import Transcript, answer_calls, find_open_calls
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -89,7 +89,7 @@ class Conversation:
         self.pair_tool_uses()
 
     @property
-    def stored(self) -> int:
+    def stored_count(self) -> int:
         """How many entries are known to be stored; format entries don't count."""
         return self.transcript.count - len(self.pending)
 
@@ -118,7 +118,7 @@ class Conversation:
         """
         for message in messages:
             self._queue(MessageEntry(message))
-        self.mark_tools_started(unanswered(self.transcript.messages))
+        self.mark_tools_started(call.id for call in find_open_calls(self.transcript.messages))
         self.pair_tool_uses()
         self._add(CopiedEntry())
 
@@ -172,7 +172,7 @@ class Conversation:
     def open_questions(self) -> dict[str, OpenQuestion]:
         """The questions that a person was asked about unstarted calls, by the call's id."""
         records = self.transcript.records_since_reply(QUESTION)
-        return open_questions(records, (call.id for call in self.transcript.unstarted))
+        return find_open_questions(records, (call.id for call in self.transcript.unstarted))
 
     def add_question(self, question: OpenQuestion) -> bool:
         """Record a question to a person about an unstarted call, unless it is on record already.
@@ -223,7 +223,7 @@ class Conversation:
         self, reason: str, outputs: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool
     ) -> tuple[str, ...]:
         waiting: tuple[ToolUseBlock, ...] = self.transcript.open_calls
-        started = self.transcript.started if waiting else ()
+        started = self.transcript.started_ids if waiting else ()
         ids = tuple(call.id for call in waiting if not keep_unstarted or call.id in started)
         if ids:
             self._queue(MessageEntry(answer_calls(ids, started, reason, outputs)))
@@ -365,5 +365,5 @@ def _cut(messages: Sequence[Message], cut: int) -> int:
         while end < len(messages) and messages[end].role == role:
             end += 1
     answered = any(message.tool_results for message in messages[cut:end])
-    waits = end == len(messages) and unanswered(messages[call:])
+    waits = end == len(messages) and find_open_calls(messages[call:])
     return call if answered or waits else cut

@@ -162,14 +162,14 @@ def messages_of(entry: Entry) -> tuple[Message, ...]:
     return entry.head if isinstance(entry, Replacement) else ()
 
 
-def update_values(standing: list[T], entry: Entry, new: Iterable[T]) -> None:
+def update_values(values: list[T], entry: Entry, new: Iterable[T]) -> None:
     """Keep one value for each message of a conversation, given those of the entry's messages."""
     if isinstance(entry, MessageEntry):
-        standing += new
+        values += new
     elif isinstance(entry, RewindEntry):
-        del standing[entry.to :]
+        del values[entry.to :]
     elif isinstance(entry, Replacement):
-        standing[: max(len(standing) - entry.keep, 0)] = new
+        values[: max(len(values) - entry.keep, 0)] = new
 
 
 _KINDS = {kind.__struct_config__.tag for kind in get_args(Entry)}
@@ -330,7 +330,9 @@ class OpenQuestion(Wire, frozen=True):
     digest: str = ""
 
 
-def open_questions(records: Iterable[JSON], unstarted: Iterable[str]) -> dict[str, OpenQuestion]:
+def find_open_questions(
+    records: Iterable[JSON], unstarted: Iterable[str]
+) -> dict[str, OpenQuestion]:
     """Return the newest question about each of these calls, if there is one, by the call's id."""
     calls = frozenset(unstarted)
     found = map(_read, records) if calls else ()

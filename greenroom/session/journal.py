@@ -185,7 +185,7 @@ class Journal:
             SessionError: the store holds less than before.
         """
         pending = tuple(self._conversation.pending)
-        stored = await self._tail.read_entries(self._conversation.stored)
+        stored = await self._tail.read_entries(self._conversation.stored_count)
         return await run_in_thread(
             self._tail.store, lambda: work([*stored, *decode_pending(pending)])
         )
@@ -201,7 +201,7 @@ class Journal:
         """Whether the description has to be written; without one, entries can't be found."""
         record = self._description.record
         known = self._tail.metadata or record.metadata or record.child_session_ids
-        return bool(known or self._conversation.stored) and self._tail.lacks(record)
+        return bool(known or self._conversation.stored_count) and self._tail.lacks(record)
 
     @asynccontextmanager
     async def _hold_open(self) -> AsyncIterator[None]:
@@ -338,11 +338,11 @@ class _Tail:
         """
         if not self._unconfirmed_line:
             return False
-        writer, behind = self._usable_writer(), self._end.after(self._unconfirmed_line)
+        writer, after = self._usable_writer(), self._end.after(self._unconfirmed_line)
         stored = await writer.read(self._end)
-        is_stored = stored.history.end.size >= behind.size and await _holds(writer, behind)
+        is_stored = stored.history.end.size >= after.size and await _holds(writer, after)
         if is_stored:  # though a power cut may still take it
-            self._end, self.is_flushed = behind, False
+            self._end, self.is_flushed = after, False
         self._unconfirmed_line = b""
         return is_stored
 

@@ -108,10 +108,10 @@ class Transcript:
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
         """The last reply's calls without a result, except those before `mark_paired`."""
-        return open_calls(self._messages[self._paired_until :])
+        return find_open_calls(self._messages[self._paired_until :])
 
     @property
-    def started(self) -> Collection[str]:
+    def started_ids(self) -> Collection[str]:
         """The ids of the last reply's calls that are on record as started."""
         return self._started.get(self._last_reply(), ())
 
@@ -119,7 +119,7 @@ class Transcript:
     def unstarted(self) -> tuple[ToolUseBlock, ...]:
         """The last reply's calls that have no result and have not started."""
         calls = self.open_calls
-        started = self.started if calls else ()
+        started = self.started_ids if calls else ()
         return tuple(call for call in calls if call.id not in started)
 
     def records_since_reply(self, kind: str) -> Iterator[JSON]:
@@ -204,7 +204,7 @@ class Transcript:
         self.count += 1
 
     def _get_started(self) -> Collection[str]:
-        return self.started
+        return self.started_ids
 
     def _last_reply(self) -> int:
         for index in range(len(self._messages) - 1, -1, -1):
@@ -230,7 +230,7 @@ class Transcript:
         cut = max(len(self._messages) - entry.keep, 0)
         moved, last = len(entry.head) - cut, self._messages[cut:]
         # A call that had started still has, even if its reply was rewritten.
-        started = set(self.started)
+        started = set(self.started_ids)
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
         self._messages, self._pairs, self._view, self._paired_until = [], Pairs(), None, 0
         for message in (*entry.head, *last):  # a call may have lost its result
@@ -254,7 +254,7 @@ class Pairs:
 
     def look_again(self, messages: Sequence[Message]) -> None:
         """Continue after these messages, whose end was cut off."""
-        self._waiting = list(unanswered(messages))
+        self._waiting = [call.id for call in find_open_calls(messages)]
 
     def add(
         self, messages: list[Message], message: Message, started: Callable[[], Collection[str]]
@@ -313,12 +313,7 @@ def _with_content(message: Message, content: Iterable[ContentBlock]) -> Message:
     return msgspec.structs.replace(message, content=tuple(content))
 
 
-def unanswered(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the ids of the last reply's calls that no later message answers."""
-    return tuple(call.id for call in open_calls(messages))
-
-
-def open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
+def find_open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
     """Return the last reply's calls that no later message answers, in order.
 
     Providers reuse ids from turn to turn, so a result counts only for the reply just before it.

@@ -8,7 +8,7 @@ from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, To
 from greenroom.session import AgentSession, Conversation, read_branches
 from greenroom.session.conversation import count_to_keep
 from greenroom.session.entries import CompactionEntry, decode_entries
-from greenroom.session.transcript import unanswered
+from greenroom.session.transcript import find_open_calls
 from greenroom.testing.session_stores import cancel_after
 from tests.session.accepted import check_accepted
 
@@ -190,7 +190,7 @@ def test_wherever_it_is_cut_a_model_accepts_what_is_left(pieces, keep):
         for message in piece:
             conversation.add_message(message)
     messages = conversation.transcript.messages
-    waiting = unanswered(messages)
+    waiting = find_open_calls(messages)
     try:
         count = count_to_keep(messages, keep)
     except SessionError:
@@ -200,6 +200,6 @@ def test_wherever_it_is_cut_a_model_accepts_what_is_left(pieces, keep):
     assert rest == messages[len(messages) - count :]
     assert count == keep or rest[0].tool_uses, "more is kept only for the sake of a pair"
     assert count >= keep
-    assert unanswered(rest) == waiting
+    assert find_open_calls(rest) == waiting
     conversation.pair_tool_uses()
     check_accepted(conversation.transcript.messages)

@@ -6,7 +6,7 @@ from greenroom.core import Message, ToolResultBlock, ToolUseBlock
 from greenroom.session import AgentSession, is_stand_in, may_have_run, transcript as module
 from greenroom.session.conversation import Conversation
 from greenroom.session.entries import RewindEntry
-from greenroom.session.transcript import unanswered
+from greenroom.session.transcript import find_open_calls
 
 ids = st.lists(st.sampled_from("abc"), max_size=3)
 actions = st.one_of(
@@ -37,15 +37,15 @@ def test_it_finds_what_a_look_at_the_whole_conversation_finds(script):
             case _:
                 pass
         if action in {"pair", "rewind"}:
-            expected = unanswered(conversation.transcript.messages)
+            expected = tuple(call.id for call in find_open_calls(conversation.transcript.messages))
             assert conversation.pair_tool_uses() == expected
-            assert unanswered(conversation.transcript.messages) == ()
+            assert find_open_calls(conversation.transcript.messages) == ()
 
 
 def test_only_what_is_new_is_looked_at(monkeypatch):
     looked_at = []
     looks = lambda messages: looked_at.append(len(messages)) or ()  # noqa: E731
-    monkeypatch.setattr(module, "open_calls", looks)
+    monkeypatch.setattr(module, "find_open_calls", looks)
     conversation = Conversation(lambda: None)
     for _ in range(100):
         conversation.add_message(Message.user("nobody replies"))
