@@ -1,12 +1,12 @@
 """Greenroom: an actor-model runtime for AI agents, on trio.
 
-The house, from the ground up; a package imports only those below it:
+The packages; each imports only from those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    teams              several agents: patterns, workflows, orchestrators, and how they speak to each other
-    planning           from a goal to finished work: plans, and what carries them out
-    agents             Agent, stream_reply, run_tools, coder: where all of the below meet
-    memory             what the model sees of a long conversation, and what outlives it
+    teams              several agents: pipelines, workflows, orchestrators, topics
+    planning           a goal as a plan, carried out, revised, resumed
+    agents             Agent, stream_reply, run_tools, coder: where everything below meets
+    memory             what a model sees of a long conversation, and what outlives it
     llm, runtime       talking to models; the actor kernel, which knows no model
     resilience         retry, breaker, limits, budgets, usable on any code
     export             a session as Markdown, HTML or JSON
@@ -15,13 +15,14 @@ The house, from the ground up; a package imports only those below it:
     tools              what agents can do
     net                the one place that speaks HTTP
     shell              reading commands: what one would do, before it runs
-    sandbox            what the operating system holds a command to; processes that leave nothing behind
+    sandbox            confined commands, and processes that leave nothing behind
     fs, threads        durable and atomic files; the threads that work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
-What most programs name can be imported from here, and loads when it is used: agents, their handles,
-messages and chunks, sessions, tools, permissions, models, and the errors that most programs catch.
-Everything else is imported from its package: `from greenroom.resilience import Retry`.
+The names that most programs need can be imported from here, and load when they are first used:
+agents, their handles, messages and chunks, sessions, tools, permissions, models, and the errors
+that most programs catch. Everything else is imported from its package:
+`from greenroom.resilience import Retry`.
 """
 
 from logging import NullHandler, getLogger
