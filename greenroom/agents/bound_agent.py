@@ -106,7 +106,7 @@ class TextAnswer:
 
     schema = tool = None
 
-    def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
+    def choose_tools(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
         """Return which tools the model may call: none at the last step."""
         return "none" if is_last and has_tools else "auto"
 
@@ -144,7 +144,7 @@ class TypedAnswer(Generic[T]):
         """The tool that takes the value, for other providers."""
         return None if self._by_schema else self._output.tool
 
-    def choice(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
+    def choose_tools(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
         """Return which tools the model may, must or must not call at this step."""
         if self._by_schema:
             return "none" if is_last and has_tools else "auto"
@@ -293,7 +293,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
                 self._llm,
                 self.toolbox.registry if self.has_tools else None,
                 system=system,
-                tool_choice=self.answer.choice(has_tools=self.has_tools, is_last=is_last),
+                tool_choice=self.answer.choose_tools(has_tools=self.has_tools, is_last=is_last),
                 output=self.answer.schema,
                 answer_tool=self.answer.tool,
                 watch=self._watch(is_last=is_last),

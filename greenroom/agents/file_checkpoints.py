@@ -79,7 +79,7 @@ class FileCheckpoints:
             yield
             return
         recorder = await self._get_recorder(folder)
-        window = await recorder.open(self._absolute(paths), compares=compares)
+        window = await recorder.open(self._make_absolute(paths), compares=compares)
         if recorder.failure:
             await self._report(recorder.failure)
         gaps = (*window.gaps, _CUT_OFF) if compares else tuple(window.gaps)
@@ -90,7 +90,7 @@ class FileCheckpoints:
         finally:
             await self._close(recorder, window, begun)
 
-    def _absolute(self, paths: Iterable[str]) -> list[str]:
+    def _make_absolute(self, paths: Iterable[str]) -> list[str]:
         absolute = []
         for path in paths:
             # The tool itself reports a bad path, such as one of an unknown user.
@@ -109,18 +109,18 @@ class FileCheckpoints:
     def _refuse(self, ids: tuple[str, ...]) -> None:
         gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
         if self._is_required:
-            raise self._error(gap)
+            raise self._make_error(gap)
         self._agent.session.conversation.add_checkpoint(
             Checkpoint(new_id("c"), "", ids, gaps=(gap,))
         )
 
-    def _error(self, why: str) -> SessionStorageError:
+    def _make_error(self, why: str) -> SessionStorageError:
         id_ = self._agent.session.session_id
         return SessionStorageError(f"files can't all be restored: {why}", session_id=id_)
 
     async def _report(self, failure: str) -> None:
         """Report once what can't be kept."""
-        error = self._error(failure)
+        error = self._make_error(failure)
         if self._is_required:
             raise error
         if failure not in self._reported:
@@ -162,7 +162,7 @@ def _find_writers(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[s
 
 
 def _session_folders(packs: str, root: str) -> tuple[str, ...]:
-    """Return the folder to skip: the whole store if that works, else the session's own folder."""
+    """Return the folder to skip: the store, or the session if the workspace is in the store."""
     session = os.path.dirname(packs)
     store = os.path.dirname(session)
     return (session,) if os.path.commonpath([store, root]) == store else (store,)

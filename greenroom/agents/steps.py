@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from greenroom.resilience import Budget
 
 _WARN_AT, _END_AT = 2, 5
-"""How often the same call may have the same result, with no other call between."""
+"""So many equal calls with equal results in a row are a warning, and end the turn."""
 
 _FAILURES = 3
-"""How many calls in a row may be unable to run."""
+"""So many calls in a row that could not run end the turn."""
 
 
 class StallDetector:
