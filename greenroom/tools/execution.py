@@ -52,6 +52,7 @@ from greenroom.tools.interface import (
     ToolFlags,
     check_tool,
     plain_info,
+    read_credentials,
 )
 from greenroom.tools.validation import InputValidator
 
@@ -117,7 +118,7 @@ class RegisteredTool:
             timeout=float(getattr(tool, "timeout", DEFAULT_TIMEOUT)),
             concurrent=bool(getattr(tool, "concurrent", False)),
             sandbox=getattr(tool, "sandbox", None),
-            credentials=tuple(getattr(tool, "credentials", ())),
+            credentials=read_credentials(tool),
             read_only=flags.read_only,
             idempotent=flags.idempotent,
             destructive=flags.destructive,

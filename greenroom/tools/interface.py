@@ -6,7 +6,7 @@ Any object with the right members is a tool; nothing has to be inherited.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
 
 from greenroom.core import (
     AgentContext,
@@ -214,7 +214,7 @@ _LONGEST = 64  # what the strictest API takes
 
 
 def check_tool(tool: object) -> None:
-    """Check every member of a tool but its flags, which `ToolFlags.of` checks.
+    """Check the members of a tool but for flags and credentials, whose readers check them.
 
     Raises:
         ToolError: a member is missing or unusable; the message says which, and why.
@@ -233,11 +233,21 @@ def check_tool(tool: object) -> None:
     sandbox: object = getattr(tool, "sandbox", None)
     if sandbox is not None and not isinstance(sandbox, Sandbox):
         raise ToolError(f"tool {name}: its sandbox is {sandbox!r}", hint="give a Sandbox, or None")
-    for value in getattr(tool, "credentials", ()):
+
+
+def read_credentials(tool: Tool) -> tuple[Credential, ...]:
+    """Return the credentials of a tool.
+
+    Raises:
+        ToolError: one of them is not a `Credential`.
+    """
+    values: tuple[object, ...] = tuple(getattr(tool, "credentials", ()))
+    for value in values:
         if not isinstance(value, Credential):
             raise ToolError(
-                f"tool {name}: {value!r} is not a Credential", hint="write Credential(name)"
+                f"tool {tool.name}: {value!r} is not a Credential", hint="write Credential(name)"
             )
+    return cast("tuple[Credential, ...]", values)
 
 
 def check_timeout(name: str, seconds: object) -> None:

@@ -192,11 +192,11 @@ def _write_path(parts: object) -> str:
     return path or "input"
 
 
-def integer(data: Mapping[str, object], name: str, default: int) -> int:
+def read_integer(data: Mapping[str, object], name: str, default: int) -> int:
     """Return the integer of this name; in JSON Schema, 3.0 is one as well.
 
     Example:
-        >>> integer({"limit": 3.0}, "limit", 10), integer({}, "limit", 10)
+        >>> read_integer({"limit": 3.0}, "limit", 10), read_integer({}, "limit", 10)
         (3, 10)
     """
     value = data.get(name, default)

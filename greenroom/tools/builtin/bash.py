@@ -36,7 +36,7 @@ from greenroom.sandbox import (
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
-from greenroom.tools.validation import integer
+from greenroom.tools.validation import read_integer
 
 
 class OutputBuffer:
@@ -289,7 +289,7 @@ class Bash:
             SandboxUnavailableError: the sandbox requires what nothing here can enforce.
         """
         command = check_argument(str(input["command"]), "command")
-        milliseconds = min(integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
+        milliseconds = min(read_integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
         ended = await run_command(
             ["bash", "--noprofile", "--norc", "-c", command],

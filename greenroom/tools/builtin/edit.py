@@ -19,6 +19,7 @@ from greenroom.core import (
 )
 from greenroom.fs import open_regular, replace_file
 from greenroom.tools.builtin.file_access import (
+    FILE_PATH,
     FileStamps,
     Stamp,
     in_thread,
@@ -281,10 +282,7 @@ class Edit:
     parameters: dict[str, object] = {
         "type": "object",
         "properties": {
-            "file_path": {
-                "type": "string",
-                "description": "The file, absolute or relative to the working directory.",
-            },
+            "file_path": FILE_PATH,
             "old_string": {
                 "type": "string",
                 "minLength": 1,
@@ -379,10 +377,7 @@ class Write:
     parameters: dict[str, object] = {
         "type": "object",
         "properties": {
-            "file_path": {
-                "type": "string",
-                "description": "The file, absolute or relative to the working directory.",
-            },
+            "file_path": FILE_PATH,
             "content": {"type": "string", "description": "All that the file shall hold."},
         },
         "required": ["file_path", "content"],

@@ -18,6 +18,12 @@ from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
 from greenroom.tools.execution import SpillFolder
 
+FILE_PATH: dict[str, object] = {
+    "type": "string",
+    "description": "The file, absolute or relative to the working directory.",
+}
+"""The schema of the parameter `file_path`."""
+
 _PIECE = 1 << 20
 
 in_thread = FileThreads("file tools", 8).run

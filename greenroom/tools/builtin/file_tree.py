@@ -55,11 +55,11 @@ def match_parts(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bo
     part = name = 0
     retry: tuple[int, int] | None = None
     while name < len(names):
-        wanted: NamePattern | Literal[False] | None = parts[part] if part < len(parts) else False
-        if wanted is None:
+        expected: NamePattern | Literal[False] | None = parts[part] if part < len(parts) else False
+        if expected is None:
             retry = (part, name)
             part += 1
-        elif wanted and wanted.fits(names[name]):
+        elif expected and expected.fits(names[name]):
             part += 1
             name += 1
         elif retry:

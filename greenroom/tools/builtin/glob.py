@@ -19,7 +19,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
-from greenroom.tools.validation import integer
+from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000
@@ -86,7 +86,7 @@ class Glob:
         Raises:
             ToolError: no such folder, out of reach, too many files, or it took over 30 seconds.
         """
-        path, limit = str(input.get("path", ".")), integer(input, "limit", _DEFAULT_LIMIT)
+        path, limit = str(input.get("path", ".")), read_integer(input, "limit", _DEFAULT_LIMIT)
         text = str(input["pattern"])
         base = await in_thread(partial(_folder, path, context))
         pattern = await in_thread(lambda: GlobPattern(_relative(text, base)))

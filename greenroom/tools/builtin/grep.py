@@ -30,7 +30,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
-from greenroom.tools.validation import integer
+from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 250
 _MAX_LIMIT = 5_000
@@ -112,7 +112,7 @@ class GrepQuery:
     @classmethod
     def of(cls, data: dict[str, object]) -> "GrepQuery":
         """Read a valid input."""
-        around = integer(data, "-C", integer(data, "context", 0))
+        around = read_integer(data, "-C", read_integer(data, "context", 0))
         mode = str(data.get("output_mode", "files_with_matches"))
         in_context = mode == "content"
         return cls(
@@ -121,12 +121,12 @@ class GrepQuery:
             glob=str(data.get("glob", "")),
             type=str(data.get("type", "")),
             mode=mode,
-            before=integer(data, "-B", around) if in_context else 0,
-            after=integer(data, "-A", around) if in_context else 0,
+            before=read_integer(data, "-B", around) if in_context else 0,
+            after=read_integer(data, "-A", around) if in_context else 0,
             numbers=bool(data.get("-n", True)),
             ignore_case=bool(data.get("-i") or data.get("case_insensitive")),
             multiline=bool(data.get("multiline")),
-            limit=integer(data, "head_limit", _DEFAULT_LIMIT),
+            limit=read_integer(data, "head_limit", _DEFAULT_LIMIT),
         )
 
     def ripgrep_arguments(self) -> list[str]:

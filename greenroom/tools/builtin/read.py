@@ -24,6 +24,7 @@ from greenroom.core import (
 from greenroom.fs import open_regular
 from greenroom.tools.builtin.edit import is_binary
 from greenroom.tools.builtin.file_access import (
+    FILE_PATH,
     FileStamps,
     Stamp,
     in_thread,
@@ -31,7 +32,7 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
-from greenroom.tools.validation import integer
+from greenroom.tools.validation import read_integer
 
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536
@@ -158,10 +159,7 @@ class Read:
     parameters: dict[str, object] = {
         "type": "object",
         "properties": {
-            "file_path": {
-                "type": "string",
-                "description": "The file, absolute or relative to the working directory.",
-            },
+            "file_path": FILE_PATH,
             "offset": {
                 "type": "integer",
                 "minimum": 1,
@@ -192,8 +190,8 @@ class Read:
             ToolError: there is no such file, it is binary, too large to send, or out of reach.
         """
         path = str(input["file_path"])
-        first = integer(input, "offset", 1)
-        count = integer(input, "limit", _DEFAULT_LINES)
+        first = read_integer(input, "offset", 1)
+        count = read_integer(input, "limit", _DEFAULT_LINES)
         real, stamp, result = await in_thread(lambda: _read(path, first, count, context))
         FileStamps.of(context).note(real, stamp)
         return result

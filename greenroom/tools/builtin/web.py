@@ -18,7 +18,7 @@ from greenroom.core import (
     usual_effects,
 )
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
-from greenroom.tools.validation import integer
+from greenroom.tools.validation import read_integer
 
 _DEFAULT_CHARACTERS = 20_000
 
@@ -77,7 +77,7 @@ class WebFetch:
         """
         from greenroom.tools.builtin.web_page import fetch
 
-        limit = integer(input, "max_characters", _DEFAULT_CHARACTERS)
+        limit = read_integer(input, "max_characters", _DEFAULT_CHARACTERS)
         try:
             return await fetch(str(input["url"]), limit, allow_private=self._allow_private)
         except NetworkError as error:
@@ -187,7 +187,7 @@ class _WebSearch:
         Raises:
             ToolError: the backend did not return results.
         """
-        limit = integer(input, "limit", _DEFAULT_RESULTS)
+        limit = read_integer(input, "limit", _DEFAULT_RESULTS)
         query = str(input["query"])
         found = _read(await _wait_for(self._backend.search(query, limit)), limit)
         if not found:

@@ -80,7 +80,7 @@ def html_text(html: str, base: str = "") -> str:
         <BLANKLINE>
         See [D](/d).
     """
-    reader = _Reader(base)
+    reader = _PageReader(base)
     try:
         # Pieces and no close(): at the end the parser would try each unfinished construct anew.
         for start in range(0, len(html), _PIECE):
@@ -90,7 +90,7 @@ def html_text(html: str, base: str = "") -> str:
     return reader.text()
 
 
-class _Reader(HTMLParser):
+class _PageReader(HTMLParser):
     """Collects text; `_silent` counts the open elements whose text is not shown."""
 
     def __init__(self, base: str) -> None:
@@ -201,14 +201,14 @@ def page_text(body: bytes, content_type: str, url: str = "") -> str:
         raise ToolError(f"this is {kind}, and only text can be fetched")
     if not kind and b"\0" in body:
         raise ToolError("this is binary data, and only text can be fetched")
-    text = body.decode(_encoding(body, content_type), "replace")
+    text = body.decode(_find_encoding(body, content_type), "replace")
     looks_like_html = not kind and text.lstrip()[:14].lower().startswith(
         ("<!doctype html", "<html")
     )
     return html_text(text, url) if kind in _HTML or looks_like_html else text
 
 
-def _encoding(body: bytes, content_type: str) -> str:
+def _find_encoding(body: bytes, content_type: str) -> str:
     """Return the encoding that the header names, or the page's own `<meta>`; else UTF-8."""
     stated = _CHARSET.search(content_type) or _CHARSET.search(body[:_META].decode("latin-1"))
     try:
