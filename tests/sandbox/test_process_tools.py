@@ -99,7 +99,7 @@ async def test_without_a_working_sandbox_nothing_runs(
 
 
 def test_a_sandbox_is_for_processes() -> None:
-    with pytest.raises(ToolError, match=r"a sandbox hold in a process.*isolation='process'"):
+    with pytest.raises(ToolError, match=r"need a process of its own.*isolation='process'"):
 
         @tool(sandbox=Sandbox())
         def here() -> None:
