@@ -218,7 +218,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in pairs:  # one pass: a model may send a hundred thousand keys
         if key in found:
-            raise ValueError(f"the key {key!r} stands twice")
+            raise ValueError(f"the key {key!r} occurs twice")
         found[key] = value
     return found
 

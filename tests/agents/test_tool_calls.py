@@ -125,12 +125,12 @@ async def test_an_unknown_tool_is_answered_with_the_names_that_exist():
 
 
 async def test_arguments_that_are_no_object_are_never_executed():
-    broken = ToolUseBlock("t1", "add", {}, invalid="the key 'a' stands twice", raw_input="{…}")
+    broken = ToolUseBlock("t1", "add", {}, invalid="the key 'a' occurs twice", raw_input="{…}")
     async with Stage([add], broken, "sorry", rules=ALL) as stage:
         await stage.handle.ask("go")
     (answer,) = stage.llm.requests[1].messages[-1].tool_results
     assert answer.is_error
-    assert "stands twice" in answer.text
+    assert "occurs twice" in answer.text
     assert len(stage.seen(ToolStart)) == len(stage.seen(ToolEnd)) == 1
 
 

@@ -76,7 +76,7 @@ def test_each_model_is_opened_with_its_own_price(path):
         (
             '{"model": 1, "model": 2,\n "prices": {"a": [{"b": 1,\n"b": {}}, ]',
             (3, 1),
-            "'b' stands twice",
+            "'b' occurs twice",
         ),
         ('{"\\ud800": 1, "\\ud800": 2}', (None, None), "twice"),
         (

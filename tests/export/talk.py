@@ -62,7 +62,7 @@ EVERYTHING = (
     user(result("t1", "x = ```1```\n"), result("t2", "no such file", is_error=True)),
     reply(ToolUseBlock("t1", "Edit", {"file_path": "a.py", "old_string": "old"})),
     user(result("t1", DIFF)),
-    reply(ToolUseBlock("t3", "Odd", invalid="a key stands twice", raw_input='{"a":1,"a":2}')),
+    reply(ToolUseBlock("t3", "Odd", invalid="a key occurs twice", raw_input='{"a":1,"a":2}')),
     user(result("t3", STARTED, is_error=True), TextBlock("go on")),
     reply(UnknownBlock({"type": "hologram", "size": 3}), stop_reason=StopReason.MAX_TOKENS),
     user(ImageBlock("image/png", "iVBORw0KGgo="), ImageBlock(url="https://example.com/i.png")),

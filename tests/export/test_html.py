@@ -59,7 +59,7 @@ def test_every_part_of_a_conversation_is_there():
         "failed",
         "no such file",
         "-old\n+new",
-        "a key stands twice",
+        "a key occurs twice",
         "interrupted",
         "go on",
         '"type": "hologram"',

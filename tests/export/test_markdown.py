@@ -36,7 +36,7 @@ def test_every_part_of_a_conversation_is_there():
         "```sh\nls `pwd`\nrm x\n```",
         "```\nno such file\n```",
         "```\nedited a.py: 1 replaced\n```\n\n```diff\n--- a.py",
-        "**Odd** (interrupted)\n\nInput that could not be used: a key stands twice\n\n"
+        "**Odd** (interrupted)\n\nInput that could not be used: a key occurs twice\n\n"
         '```\n{"a":1,"a":2}',
         "> go on",
         "*Something of a kind unknown here:*\n\n```json",

@@ -211,7 +211,7 @@ def test_a_reply_is_read_from_its_call_or_its_text(answer):
         (text(f"[{JSON}, 1]"), "the answer is not a JSON object"),
         (text(f"{JSON} or {JSON}"), "not usable as JSON"),
         (text(f"```\n{JSON}\n```\n```\n{JSON}\n```"), "not usable as JSON"),
-        (text('{"type": "cat", "name": "a", "name": "b"}'), "the key 'name' stands twice"),
+        (text('{"type": "cat", "name": "a", "name": "b"}'), "the key 'name' occurs twice"),
         (text('{"type": "cat", "name": "a", "lives": NaN}'), "NaN is not JSON"),
         (text('{"type": "cat", "name": "a", "lives": 1e999}'), "inf is not a JSON number"),
         (text('{"type": "cat", "name": "a", "lives": %s}' % ("9" * 30)), "Integer exceeds 64-bit"),

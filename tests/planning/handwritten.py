@@ -161,7 +161,7 @@ FAULTS = {
     'Action: {"tool": "pay", "arguments": {"to": "Ann"': "more than one",
     'Action: {"tool": "pay"': "not whole",
     'Action: pay\nAction Input: {"euros": 15,': "after its last comma",
-    'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "stands twice",
+    'Action: {"tool": "a", "arguments": {}, "tool": "b"}': "occurs twice",
     'Action: {"tool": "a", "arguments": [1]}': 'needs "arguments"',
     'Action: {"tool": "a", "query": "b"}': 'needs "arguments"',
     'Action: {"tool": "a", "arguments": {}, "args": {"b": 1}}': 'needs "arguments"',

@@ -153,7 +153,7 @@ async def run_command(
     seconds: float,
     environment: Mapping[str, str],
     sandbox: Sandbox | None,
-    shown: Sequence[str] = (),
+    readable: Sequence[str] = (),
 ) -> CommandEnd:
     """Run a command for a call; it shows its output as progress, and leaves nothing running.
 
@@ -164,7 +164,7 @@ async def run_command(
         seconds: its time-out.
         environment: variables on top of the clean environment.
         sandbox: its sandbox, or None.
-        shown: files and folders that it must be able to read, whatever is hidden.
+        readable: files and folders that it must be able to read, even if they are hidden.
 
     Raises:
         ToolError: it can't be started.
@@ -172,7 +172,9 @@ async def run_command(
     """
     output = OutputBuffer(_MAX_CHARACTERS)
     live = LiveOutput(context.progress)
-    async with confine(sandbox, context.workspace, readable=shown, cleanup=context.cleanup) as held:
+    async with confine(
+        sandbox, context.workspace, readable=readable, cleanup=context.cleanup
+    ) as held:
         ended = await run_contained(
             [*held.prefix, *command],
             cwd=cwd,
@@ -298,7 +300,7 @@ class Bash:
             seconds=milliseconds / 1000,
             environment={**self._environment, "BASH_ENV": _STARTUP_FILE},
             sandbox=self.sandbox,
-            shown=self.sandbox_files,
+            readable=self.sandbox_files,
         )
         await in_thread(lambda: _move(ended.exit.note, context, notes))
         return ended.result(notes, cwd=str(context.workspace.cwd))
@@ -418,6 +420,6 @@ class _RunPython:
             seconds=self._seconds,
             environment={},
             sandbox=self.sandbox,
-            shown=self.sandbox_files,
+            readable=self.sandbox_files,
         )
         return ended.result()

@@ -1,7 +1,7 @@
 """Search files for a regular expression, and print rows as ripgrep does with `--null`.
 
-This file runs as a program of its own, with the standard library alone, so that a regular
-expression that would take for ever can be killed:
+This file runs as a program of its own, with only the standard library, because a regular expression
+that takes for ever has to be killed:
 
     python -I -S searcher.py OPTIONS FILE ...
 
