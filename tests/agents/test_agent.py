@@ -64,9 +64,6 @@ def agent(*script, **options):
     return Agent(ScriptedProvider(*script), **{"tools": [get_weather], **options})
 
 
-# -- the first program
-# ---------------------------------------------------------------------------------
-
 FIVE_LINES = """
 from greenroom import Agent
 agent = Agent("offline:", instructions="Be brief.", tools=[get_weather])   # a plain function
@@ -111,10 +108,6 @@ async def test_it_is_an_agent_function_like_any_other():
 def test_its_loop_fits_on_a_screen():
     code = Agent.__call__.__code__
     assert len({line for *_, line in code.co_lines() if line}) <= 20
-
-
-# -- what a run comes to
-# -------------------------------------------------------------------------------
 
 
 async def test_a_run_that_succeeds():
@@ -261,9 +254,6 @@ async def test_what_a_tool_raises_is_for_the_model():
     assert result.output == "I see."
     assert "ZeroDivisionError: a bug" in result.messages[2].tool_results[0].text
 
-
-# -- what it may do
-# ------------------------------------------------------------------------------------
 
 WRITES = (
     call("Bash", command="ls"),  # also where a command only reads: nobody has consented to a shell
@@ -434,10 +424,6 @@ async def test_a_subscriber_may_answer():
     assert (run.result.output, run.result.denials) == ("Rain.", ())
 
 
-# -- sessions
-# ------------------------------------------------------------------------------------------
-
-
 async def test_a_conversation_goes_on_with_the_session_of_the_result():
     bot = agent("Hello Ann.", "You are Ann.")
     first = await bot.run("I am Ann.")
@@ -504,10 +490,6 @@ async def test_a_run_that_was_interrupted_goes_on():
     assert result.output == "raining."
 
 
-# -- where it runs
-# -------------------------------------------------------------------------------------
-
-
 async def test_run_sync_refuses_in_trio():
     with pytest.raises(EventLoopError, match="running event loop") as caught:
         agent("Hi").run_sync("Hi")
@@ -537,10 +519,6 @@ async def test_run_sync_works_in_a_thread_of_trio():
 def test_one_agent_runs_in_one_loop_after_the_other():
     bot = Agent("offline:", tools=[get_weather])
     assert bot.run_sync("Hi").output == bot.run_sync("Hi").output
-
-
-# -- the configuration
-# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -585,10 +563,6 @@ async def test_arguments_of_a_run_have_to_go_together(options, match):
     options = {"input": "Hi", **options}
     with pytest.raises(ConfigurationError, match=match):
         await agent("Hi").run(options.pop("input"), **options)
-
-
-# -- memory
-# ------------------------------------------------------------------------------------------
 
 
 async def test_a_turn_begins_with_what_the_memory_has_on_its_input(tmp_path):

@@ -174,9 +174,6 @@ async def test_its_questions_show_the_lineage_and_go_to_whoever_answers(way, app
     assert result.output == "Done."
 
 
-# -- what it may do
-# ------------------------------------------------------------------------------------
-
 D, A = PermissionRule.deny_tool, PermissionRule.ask_for_tool
 OK = PermissionRule.allow_tool
 
@@ -315,10 +312,6 @@ async def test_the_agent_of_a_plain_tool_ends_with_a_call_that_has_timed_out():
     assert "did not finish within" in run.result.messages[2].tool_results[0].text
     assert run.result.messages[4].tool_results[0].text == "it is gone"
     assert run.result.output == "Done."
-
-
-# -- what is refused, and what is passed on
-# ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,6 @@ def works(*labels):
     return [call("work", label=label) for label in labels]
 
 
-# -- tool calls ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("concurrent", [True, False])
 async def test_calls_that_do_not_fit_are_answered_with_the_reason_and_end_the_turn(
     runtime, autojump_clock, concurrent
@@ -127,9 +124,6 @@ async def test_a_call_that_is_denied_counts_for_nothing(runtime, autojump_clock)
 
     await runtime.spawn(new(), agent_fn, budget=budget).ask("go")
     assert (desk.begun, budget.used["tool_calls"]) == ([], 0)
-
-
-# -- concurrency --------------------------------------------------------------------------------
 
 
 def make_delegates(script, *tools):
@@ -422,8 +416,6 @@ async def _work_a_tree(shape, cut):
         assert (statistics.running, statistics.waiting, meter.now) == (0, 0, 0)
         assert statistics.used["tool_calls"] == meter.calls
 
-
-# -- cost ---------------------------------------------------------------------------------------
 
 PRICE = Price(input=10, output=100)
 

@@ -63,9 +63,6 @@ def last_system(agent):
     return agent.llm.requests[-1].system
 
 
-# -- the next step is the other agent's ------------------------------------------------------------
-
-
 async def test_the_next_step_is_made_by_the_other_agent_with_what_is_its_own():
     seller = agent(
         "sales", call("look"), '{"value": 12}', instructions="Sell.", tools=[look], output_type=int
@@ -142,9 +139,6 @@ async def test_all_share_the_deps():
     b = agent("b", call("who"), say, tools=[who], deps_type=str)
     result, _ = await run(agent("a", to("b"), handoffs=[b], deps_type=str), deps="ada")
     assert result.output == "ada"
-
-
-# -- later turns -----------------------------------------------------------------------------------
 
 
 async def test_later_turns_go_on_with_the_agent_that_has_the_conversation(tmp_path):
@@ -248,9 +242,6 @@ def test_whoever_was_given_the_conversation_last_answers(turns, data):
     trio.run(main)
 
 
-# -- one reply with several calls ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", ["transfer", "call"])
 async def test_other_calls_of_the_reply_are_those_of_the_agent_that_made_them(first):
     calls = [to("b"), call("look")] if first == "transfer" else [call("look"), to("b")]
@@ -274,9 +265,6 @@ async def test_of_several_transfers_the_first_counts():
     assert (first.is_error, second.is_error) == (False, True)
     assert second.text == "This was not done: b has the conversation already."
     assert c.llm.requests == []
-
-
-# -- bounds ----------------------------------------------------------------------------------------
 
 
 async def test_a_conversation_that_goes_back_and_forth_is_ended():
@@ -308,9 +296,6 @@ async def test_the_steps_and_the_budget_are_those_of_the_agent_that_was_run():
     assert len(seller.llm.requests) == 2
 
 
-# -- permissions -----------------------------------------------------------------------------------
-
-
 async def test_a_transfer_is_no_question_but_may_be_denied():
     def team(*rules):
         b = agent("b", "Done.")
@@ -339,9 +324,6 @@ async def test_what_is_allowed_for_the_session_is_denied_by_final_rules_alone(
     a = agent("a", runs, to("b"), tools=tools, handoffs=[b])
     result, _ = await run(a, approve=approve)
     assert (result.output, len(result.denials)) == ("Done.", final)
-
-
-# -- interrupts and answers that come later --------------------------------------------------------
 
 
 async def test_after_an_interrupt_the_other_agent_goes_on():
@@ -435,9 +417,6 @@ def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():
     assert report.violations == ()
 
 
-# -- agents inside of others -----------------------------------------------------------------------
-
-
 async def test_a_subagent_may_hand_off_and_its_output_is_the_other_agents():
     desk = agent("desk", to("expert"), handoffs=[agent("expert", "It rains.")])
     tool = desk.as_tool("ask", "Ask.")
@@ -491,9 +470,6 @@ async def test_who_has_handed_off_waits_for_nothing_and_may_be_asked():
     a = agent("a", reply, reply, handoffs=[b])
     result, _ = await run(a)
     assert result.output == "I am a."
-
-
-# -- what makes no sense ---------------------------------------------------------------------------
 
 
 def transfer_to_b() -> str:

@@ -254,9 +254,6 @@ async def test_one_whose_every_hook_raises_changes_nothing(caplog):
     assert any(r.getMessage().startswith("worker: the hook") for r in caplog.records)
 
 
-# -- a rewritten input --------------------------------------------------------------------------
-
-
 class Rewriter:
     def __init__(self, **changes):
         self.changes, self.ended = changes, []

@@ -276,10 +276,6 @@ async def test_wherever_the_process_dies_the_call_runs_once_or_is_known_to_have_
     assert fates == sorted(fates)
 
 
-# -- which calls are open
-# ---------------------------------------------------------------------------
-
-
 def calls(*ids):
     return Message.assistant([ToolUseBlock(id_, "deploy", {"to": "here"}) for id_ in ids])
 

@@ -93,9 +93,6 @@ async def test_a_reader_that_comes_late_is_told_only_what_still_counts(autojump_
         assert [message.text for message in await handle.history()] == ["hi", "whole"]
 
 
-# -- budgets ------------------------------------------------------------------------------------
-
-
 def failure_of(run):
     (error,) = run.of(Error)
     return error.kind, error.message
@@ -206,9 +203,6 @@ def test_a_cost_budget_refuses_a_chain_in_which_one_model_has_no_price():
     assert failure_of(run_agent(agent_fn, inputs="hi", check=False))[0] == "ConfigurationError"
 
 
-# -- interrupts ---------------------------------------------------------------------------------
-
-
 async def test_an_interrupt_during_a_wait_ends_the_turn_at_once(autojump_clock):
     llm = ScriptedProvider(fails(ModelRateLimitError, retry_after=50.0), "hello")
     async with AgentRuntime(store=InMemoryStore()) as runtime:
@@ -245,9 +239,6 @@ def test_a_cancel_at_every_checkpoint_leaves_limits_and_circuits_whole():
     report = cancel_at_every_checkpoint(scenario, at_most=25)
     assert report.violations == ()
     assert sum(report.cancels.values()) > 20
-
-
-# -- several agents -----------------------------------------------------------------------------
 
 
 def test_subagents_share_a_rate_limit():

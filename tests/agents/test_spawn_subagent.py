@@ -79,10 +79,6 @@ class Stage:
         self.done.set()
 
 
-# -- tools that spawn, each in another place
-# ----------------------------------------------------------
-
-
 def async_tool(stage):
     @tool
     async def delegate() -> str:
@@ -296,10 +292,6 @@ async def test_the_agent_itself_may_call_it_in_a_turn_and_between_two(autojump_c
         assert before.parent == in_turn.parent == ParentInfo(handle.session_id)
         assert runtime.is_running(before.session_id)
         assert not runtime.is_running(in_turn.session_id)
-
-
-# -- what holds for it
-# --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", [async_tool, plain_tool])

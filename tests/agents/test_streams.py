@@ -88,10 +88,6 @@ async def test_an_agent_runs_once_however_many_read_it():
     assert len(llm.requests) == 1
 
 
-# -- merged
-# -----------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.lists(st.integers(), max_size=8), max_size=5))
 def test_merged_keeps_every_item_and_the_order_within_each_stream(streams):
     async def main():

@@ -14,10 +14,6 @@ ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
 
 
-# -- plain strings
-# ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("field", "text", "same"),
     [
@@ -85,10 +81,6 @@ def test_what_is_no_text_is_refused_in_a_rule_and_by_a_builder():
 def test_matchers_that_mean_the_same_are_equal():
     assert RuleMatcher(command_prefix="git  'log'") == RuleMatcher(command_prefix="git log")
     assert RuleMatcher(tool="Read", all=True) == RuleMatcher(tool="Read")
-
-
-# -- the short form
-# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,6 @@ async def test_after_a_cancel_the_error_does_not_take_its_place(autojump_clock):
     assert scope.cancelled_caught
 
 
-# -- chance -------------------------------------------------------------------------------------
-
-
 def test_the_delays_are_spread_evenly_over_what_they_may_be():
     waits = {1: [], 2: [], 3: []}
     chance = random.Random(7)
@@ -201,9 +198,6 @@ async def test_by_default_it_jitters_fully_and_what_failed_together_comes_back_a
     again = [call.times[1] for call in calls]
     assert len(set(again)) == 50
     assert 5 <= min(again) < max(again) <= 5.5
-
-
-# -- a retry inside a retry ---------------------------------------------------------------------
 
 
 async def test_three_nested_retries_make_the_attempts_of_one(autojump_clock):
@@ -274,9 +268,6 @@ async def test_calls_one_after_the_other_have_their_attempts_each(autojump_clock
         call = Flaky(*overload_errors(1))
         await retry.call(call)
         assert len(call.times) == 2
-
-
-# -- a meter ------------------------------------------------------------------------------------
 
 
 class Meter:

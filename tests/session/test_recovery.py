@@ -50,10 +50,6 @@ def said(*numbers):
     return [f"{word} {number}" for number in numbers for word in ("question", "answer")]
 
 
-# -- lines
-# ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line", range(5))
 async def test_every_other_line_is_kept_behind_a_note(case, line):
     await talk(case.make())
@@ -240,9 +236,6 @@ def test_whatever_is_damaged_each_line_that_is_kept_was_said_and_in_that_order(d
     assert between <= set(kept)
 
 
-# -- the end of a history -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("left", [0, 1, 5])
 async def test_a_history_that_is_cut_off_at_a_line_is_told_of_until_somebody_goes_on(files, left):
     await talk(files)
@@ -316,10 +309,6 @@ async def test_a_torn_end_that_is_set_aside_is_no_loss_from_then_on(files):
     await session.open()
     await session.close()
     assert texts((await AgentSession.load("mine", store=files)).history) == said(*range(5))
-
-
-# -- descriptions
-# -----------------------------------------------------------------------------------
 
 
 def describe(case, data):

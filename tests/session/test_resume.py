@@ -28,10 +28,6 @@ async def loaded(session):
     return await AgentSession.load(session.session_id, store=session.store)
 
 
-# -- used
-# -------------------------------------------------------------------------------------------
-
-
 async def test_what_was_used_is_on_record(session):
     session.add_message(Message.user("go"))
     assert session.used == Used()
@@ -114,10 +110,6 @@ async def test_a_tree_has_used_what_all_sessions_below_have_used(session):
     found = await read_tree_used(session)
     assert (found.usage.input_tokens, found.usage.cost, found.model_calls) == (1111, 2.0, 4)
     assert await read_tree_used(await loaded(session)) == found
-
-
-# -- grants
-# -----------------------------------------------------------------------------------------
 
 
 async def test_grants_come_back_in_order(session):

@@ -53,9 +53,6 @@ async def ids(store, **options):
     return [each.session_id for each in await AgentSession.list_all(store=store, **options)]
 
 
-# -- deleting -------------------------------------------------------------------------------------
-
-
 async def test_deleting_follows_no_link_out_of_the_session_s_folder(files, tmp_path):
     """Links to files and folders, to above and to nowhere, deep folders, odd names, sockets."""
     outside = tmp_path / "outside"
@@ -215,9 +212,6 @@ def test_descriptions_that_name_each_other_as_parents_name_nobody_twice():
     assert descendants("x", circle) == {}
 
 
-# -- archiving ------------------------------------------------------------------------------------
-
-
 async def test_an_archived_session_is_out_of_the_lists_until_it_is_brought_back(store, wall):
     await saved(store, "s-1", "one", title="mine")
     before = (await AgentSession.load("s-1", store=store)).description.record
@@ -272,9 +266,6 @@ async def test_a_session_that_another_hand_removes_meanwhile_is_not_archived(fil
     with pytest.raises(SessionNotFoundError):
         await archive_session("s-1", store=files)
     assert await ids(files, archived=True) == []
-
-
-# -- searching ------------------------------------------------------------------------------------
 
 
 async def test_a_text_is_found_in_titles_messages_and_calls_and_nowhere_else(store, wall):

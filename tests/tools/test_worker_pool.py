@@ -114,9 +114,6 @@ async def running(recorder, folder, how="sleep"):
         yield nursery, int(recorder.text.removeprefix("began "))
 
 
-# -- what crosses -------------------------------------------------------------------------------
-
-
 async def test_it_runs_in_another_process_that_is_kept(recorder, pool):
     first, second = await recorder.call("who"), await recorder.call("who")
     assert first.text == second.text
@@ -290,9 +287,6 @@ async def test_a_function_whose_name_another_one_has_taken_is_refused(warm):
     assert "killable.shadowed is not the function of <tool shadowed>" in result.text
 
 
-# -- what is killed -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("how", ["sleep", "busy", "stubborn", "deaf", "setsid"])
 async def test_a_cancel_kills_it_and_all_that_it_started(recorder, pool, tmp_path, how):
     before = descendants()
@@ -444,9 +438,6 @@ async def test_a_function_that_forks_and_comes_back_twice_is_heard_once(recorder
     assert (await recorder.call("fork_and_return")).text == "the parent"
 
 
-# -- limits -------------------------------------------------------------------------------------
-
-
 async def test_more_processor_time_than_allowed_stops_it(recorder, pool):
     assert (await recorder.call("burn", seconds=0.1)).text == "burnt"
     result = await recorder.call("burn", seconds=60)
@@ -476,9 +467,6 @@ async def test_a_limit_of_one_call_does_not_hold_for_the_next(warm):
 async def test_a_crash_of_a_tool_with_a_memory_limit_names_the_limit(recorder):
     result = await recorder.call("crash_within_limits")
     assert result.text.endswith("(SIGSEGV); its limit is 64 MB of memory")
-
-
-# -- how a worker starts ------------------------------------------------------------------------
 
 
 async def test_what_can_not_be_started_is_told(recorder, pool, monkeypatch):
@@ -511,9 +499,6 @@ async def test_it_has_our_environment_with_what_the_linker_reads(recorder, monke
     monkeypatch.setenv("LD_GREENROOM_TEST", "kept")
     assert (await recorder.call("variable", key="GREENROOM_TEST")).text == "ü"
     assert (await recorder.call("variable", key="LD_GREENROOM_TEST")).text == "kept"
-
-
-# -- the pool -----------------------------------------------------------------------------------
 
 
 async def test_twenty_calls_share_four_workers(recorder, pool):
