@@ -1,4 +1,22 @@
-"""Fan-out: one agent for each of several prompts, a few of them alive at once."""
+"""Fan-out: one agent for each of several prompts, a few of them alive at once.
+
+Theory of operation
+===================
+
+A prompt is *waiting* in the deque that all workers share, *asked* (an agent of its own lives), or
+*answered* (its place in `results` is set). Each worker takes a waiting prompt, spawns its agent,
+asks it, and shuts it down before it takes the next: so there are never more agents than workers.
+When there are enough answers, the scope around the workers is cancelled, and later ones are not
+kept: the places of those prompts hold None.
+
+A cancel may fall into an agent's answer or into its shutdown, whether it comes from outside or from
+enough answers. Either way its worker ends that agent, shielded and without a grace, and empties the
+deque, so that no other prompt is begun. Only then does `run` return or raise.
+
+An agent that crashes is an answer with the status failed; it ends no worker. What does raise, such
+as a refused spawn, ends all workers, and leaves `fan_out` as that one error. A crash of the process
+leaves the sessions of the agents in the store, and no record of the fan-out, which starts afresh.
+"""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
