@@ -60,7 +60,10 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
     metadata: dict[str, object] = {}
-    unknown: dict[str, object] | msgspec.UnsetType = msgspec.UNSET
+    # Under a name that no version writes, since a newer one may have a key `unknown`.
+    unknown: dict[str, object] | msgspec.UnsetType = msgspec.field(
+        default=msgspec.UNSET, name="<unknown>"
+    )
 
     @property
     def forked_from(self) -> Origin | None:

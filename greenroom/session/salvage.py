@@ -262,12 +262,13 @@ def restore_description(
     unknown = {name: value for name, value in fields.items() if name not in _TYPES}
     lost = tuple(name for name in _TYPES if name not in read)
     derived = _derive_fields(session_id, entries, relatives, changed)
-    both = {**derived, **read, "session_id": session_id, "unknown": unknown}
+    both = {**derived, **read, "session_id": session_id}
     try:
-        return in_utc(msgspec.convert(both, SessionMetadata)), lost
+        found = in_utc(msgspec.convert(both, SessionMetadata))
     except InvalidJSONError:  # a time that some time zone can't express
         both |= {"created_at": changed, "updated_at": changed}
-        return msgspec.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
+        found, lost = msgspec.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
+    return msgspec.structs.replace(found, unknown=unknown), lost
 
 
 def _read_fields(data: bytes) -> dict[str, object]:

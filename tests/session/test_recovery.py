@@ -369,6 +369,19 @@ async def test_what_can_be_read_of_a_description_is_kept(case):
     assert loaded.description.record.unknown == {"hologram": 1}
 
 
+async def test_a_key_of_a_newer_version_may_be_called_unknown(case):
+    store = case.make()
+    session = await talk(store)
+    about = {**serde.loads(serde.encode(session.description.record)), "unknown": 5}
+    describe(case, serde.dumps(about))
+    loaded = await AgentSession.load("mine", store=store)
+    assert loaded.description.record.unknown == {"unknown": 5}
+    describe(case, serde.dumps({**about, "created_at": "yesterday"}))
+    assert (await store.salvage("mine")).restored == ("created_at",)
+    repaired = await AgentSession.load("mine", store=store)
+    assert repaired.description.record.unknown == {"unknown": 5}
+
+
 async def test_a_damaged_description_is_set_aside_and_other_keys_survive(files):
     session = await talk(files)
     about = {**serde.loads(serde.encode(session.description.record)), "hologram": 1, "model": 7}
