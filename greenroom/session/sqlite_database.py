@@ -115,7 +115,10 @@ _HINTS = {
     sqlite3.SQLITE_FULL: "make room on the disk; what is unsaved is kept in memory",
     sqlite3.SQLITE_BUSY: "another program is writing the database; try again when it is done",
 }
-_HINT = "check the file and its folder: SQLite needs to write there even to read; nothing is lost"
+_HINT = (
+    "check the file and its folder, where SQLite needs to write even to read; what is unsaved is "
+    "kept in memory"
+)
 
 
 class Database:

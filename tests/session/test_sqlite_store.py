@@ -438,8 +438,9 @@ async def test_a_disk_that_fails_makes_the_session_read_only_until_reopened(stor
     session.add_message(Message.user("two"))
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_store, "add_line", fail)
-        with pytest.raises(SessionStorageError, match="disk I/O error"):
+        with pytest.raises(SessionStorageError, match="disk I/O error") as caught:
             await session.save()
+    assert "what is unsaved is kept in memory" in caught.value.hint  # no more is known
     with pytest.raises(SessionStorageError, match="read-only"):
         await session.save()
     other = await saved(store, "one", session_id="other")
