@@ -92,7 +92,8 @@ class Switches:
         if self._refused:
             path = " → ".join([*self._path, self._refused])
             raise HandoffLimitError(
-                f"the conversation was passed on more than {self._most} times in a turn: {path}",
+                f"the conversation would have been passed on more than {self._most} times in a "
+                f"turn: {path}",
                 hint="say in their descriptions and instructions which of them answers what",
             )
 

@@ -272,6 +272,7 @@ async def test_a_conversation_that_goes_back_and_forth_is_ended():
     result, told = await run(triage)
     assert isinstance(result.error, HandoffLimitError)
     way = " → ".join(["triage", "sales"] * 3 + ["triage"])
+    assert f"would have been passed on more than {MAX_SWITCHES} times" in result.error.message
     assert way in result.error.message
     assert len(told) == MAX_SWITCHES
     assert result.session.records("agent.handoff")[-1] == {"from": "triage", "to": "sales"}
