@@ -39,7 +39,8 @@ class Agent(Runnable[DepsT, OutputT_co]):
 
     `run` and `run_sync` answer one input; `stream` also shows the answer as it is written.
     `runtime.spawn(session, agent)` starts it like any other agent function. All of them run the
-    same loop, `__call__`. Nothing is written to disk unless you pass a `session` or a `store`.
+    same loop, `__call__`. Nothing is written to disk unless you pass a `session`, a `store`, or a
+    `runtime` that has a store.
 
     Functions in `tools` may be called: passing one is consent. Other tools that write, run programs
     or use the network, and all tools of servers, need a rule, or a person who agrees. Without

@@ -182,7 +182,7 @@ class RestorePlan:
         stops it at the next file; what was done until then is recorded.
 
         Raises:
-            SessionLockedError: another process writes the session; nothing was done.
+            SessionLockedError: there is another writer of the session; nothing was done.
             SessionStorageError: storage failed, either before anything was done or while it was
                 recorded.
         """

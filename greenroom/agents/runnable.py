@@ -205,8 +205,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             deps: passed to tools, instructions and guards in their `RunContext`.
             session: the conversation to go on with, or its id; if no session with this id is
                 stored, a new one gets it. By default a new session.
-            store: where the session lives. By default it lives in memory; if `session` is an id,
-                in the runtime's store or the folder `sessions/`.
+            store: where the session lives; by default in the runtime's store. If that has none, a
+                new session lives in memory, and one given by its id in the folder `sessions/`.
             runtime: the runtime to run in; by default one for this run alone.
             approve: an async function of the `PermissionRequest` that returns True, False or an
                 `Answer`; or "later", with which the run ends at the first question, its status is

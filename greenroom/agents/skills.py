@@ -360,9 +360,8 @@ def _read_out(skill: Skill) -> str:
         if now is None:
             raise ToolError(f"{skill.path} is not there any more")
         _, body = parse_front_matter(now.text.text, str(skill.path), ())
-    except (
-        ConfigurationError
-    ) as error:  # its message quotes the file, so it goes to the log, not to the model
+    except ConfigurationError as error:
+        # Its message quotes the file, so it goes to the log, not to the model.
         _log.warning("%s", error)
         raise ToolError(f"the skill {skill.name} can't be used any more") from error
     body = body.strip()

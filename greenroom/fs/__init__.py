@@ -4,8 +4,7 @@
 what has returned survives a crash and a loss of power; and a lock that gives a folder one writer
 among all processes, which the kernel takes away when that one dies. `real_file` reads and replaces
 files by their real paths, through no link. `sqlite`, loaded on first use, opens and creates durable
-SQLite databases. Every function
-blocks: call it in a thread.
+SQLite databases. Every function blocks: call it in a thread.
 """
 
 from greenroom.fs import durable as durable

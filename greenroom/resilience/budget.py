@@ -82,8 +82,8 @@ class Budget:
         model_calls: calls of models.
         tool_calls: calls of tools.
         concurrency: tool calls at the same time.
-        used: what has been used already, such as `session.used` of an earlier session. Time always
-            begins anew.
+        used: what has been used already, such as `session.used` of a session that is continued.
+            Time always begins anew.
 
     Raises:
         ConfigurationError: a limit is not a number, is negative, or allows nothing to run.

@@ -146,9 +146,9 @@ class Retry:
     """Calls a function again after it failed, with growing delays.
 
     The delay is the back-off's, plus the time that the error asks to wait (`retry_after`). If the
-    wait would exceed `seconds`, or the deadline of a cancel scope around the call, the error is
-    raised at once. In a model call of an agent its budgets are checked first, and each further
-    attempt counts as a model call.
+    wait would end after `seconds`, or after the deadline of a cancel scope around the call, the
+    error is raised at once. In a model call of an agent its budgets are checked first, and each
+    further attempt counts as a model call.
 
     A retry inside an attempt of another one makes a single attempt, so of nested retries only the
     outermost retries. This covers all tasks in nurseries that were opened in the attempt; a task

@@ -118,10 +118,10 @@ def read_lines(
     """Read and verify the lines of a history from the place `since` on.
 
     A last line that is cut off or damaged, as a crash leaves it, is returned in `torn`. With
-    `salvage`, everything from the first damaged line on is returned there, and nothing raises.
+    `salvage`, everything from the first damaged line on is returned there.
 
     Raises:
-        SessionCorruptError: a damaged line is followed by others.
+        SessionCorruptError: a damaged line is followed by others, without `salvage`.
         SessionError: the file is of a newer format.
     """
     place, entries, start = since, list[tuple[Entry, ...]](), 0
@@ -304,7 +304,8 @@ class Page(msgspec.Struct, frozen=True):
 
     Attributes:
         messages: the messages, oldest first.
-        lines: the number of each message's line in the history, from 1, in ascending order.
+        lines: the number of each message's line in the history, from 1. A summary has a later line
+            than the messages kept after it.
         is_whole: whether the conversation begins with the first of them.
         repair: the torn end of the history, if there is one.
     """
