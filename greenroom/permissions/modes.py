@@ -356,7 +356,8 @@ def _read_cached(path: str, find: Callable[[str], tuple[str, ...]]) -> tuple[str
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    signature = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)
+    times = (found.st_mtime_ns, found.st_ctime_ns)  # no program can set the second one
+    signature = (found.st_dev, found.st_ino, found.st_size, found.st_mode, *times)
     return _find_once(find, path, signature)
 
 

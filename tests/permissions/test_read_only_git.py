@@ -194,3 +194,12 @@ def test_a_change_of_the_configuration_is_seen(root):
     config.write_text(config.read_text().replace("filemode", "gitproxy"))
     os.utime(config, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     assert decide("git diff", root) is RuleDecision.ASK
+
+
+def test_a_configuration_that_shows_the_size_and_time_of_an_earlier_one_is_read_again(root):
+    config = root / ".git/config"
+    text, before = config.read_text(), config.stat()
+    assert decide("git diff", root) is RuleDecision.ALLOW
+    config.write_text(text.replace("filemode", "gitproxy"))
+    os.utime(config, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert decide("git diff", root) is RuleDecision.ASK
