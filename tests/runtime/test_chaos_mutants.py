@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from greenroom.core import SubAgentResult, untrusted
+from greenroom.resilience import Budget
 from greenroom.runtime import calls, lifecycle
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.approvals import Approvals
@@ -58,6 +59,16 @@ def one_restart_more(window, child, now):
         window.intensity -= 1
 
 
+async def take_beyond_the_limit(budget):
+    await trio.lowlevel.checkpoint()
+    budget.acquire_nowait()
+
+
+async def go_on_at_once(slot, _):
+    slot._waits -= 1
+    slot._settle()
+
+
 def describe_by_itself(error):
     return str(error)
 
@@ -104,6 +115,8 @@ MUTANTS = {
     "clean-ups are not shortened": (Cleanups, "clip", nothing),
     "prompts stay open at a shutdown": (Approvals, "_close", nothing),
     "slots are kept after the call": (ToolSlot, "close", nothing),
+    "calls begin beyond the limit": (Budget, "acquire", take_beyond_the_limit),
+    "calls go on beyond the limit": (ToolSlot, "take_again", go_on_at_once),
     "a restart too many": (RestartWindow, "add", one_restart_more),
 }
 

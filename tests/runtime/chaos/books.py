@@ -70,6 +70,11 @@ class Life:
         self.was_ended = False
         """Whether it was being ended when its function ended."""
 
+    @property
+    def is_over(self):
+        """Whether the agent has ended, or has begun another life."""
+        return self.book.ended is not None or self.book.lives[-1] is not self
+
 
 class Book:
     """What is known of one agent."""

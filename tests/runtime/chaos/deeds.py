@@ -395,8 +395,10 @@ class Deeds:
         life.agent.budget(model_calls=self.random.randrange(3)).__enter__()
 
     async def leave_slot_open(self, life):
+        """Enter a call that is never left: all later waits of this life are waits of that call."""
         call = self.new_call()
         await life.agent.tool_call(call).__enter__().running().__aenter__()
+        self.world.left_calls.append((life, tuple(self.world.purses)))
 
     async def swallow_cancel(self, life):
         with contextlib.suppress(trio.Cancelled):
