@@ -1,5 +1,6 @@
 """The command `greenroom`: `main` and the table that says which function runs which command."""
 
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
@@ -60,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     Raises:
         SystemExit: for `--help`, `--version` and a command line that can't be read.
     """
+    _open_closed_streams()
     options = read_arguments(argv)
     if sys.platform == "win32":
         print("greenroom: Windows is not supported; use WSL", file=sys.stderr)
@@ -78,6 +80,20 @@ def main(argv: list[str] | None = None) -> int:
         place = f"{error.filename}: " if error.filename else ""
         print(f"greenroom: {place}{error.strerror}", file=sys.stderr)
         return FAILED
+
+
+def _open_closed_streams() -> None:
+    """Open the standard streams that are closed, so that no file takes their descriptors.
+
+    Input is at its end. What is written to the descriptor of the output is an error; messages to
+    standard error are dropped.
+    """
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # it takes the lowest descriptor that is free
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
 
 
 def _run(options: Options) -> int:

@@ -469,6 +469,60 @@ def test_output_that_can_not_be_written_is_one_line_and_exit_code_1(project, env
     assert done.stderr == b"greenroom: standard output: No space left on device\n"
 
 
+@pytest.fixture
+def close(project, env):
+    """Run the command with a standard stream closed, such as "<&-"."""
+
+    def close(stream, *words):
+        script = f'exec "$@" {stream}'
+        return subprocess.run(
+            ["bash", "-c", script, "bash", *COMMAND, *words],
+            cwd=project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    return close
+
+
+@pytest.mark.parametrize("words", [("-p", "hello"), ("doctor",), ("sessions", "list")])
+def test_a_closed_standard_output_is_one_line_and_exit_code_1(close, words):
+    done = close(">&- </dev/null", *words)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "greenroom: standard output: Bad file descriptor"
+    assert "Traceback" not in done.stderr
+
+
+def test_no_output_gets_into_the_log_that_opens_after_standard_output_was_closed(close, project):
+    close(">&- </dev/null", "-p", "hello", "--log", "log", "--output-format", "json")
+    entries = map(json.loads, (project / "log").read_text().splitlines())
+    assert all("logger" in entry for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 0),
+        (("-p", "hello"), 0),
+        (("--resume",), 2),
+        (("sessions", "import", "-"), 2),
+        (("permissions", "test", "-"), 0),
+    ],
+)
+def test_a_closed_standard_input_is_an_empty_one(close, words, code):
+    done = close("<&-", *words)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+def test_with_standard_error_closed_the_output_has_results_only(close):
+    done = close("2>&- </dev/null", "-p", "hello", "--output-format", "json")
+    assert json.loads(done.stdout)["exit_code"] == 0
+
+
 @pytest.mark.parametrize("words", [("-p", "hello"), ("doctor",)])
 def test_a_working_directory_that_is_gone_is_told(run, tmp_path, monkeypatch, words):
     folder = tmp_path / "gone"
