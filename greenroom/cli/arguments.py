@@ -1,6 +1,6 @@
 """Declares the command line: its commands, their options, and help. It loads only argparse.
 
-`command_parser` declares every command; `commands` says which function runs it. A command with
+`command_parser` declares every command; `dispatch` says which function runs it. A command with
 more options than a run has its own class for them.
 """
 

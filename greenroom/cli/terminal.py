@@ -51,7 +51,7 @@ class Frame:
     """What a terminal shows from now on.
 
     Attributes:
-        printed: text that stays, above everything else.
+        scrollback: text that stays, above everything else.
         live: text that may still change.
         status: one line about the agent.
         question: the question that is open, or None.

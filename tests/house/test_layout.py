@@ -213,3 +213,29 @@ def test_public_names_are_documented(name):
     for value in public_values(package):
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), f"{value.__name__} of {name} has no docstring"
+
+
+def documented_members(docstring):
+    """Yield the attributes and arguments that a docstring lists."""
+    for part in re.split(r"\n(?=\w+:\n)", docstring):
+        if part.startswith(("Attributes:\n", "Args:\n")):
+            yield from re.findall(r"^    \**(\w+): ", part, re.MULTILINE)
+
+
+def identifiers(tree):
+    """Yield the names that code has, and no words of its texts."""
+    for node in ast.walk(tree):
+        yield from (getattr(node, part, None) for part in ("id", "attr", "arg", "name"))
+
+
+def test_documented_attributes_and_arguments_exist():
+    documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    gone = []
+    for module in MODULES:
+        tree = ast.parse(module.read_text())
+        known = set(identifiers(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, documented) and (docstring := ast.get_docstring(node)):
+                names = set(documented_members(docstring)) - known
+                gone += [f"{module.relative_to(ROOT)}: {node.name}: {name}" for name in names]
+    assert gone == []
