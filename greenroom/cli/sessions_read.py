@@ -370,6 +370,9 @@ def write_new_file(path: str, text: str, *, force: bool) -> None:
             raise _exists_error(path) from None
         except OSError:  # a file system without links
             os.replace(own, path)
+    except OSError as error:
+        error.filename, error.filename2 = path, None
+        raise
     finally:
         with suppress(FileNotFoundError):
             os.unlink(own)

@@ -118,9 +118,11 @@ def _rename_over(path: str, temporary: str, data: bytes) -> None:
         finally:
             os.close(fd)
         os.rename(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError):  # nobody knows the temporary one
+            error.filename, error.filename2 = path, None
         raise
 
 

@@ -198,6 +198,14 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_file_that_can_not_be_written_is_named_as_the_user_did(run, tmp_path, force):
+    path = tmp_path / "gone" / "a.html"
+    done = run("sessions", "export", "example", "--sessions", EXAMPLE, "-o", str(path), *force)
+    assert done.code == 1
+    assert done.err == f"greenroom: {path}: No such file or directory\n"
+
+
 def test_only_an_export_loads_the_parser_of_markdown():
     script = (
         "import sys; from greenroom.cli import sessions_change, sessions_read;"

@@ -337,3 +337,11 @@ def test_a_folder_in_the_place_of_a_lock_file_names_no_holder(tmp_path):
     assert not durable.is_locked(str(tmp_path))
     with pytest.raises(IsADirectoryError):
         durable.lock(str(tmp_path))
+
+
+@pytest.mark.parametrize("write", [durable.write_file, durable.replace])
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path, write):
+    path = str(tmp_path / "gone" / "a")
+    with pytest.raises(FileNotFoundError) as caught:
+        write(path, b"x")
+    assert (caught.value.filename, caught.value.filename2) == (path, None)
