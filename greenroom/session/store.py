@@ -166,8 +166,11 @@ class ThreadedStore(Protocol):
 
 
 async def run_in_thread(store: object, work: Callable[[], T]) -> T:
-    """Do long work in one of the store's threads, if it has any."""
-    return await store.in_thread(work) if isinstance(store, ThreadedStore) else work()
+    """Do long work in one of the store's threads, if it has any, else after a checkpoint."""
+    if isinstance(store, ThreadedStore):
+        return await store.in_thread(work)
+    await trio.lowlevel.checkpoint()
+    return work()
 
 
 @asynccontextmanager
