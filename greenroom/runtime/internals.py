@@ -316,7 +316,10 @@ class AgentInternals:
             MailboxFullError: too many requests of this agent are open.
             SessionError: the question could not be stored, and was not asked.
         """
-        draft = PermissionRequest("", tool_name, action, **fields)
+        # The fields of the runtime are named here, so that passing one of them is an error.
+        draft = PermissionRequest(
+            "", tool_name, action, session_id="", lineage=(), cwd="", warnings=(), **fields
+        )
         approvals = self._actor.approvals
         question = approvals.make_question(draft.tool_use_id, draft.digest)
         if self.session.conversation.add_question(question):

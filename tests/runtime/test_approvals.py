@@ -193,6 +193,13 @@ async def test_a_question_that_may_wait_for_ever_is_logged_once(runtime, caplog)
     assert "waits for permission" in once
 
 
+@pytest.mark.parametrize("field", ["session_id", "lineage", "cwd", "warnings"])
+async def test_an_agent_can_not_pass_what_the_runtime_says_of_a_request(runtime, field):
+    handle = await asked(runtime, [], unattended="deny", **{field: ()})
+    assert handle.state.kind is StateKind.FAILED
+    assert field in handle.state.detail
+
+
 async def test_it_waits_while_no_reader_that_answers_has_ever_come(runtime):
     answers = []
     handle = await asked(runtime, answers)
