@@ -76,7 +76,7 @@ class ToolResult(Wire, frozen=True):
         metadata: JSON facts for programs, such as an exit code; the model does not see them.
         error_message: what went wrong, for programs and logs, besides the text for the model; empty
             on success. A registry fills it in, and cuts it to 2,000 characters.
-        could_run: False if the call did nothing: an unknown tool, an invalid input, a crash, a
+        could_run: False if the call came to nothing: an unknown tool, an invalid input, a crash, a
             denial. A command that exits with 1 could run.
 
     Example:
