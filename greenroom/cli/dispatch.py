@@ -88,12 +88,15 @@ def _open_closed_streams() -> None:
     Input is at its end. What is written to the descriptor of the output is an error; messages to
     standard error are dropped.
     """
-    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    closed = []
+    for descriptor, stream in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDONLY)  # it takes the lowest descriptor that is free
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
+            closed.append(stream)
+    for name, mode in closed:  # only now: these files must not take a descriptor either
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
 
 
 def _run(options: Options) -> int:

@@ -523,6 +523,13 @@ def test_with_standard_error_closed_the_output_has_results_only(close):
     assert json.loads(done.stdout)["exit_code"] == 0
 
 
+@pytest.mark.parametrize("streams", ["<&- 2>&-", "</dev/null 2>&-"])
+def test_no_message_gets_into_the_output_whatever_is_closed_beside_standard_error(close, streams):
+    done = close(streams, "sessions", "show", "nope")
+    assert done.returncode == 2
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize("words", [("-p", "hello"), ("doctor",)])
 def test_a_working_directory_that_is_gone_is_told(run, tmp_path, monkeypatch, words):
     folder = tmp_path / "gone"
