@@ -23,8 +23,17 @@ PROGRAM = {"terminal_program", "warm_python"}
 OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sqlite3", "tempfile"}
 """Modules with which a test reaches out of the interpreter, or into another thread or process."""
 
-MEETINGS = {"agents", "cli", "docs", "integration", "planning", "teams"}
+SERVERS = {"server", "serve"}
+"""Our module and fixture that listen at a socket."""
+
+MEETINGS = {"agents", "cli", "docs", "house", "integration", "memory", "planning", "teams"}
 """Tests of what is made of several packages."""
+
+SWEEPS = {
+    *("faults", "fuzz", "test_chaos", "test_chaos_mutants", "test_crowds"),
+    *("test_analyser_mutants", "test_cases", "test_linear", "test_reach", "test_second_round"),
+}
+"""Folders and modules of tests that try very many programs, cases, faults or mutants."""
 
 EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 """Of each property; a run with fewer than 100 is a quick one."""
@@ -70,20 +79,27 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Mark each test by its kind, leave out slow ones in a quick run, and shuffle on demand."""
     for item in items:
-        item.add_marker(find_kind(item))
+        item.add_marker(find_kind(item.path, {*getattr(item, "fixturenames", ())}))
     if EXAMPLES < 100:
         leave_out_crossed(config, items)
     if (seed := config.getoption("--shuffle")) is not None:
         shuffle(items, random.Random(seed))
 
 
-def find_kind(item):
-    """Return the kind of a test: of a unit, of several with files and processes, of the program."""
-    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
-    imported, fixtures = find_imports(item.path), set(getattr(item, "fixturenames", ()))
-    if folder in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import what has no unit tests where only those are wanted; None is no opinion."""
+    is_left_out = config.getoption("-m") == "unit" and collection_path.suffix == ".py"
+    return (is_left_out and find_kind(collection_path) != "unit") or None
+
+
+def find_kind(path, fixtures=frozenset()):
+    """Return the kind of tests: of a unit, of several with files and processes, of the program."""
+    folders = path.relative_to(HERE).parts if path.is_relative_to(HERE) else ("",)
+    imported = find_imports(path)
+    if folders[0] in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:
         return "e2e"
-    if folder in MEETINGS or imported & OUTSIDE or "tmp_path" in fixtures:
+    is_wide = folders[0] in MEETINGS or SWEEPS & {*folders, path.stem}
+    if is_wide or imported & (OUTSIDE | SERVERS) or fixtures & (SERVERS | {"tmp_path"}):
         return "integration"
     return "unit"
 
