@@ -104,7 +104,7 @@ class AgentRuntime:
         kernel = self._kernel
         kernel.token = _current_loop()
         kernel.opened_by = current_actor()
-        self._watch(self.limits.watchdog)
+        self._watch()
         trio.lowlevel.add_instrument(kernel.live_tasks)
         self._manager = trio.open_nursery()
         kernel.nursery = await self._manager.__aenter__()
@@ -132,7 +132,7 @@ class AgentRuntime:
             await close_resources(self.resources, self.limits.flush_grace)
         finally:
             trio.lowlevel.remove_instrument(self._kernel.live_tasks)
-            self._unwatch(self.limits.watchdog)
+            self._unwatch()
         if own is not None and own is not error:
             raise own from own.__cause__
         return own is None
@@ -157,13 +157,13 @@ class AgentRuntime:
             return own
         return None if handed is not None and absorbed else own
 
-    def _watch(self, threshold: float | None) -> None:
-        if threshold is not None:
-            self._watchdog = watch_loop(threshold)
+    def _watch(self) -> None:
+        if self.limits.watchdog is not None:
+            self._watchdog = watch_loop(self.limits.watchdog)
 
-    def _unwatch(self, threshold: float | None) -> None:
-        if self._watchdog is not None and threshold is not None:
-            leave_watchdog(self._watchdog, threshold)
+    def _unwatch(self) -> None:
+        if self._watchdog is not None and self.limits.watchdog is not None:
+            leave_watchdog(self._watchdog, self.limits.watchdog)
 
     def spawn(
         self,

@@ -129,11 +129,11 @@ class Approvals:
         self._above = above
         self._limit = limit
         self._open: dict[str, _OpenRequest] = {}
-        # What was asked before this life, by the call; and by the id what the answer to it is bound
-        # to, and the answer that came before it was asked again.
+        # What was asked before this life and will be asked again, by the call's id.
         self._expected: dict[str, OpenQuestion] = {}
         self.digests: dict[str, str] = {}
-        """The questions that will be asked again, by their ids; empty if none is expected."""
+        """What the answers to expected questions are bound to, by the questions' ids."""
+        # The answers that came before their question was asked again, by its id.
         self._ahead: dict[str, Answer] = {}
         self.expect(agent.session.open_questions)
         self._answerers = 0
@@ -148,7 +148,7 @@ class Approvals:
         return tuple(pending.request for pending in waiting)
 
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
-        """These questions will be asked again: answers to them may come ahead, to others not."""
+        """Expect these questions to be asked again: only answers to them may come ahead."""
         self._expected = {each.tool_use_id: each for each in questions}
         self.digests = {each.request_id: each.digest for each in self._expected.values()}
         self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
@@ -216,8 +216,8 @@ class Approvals:
         """Say, once for a root, that a question waits without end for a reader that answers."""
         chain = self._chain()
         root = chain[-1]
-        is_waited_for = root._agent.unattended == "ask" and not root._has_warned
-        if not is_waited_for or any(each._answerers for each in chain):
+        is_attended = any(each._answerers for each in chain)
+        if is_attended or root._has_warned or root._agent.unattended != "ask":
             return
         root._has_warned = True
         notice(
@@ -284,6 +284,7 @@ class Approvals:
             approvals.check_attendance()
 
     def _refuse_without_answerer(self, pending: _OpenRequest) -> None:
+        """Deny a request that nobody will answer, or suspend its turn, as the root was spawned."""
         if pending.decided.is_set():
             return
         chain = self._chain()

@@ -1,6 +1,6 @@
 """The calls of an agent (of models, tools and other agents), and which agent is calling.
 
-The kernel knows that calls are made, counts and limits them, and never makes one.
+The runtime counts calls and limits them; it never makes one itself.
 
 Each method of a handle that waits does so in a `Wait`. It refuses a wait that could never end: for
 the calling agent itself, or an `ask` that closes a circle of asks. While it lasts, the tree shows

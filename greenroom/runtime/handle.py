@@ -113,8 +113,8 @@ class AgentHandle:
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the sender can't be called so, or the id is of no use, or known already: it
-                is that of an input or of a message of the conversation.
+            ValueError: the sender is not a usable name, or the id is not usable, or it is taken by
+                another input or by a message of the conversation.
         """
         return await self._send(self._input(content, sender, metadata, id))
 
@@ -191,7 +191,7 @@ class AgentHandle:
             *input_ids: the ids of their receipts.
 
         Returns:
-            The ids of those that still waited, in their order; the agent never sees these.
+            The ids of those that were still waiting, in order; the agent never sees these.
         """
         self._actor.check_loop("withdraw_inputs()")
         await trio.lowlevel.checkpoint()
@@ -255,7 +255,7 @@ class AgentHandle:
         Where a `PermissionRequest` asks for it, answer that with allow afterwards.
 
         Raises:
-            ValueError: there is nothing in it.
+            ValueError: the value is empty.
         """
         self._actor.check_loop("give_credential()")
         await trio.lowlevel.checkpoint()
@@ -362,34 +362,34 @@ class AgentHandle:
             TurnError: the agent took the input and went on without opening a turn for it. Where
                 another task of the agent could still open one, this waits.
             SelfWaitError: called from inside the agent, or from the turn of an agent for which this
-                one waits, itself or over others; the message names all of them.
+                one waits, directly or through others; the message names all of them.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the time-out is negative, or not a number; or the sender can't be called so.
+            ValueError: the time-out is negative or not a number, or the sender not a usable name.
         """
         if timeout is not None:
             check_grace(timeout)
-        return await self._answer(self._input(content, sender, metadata), timeout)
+        return await self._wait_answer(self._input(content, sender, metadata), timeout)
 
-    async def _answer(self, message: UserInput, timeout: float | None) -> TurnResult:
+    async def _wait_answer(self, message: UserInput, timeout: float | None) -> TurnResult:
         async with Wait(self._actor, "ask") as wait:
             try:
-                result = await self._ask(message, timeout)
+                result = await self._send_and_wait(message, timeout)
             except AgentNotRunningError:
                 wait.learn_end()
                 raise
             wait.learn_answer(result)
         return result
 
-    async def _answer_or_give_up(self, message: UserInput, timeout: float | None) -> TurnResult:
+    async def _wait_or_give_up(self, message: UserInput, timeout: float | None) -> TurnResult:
         """Wait as `ask` does; a cancel interrupts the turn, or takes the input back."""
         try:
-            return await self._answer(message, timeout)
+            return await self._wait_answer(message, timeout)
         except trio.Cancelled:
             with trio.CancelScope(shield=True):  # an interrupt is over within its grace
                 await self._give_up(message)
             raise
 
-    async def _ask(self, message: UserInput, timeout: float | None) -> TurnResult:
+    async def _send_and_wait(self, message: UserInput, timeout: float | None) -> TurnResult:
         turns, waiter = self._actor.turns, _TurnWaiter()
         turns.waiters[message.id] = waiter.wake
         try:
@@ -508,7 +508,7 @@ def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
 
 
 class _TurnWaiter:
-    """A task in `ask`."""
+    """What a task in `ask` waits on: the end of the turn that takes its input."""
 
     def __init__(self) -> None:
         self.event = trio.Event()

@@ -307,7 +307,7 @@ class AgentInternals:
         with `unattended="deny"`. With "suspend" the turn ends instead, and the question stays open.
 
         Args:
-            tool_name: the tool that may not run before.
+            tool_name: the tool that may not run before the answer.
             action: one line on what it would do.
             timeout: seconds to wait; None for the runtime's limit.
             **fields: what else the reader is shown, as fields of `PermissionRequest`.

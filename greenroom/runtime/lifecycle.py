@@ -128,7 +128,6 @@ async def _call(actor: Actor, call: Callable[[], Awaitable[object]]) -> BaseExce
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
     tasks = TaskGroup(actor.kernel.live_tasks)
-
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
@@ -332,5 +331,5 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
 
 
 def _find_last_reply(actor: Actor) -> str:
-    replies = (m for m in reversed(actor.session.history) if m.role == "assistant")
-    return next((message.text for message in replies if message.text), "")
+    texts = (m.text for m in reversed(actor.session.history) if m.role == "assistant")
+    return next(filter(None, texts), "")

@@ -365,7 +365,7 @@ class RuntimeThread:
             GreenroomError: as `AgentHandle.ask` and `run`.
         """
         message = handle._input(content, sender, metadata)
-        return await self.run(handle._answer_or_give_up, message, timeout)
+        return await self.run(handle._wait_or_give_up, message, timeout)
 
     def iterate(
         self, source: Callable[P, AsyncIterable[T]], /, *args: P.args, **kwargs: P.kwargs

@@ -1,6 +1,6 @@
 """Subagents: their output in their parent's, and what the parent learns of their ends.
 
-And monitors, by which an agent learns of the ends of others.
+Monitors are here too: through one, an agent learns how any other agent ended.
 """
 
 from collections.abc import Callable, Iterator
@@ -112,7 +112,7 @@ class Children(Generic[A]):
 
 
 def forward_to(parent: Output, session_id: str) -> Callable[[OutputChunk], None]:
-    """Return what shows a subagent's chunks in its parent's output, as `SubAgentOutput`."""
+    """Return a function that shows a subagent's chunks in its parent's output."""
     return lambda chunk: parent.publish(SubAgentOutput(session_id, chunk))
 
 

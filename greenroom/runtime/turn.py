@@ -110,12 +110,12 @@ class Turn:
         self._done = Done(message.id, TurnStatus.FAILED)
         self._is_open = False  # entered and not left
         self._value: bytes | None = None  # as JSON, for each reader a copy
-        self.message = message
-        self.inputs = [message.id]
-        """The inputs that this turn answers: its own, and those that joined it."""
         # The task that entered it, and how many nurseries it had open then.
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
+        self.message = message
+        self.inputs = [message.id]
+        """The inputs that this turn answers: its own, and those that joined it."""
         self.taker: trio.lowlevel.Task | None = None
         """The task that took the message; None if the turn was made without one."""
         self.is_handed_on = False
@@ -185,7 +185,7 @@ class Turn:
         if self._turns.current is not self:
             return self._scope.__exit__(kind, error, trace)  # it was abandoned, and is over
         self._is_open = False
-        left = leave_scope(self._scope, error)
+        left = leave_scope(self._scope, error)  # what is raised, its own cancel apart
         was_ended = self._is_cut_off or self.interruption.took_effect
         if left is None and self._scope.cancelled_caught and not was_ended and self._timer:
             left = self._timer.make_error("seconds")
@@ -324,22 +324,23 @@ class Turn:
             self._agent.publish(error_chunk(failure))
         self._agent.set_state(AgentState.idle())
         further = left if broken is None else broken
-        problem = clip("; ".join(map(messages_of, self._failures)), MAX_ERROR_TEXT)
-        if further is not None:
-            problem = problem or describe_error(further)
+        failures = "; ".join(map(messages_of, self._failures))
+        problem = clip(failures, MAX_ERROR_TEXT) or describe_error(further)
         self._publish_end(status, problem)
         return broken
 
     async def _settle(self, status: TurnStatus) -> BaseException | None:
-        agent = self._agent
+        """End its subagents unless it completed, pair and save; return what the store raised."""
+        conversation = self._agent.session.conversation
         if status is not TurnStatus.COMPLETED:
-            await agent.end_subagents(self)
-        progress = self._turns.output.close_tools()
-        agent.session.conversation.keep_open |= (waits := status is TurnStatus.WAITING)
-        repaired = agent.session.conversation.pair_tool_uses(outputs=progress, keep_unstarted=waits)
+            await self._agent.end_subagents(self)
+        outputs = self._turns.output.close_tools()
+        waits = status is TurnStatus.WAITING
+        conversation.keep_open |= waits
+        repaired = conversation.pair_tool_uses(outputs=outputs, keep_unstarted=waits)
         self.interruption.repaired = repaired
         try:
-            await agent.flush()
+            await self._agent.flush()
         except BaseException as refused:
             if must_propagate(refused):
                 raise
