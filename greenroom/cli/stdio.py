@@ -5,6 +5,7 @@ and a slow reader stops no agent.
 """
 
 import array
+import errno
 import fcntl
 import os
 import shutil
@@ -30,6 +31,15 @@ def is_stream(descriptor: int) -> bool:
     """Whether one can wait for input from it: a pipe, a socket, a terminal."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+def is_hung_up(descriptor: int) -> bool:
+    """Whether the terminal is gone: its window was closed, and SIGHUP may come a moment later."""
+    try:
+        termios.tcgetattr(descriptor)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 async def read_some(descriptor: int) -> bytes:

@@ -19,7 +19,7 @@ import trio
 
 from greenroom.cli.arguments import INTERRUPTED, Options
 from greenroom.cli.formatting import age, place_of, shorten, shorten_home, title_of
-from greenroom.cli.stdio import EndSignals, OutputWriter, read_some
+from greenroom.cli.stdio import EndSignals, OutputWriter, is_hung_up, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
 
@@ -175,7 +175,7 @@ def _last_used_at(store: SessionStore, session_id: str) -> int:
 async def choose_session(options: Options) -> str | int:
     """Let the person choose a session; return its id, or the exit code if none was chosen.
 
-    Leaving without one is exit code 130, as an interrupt.
+    Leaving without one is exit code 130, as an interrupt; a closed window is 129.
 
     Raises:
         ConfigurationError: there is no terminal to choose on.
@@ -199,7 +199,9 @@ async def choose_session(options: Options) -> str | int:
         nursery.cancel_scope.cancel()
     if chosen is not None:
         return chosen
-    return INTERRUPTED if signals.exit_code is None else signals.exit_code
+    if signals.exit_code is not None:
+        return signals.exit_code
+    return 128 + signal.SIGHUP if is_hung_up(0) else INTERRUPTED
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,10 @@ from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from greenroom import AgentSession, FileStore, Message
-from greenroom.cli.stored_sessions import SessionList
+from greenroom.cli import stored_sessions
+from greenroom.cli.arguments import Options
+from greenroom.cli.stdio import is_hung_up
+from greenroom.cli.stored_sessions import SessionList, choose_session
 from greenroom.core import set_clock, visible
 from greenroom.session import SessionMetadata, archive_session
 
@@ -196,6 +200,35 @@ def test_a_window_that_is_closed_ends_it(terminal, keep):
     program.wait_for(READY)
     # A shell reports both as 129: that it has ended itself, and that the signal has ended it.
     assert program.hang_up() in (128 + signal.SIGHUP, -signal.SIGHUP)
+
+
+def test_a_terminal_is_hung_up_once_its_window_is_closed():
+    """A read may find its end before the signal comes, which then tells it from an empty line."""
+    window, terminal = os.openpty()
+    assert not is_hung_up(terminal)
+    os.close(window)
+    assert is_hung_up(terminal)
+    os.close(terminal)
+    read_end, write_end = os.pipe()
+    assert not is_hung_up(read_end)
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_window_that_closes_before_its_signal_comes_is_no_interrupt(monkeypatch, keep):
+    keep("something")
+    window, terminal = os.openpty()
+
+    async def choose(sessions):
+        os.close(window)
+
+    monkeypatch.setattr(stored_sessions, "open_store", lambda options: keep.store)
+    monkeypatch.setattr(stored_sessions, "choose", choose)
+    monkeypatch.setattr(stored_sessions, "is_hung_up", lambda descriptor: is_hung_up(terminal))
+    with open(terminal, "r+b", buffering=0) as raw:
+        monkeypatch.setattr(sys, "stdin", raw)
+        monkeypatch.setattr(sys, "stdout", raw)
+        assert trio.run(choose_session, Options()) == 128 + signal.SIGHUP
 
 
 def test_no_title_reaches_the_terminal_as_code(terminal, keep):
