@@ -223,7 +223,7 @@ def read_bytes(path: str, start: int = 0) -> bytes | None:
     """Read a file from an offset on; return None if the file does not exist.
 
     Raises:
-        OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
+        OSError: it can't be read, is not a regular file, or is longer than 1 GiB.
     """
     try:
         with open_to_read(path, start) as (fd, _):
@@ -238,7 +238,7 @@ def open_to_read(path: str, start: int = 0) -> Iterator[tuple[int, int]]:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        OSError: it can't be read, is not a file, or is longer than any memory should be asked for.
+        OSError: it can't be read, is not a regular file, or is longer than 1 GiB.
     """
     # A pipe would wait for a writer.
     with _open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as fd:

@@ -320,7 +320,7 @@ def count_to_keep(messages: Sequence[Message], keep: int) -> int:
     """
     if keep < 0:
         raise SessionError(f"{keep} messages can't be kept")
-    cut = _cut(messages, max(len(messages) - keep, 0))
+    cut = _find_cut(messages, max(len(messages) - keep, 0))
     if cut == 0:
         raise SessionError(
             f"there is nothing to compact: of {len(messages)} messages, {keep} are to be kept",
@@ -348,7 +348,7 @@ def check_summary(summary: Message) -> Message:
     return summary
 
 
-def _cut(messages: Sequence[Message], cut: int) -> int:
+def _find_cut(messages: Sequence[Message], cut: int) -> int:
     """Return the last place, up to this one, that separates no call from its result."""
     at = cut - 1
     while at >= 0 and messages[at].role == "user":

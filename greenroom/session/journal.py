@@ -1,4 +1,4 @@
-"""What of a session is stored, and how the rest is: by one writer, one line for each commit.
+"""What of a session is stored, and how the rest gets there: by one writer, one line per commit.
 
 Each entry is pending, unconfirmed or stored (see `conversation`); this module moves them along.
 

@@ -39,6 +39,7 @@ from greenroom.session.history import (
 from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.store import StoredPage, StoredSession, fenced_error, unknown_error
 
+T = TypeVar("T")
 Stored = TypeVar("Stored", StoredSession, StoredPage)
 
 _LATEST = 1 << 37  # in the year 6325; a file's time may be in no calendar
@@ -118,7 +119,7 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
         OSError: a file can't be read.
     """
     path = history_path(folder)
-    metadata, lines = _read_description(folder, session_id)
+    metadata, _ = _read_description(folder, session_id)
     try:
         with durable.open_to_read(path) as (fd, size):
             blocks = read_backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
@@ -217,8 +218,6 @@ def hint_for(error: OSError) -> str:
     """Return what can be done about a system error."""
     return _HINTS.get(error.errno, _HINT)
 
-
-T = TypeVar("T")
 
 _NOTED_EVERY = 16  # lines, if each is a save without an open session
 
