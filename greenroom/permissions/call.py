@@ -292,7 +292,7 @@ def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
         alternatives = [pattern]
     for each in alternatives:
         fact = place.use("read", posixpath.join(folder, each), guard=True, stars="search")
-        if fact.guard:
+        if isinstance(fact, PathUse):
             yield fact
 
 
@@ -397,7 +397,8 @@ def _find_searches(fact: Command, place: Place) -> Iterator[Fact]:
         is_path = name == "git" and at not in texts and not word.text.startswith("-")
         for stars, text in uses if is_path else uses[: bool(option)]:
             use = place.use("read", text, tilde=False, guard=True, stars=stars)
-            yield from [use] if use.guard else []
+            if isinstance(use, PathUse):
+                yield use
 
 
 def find_hosts(text: str) -> Iterator[HostUse]:

@@ -269,7 +269,7 @@ def _explain_open(fact: Fact, call: Call | None) -> str:
 
 
 class Match(IntEnum):
-    """How far a rule is about a fact."""
+    """How far a rule is about a fact; `Match` of a truth value is MAYBE or NO."""
 
     NO = 0
     MAYBE = 1
@@ -354,8 +354,8 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Match:
         return _touches_command(matcher, fact, call)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
-    if isinstance(fact, HostUse) and matcher.hosts:
-        return Match(2 * any(each.touches(fact.host) for each in matcher.hosts))
+    if isinstance(fact, HostUse) and any(each.touches(fact.host) for each in matcher.hosts):
+        return Match.YES
     return Match.NO
 
 
@@ -381,11 +381,10 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
 
 def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
     """Tell whether a command begins with a prefix, or may run one that does."""
-    match_ = resembles(fact.argv, prefix)
-    if match_ or not fact.loose:
-        return match_
-    surely = 1 + (program_name(fact.argv[0].text) in RUNNERS)
-    return Match(surely * occurs_in(extract_words(fact.text), prefix))
+    found = resembles(fact.argv, prefix)
+    if found or not (fact.loose and occurs_in(extract_words(fact.text), prefix)):
+        return found
+    return Match.YES if program_name(fact.argv[0].text) in RUNNERS else Match.MAYBE
 
 
 def _match_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:

@@ -93,7 +93,7 @@ class PermissionManager:
         self.read_only = read_only
         self._rules: tuple[PermissionRule, ...] = ()
         self._parent: PermissionManager | None = None
-        self._own: PermissionManager | None = None  # of one that is beneath another
+        self._own: PermissionManager | None = None  # the one that it wraps; see `beneath`
         self._consents = frozenset[str]()
         self._spawner: Audience | None = None
         self._pass_grants = False
@@ -172,9 +172,10 @@ class PermissionManager:
             A line for each answer that is ignored; empty if nothing was read anew.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
-        id_, grants = session.session_id, binding.grants  # most sessions have none
+        id_, grants = session.session_id, binding.grants
         if all(manager._bound.get(id_) == binding for manager in self._list_lineage()):
             return ()
+        # Most sessions have none.
         rules, notes = read_grants(grants, id_, binding.root) if grants else ((), ())
         for manager in self._list_lineage():
             manager._forget_answers(id_)
@@ -351,6 +352,7 @@ class PermissionManager:
 
     def _add_answers(self, rules: tuple[PermissionRule, ...]) -> None:
         for manager in self._list_lineage():
+            # One without rules leaves decisions to those above; with an answer it would decide.
             if manager._rules or manager._parent is None:
                 manager.add_rules(rules)
 
