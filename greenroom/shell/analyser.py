@@ -2,6 +2,27 @@
 
 A word is known if the text alone says what it will be. What other words may turn out to be is not
 guessed: wherever that matters, the command is asked about.
+
+How it works
+============
+
+The parser finds every simple command that could run, wherever it is: after `&&` and `|`, in
+branches, loops, functions and substitutions. Whether it really runs does not matter. Each is taken
+apart in the order of the text (`Analyser.read_node`): the variables set for it, the command itself,
+what it runs in turn, and its redirections.
+
+What a command runs goes through the same steps, one level deeper: a text (`bash -c`, `eval`) in
+`Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) in `Analyser.read_command`. Levels,
+characters and words are bounded, so that the work is proportional to the length of the command;
+what exceeds a bound is unknown.
+
+Two things change on the way. The first is the place: after `cd src` a path may begin in src, or, if
+the `cd` failed, where it began before. Either all of these are meant (`Place.move`), or the place
+is unknown. The second is what words may do: once a variable is set, arithmetic that names it may
+run what it holds.
+
+Whatever is not understood becomes an `Unknown`, which only a person can allow. So a gap in here
+costs a question, and lets nothing run without one.
 """
 
 import re
@@ -53,34 +74,15 @@ from greenroom.shell.words import (
     join,
 )
 
-# How it works
-#
-# The parser finds every simple command that could run, wherever it is: after `&&` and `|`, in
-# branches, loops, functions and substitutions. Whether it really runs does not matter. Each is
-# taken apart in the order of the text (`Analyser.read_node`): the variables set for it, the command
-# itself, what it runs in turn, and its redirections.
-#
-# What a command runs goes through the same steps, one level deeper: a text (`bash -c`, `eval`) in
-# `Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) in `Analyser.read_command`. Levels,
-# characters and words are bounded, so that the work is proportional to the length of the command;
-# what exceeds a bound is unknown.
-#
-# Two things change on the way. The first is the place: after `cd src` a path may begin in src, or,
-# if the `cd` failed, where it began before. Either all of these are meant (`Place.move`), or the
-# place is unknown. The second is what words may do: once a variable is set, arithmetic that names
-# it may run what it holds.
-#
-# Whatever is not understood becomes an `Unknown`, which only a person can allow. So a gap in here
-# costs a question, and lets nothing run without one.
-
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
 MAX_COMMANDS = 256  # as many as one command in a loop may expand to
+MAX_LEVEL = 12  # of commands inside commands
+MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
 _STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # these steer loops and run no program
 _MOVES = re.compile("cd|pushd|popd")
 _SEVERAL_WORDS = re.compile(r"[\s*?\[]")  # or a pattern
-_FOLDERS = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
-MAX_LEVEL = 12
-MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
+# Variables that say where paths begin.
+_FOLDER_VARIABLES = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 _FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
@@ -172,7 +174,7 @@ class Analyser:
         # A text that a command runs sees the variables of the text around it.
         self._computes |= script.computes or any(map(computes, concerned))
         self._holds_code |= any(map(may_hold_code, concerned))
-        if any(sets(node, _FOLDERS) for node in concerned):
+        if any(sets(node, _FOLDER_VARIABLES) for node in concerned):
             yield Unknown(reason="sets a variable that says where paths begin")
         for node in script.findings:
             if isinstance(node, SimpleCommand):

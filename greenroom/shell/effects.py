@@ -170,9 +170,9 @@ MAX_LINKS = 8
 _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 # A pattern with `..` after a wildcard.
 _UP_AGAIN = re.compile(r"[*?\[].*/\.\.(?:/|\Z)", re.DOTALL)
-_LINKS = re.compile("cwd|root")
+_LINK_NAMES = re.compile("cwd|root")
 # The links of a process to its folder and its root.
-_PROCESS = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
+_PROCESS_LINK = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +204,8 @@ class Place:
         folders = [""] if path.startswith("/") else (self.folder, *self.others)
         steps = [_normalize(f"{folder}/{path}") for folder in folders]
         others = tuple(dict.fromkeys((*self.others, *steps)))
-        long = any(len(each) > MAX_FOLLOWED for each in steps)
-        if self.is_lost or long or len(others) > MAX_FOLDERS or "\0" in path:
+        is_long = any(len(each) > MAX_FOLLOWED for each in steps)
+        if self.is_lost or is_long or len(others) > MAX_FOLDERS or "\0" in path:
             return self.lose()
         return self if others == self.others else replace(self, others=others)
 
@@ -280,9 +280,9 @@ class Place:
         """
         folders = (self.folder, *self.others)
         joined = [name] if name.startswith("/") else [f"{folder}/{name}" for folder in folders]
-        if any(map(_LINKS.search, joined)):
+        if any(map(_LINK_NAMES.search, joined)):
             spelled = sorted({*joined, *map(_normalize, joined)})
-            joined += [_resolve_links(path, folder) for path in spelled for folder in folders]
+            joined += [_follow_process_links(p, folder) for p in spelled for folder in folders]
         return joined
 
     def _find_matches(self, name: str, paths: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -303,9 +303,9 @@ def _normalize(path: str) -> str:
     return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
 
 
-def _resolve_links(path: str, folder: str) -> str:
+def _follow_process_links(path: str, folder: str) -> str:
     for _ in range(MAX_LINKS):
-        if link := _PROCESS.match(path):
+        if link := _PROCESS_LINK.match(path):
             path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
     return path
 
