@@ -29,9 +29,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import Sandbox
-from greenroom.tools.blocking import (
-    run_blocking,
-)
+from greenroom.tools.blocking import run_blocking
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     OPTIONAL_MEMBERS,
@@ -194,10 +192,8 @@ class FunctionTool(Generic[P, R]):
                 self._limits or ProcessLimits(),
                 self.sandbox,
             )
-        call = functools.partial(self._call, input)
-        outcome = call(context) if self._is_async else await run_blocking(call, self.name, context)
-        if inspect.isawaitable(outcome):
-            outcome = await outcome
+        call = partial(self._call, input)
+        outcome = await _await_outcome(call, self.name, context, is_async=self._is_async)
         return to_result(self.name, outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -331,6 +327,14 @@ def _check_function(function: object) -> None:
         )
 
 
+async def _await_outcome(
+    call: Callable[[AgentContext], object], name: str, context: AgentContext, *, is_async: bool
+) -> object:
+    """Make a call, in a thread unless it is async, and await what it returns if need be."""
+    outcome = call(context) if is_async else await run_blocking(call, name, context)
+    return await outcome if inspect.isawaitable(outcome) else outcome
+
+
 def to_result(name: str, value: object) -> ToolResult:
     """Make a result of the value that a function returned.
 
@@ -423,13 +427,8 @@ class _AdaptedTool:
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Call the object by its convention, and wrap what it returns."""
-        call = partial(self._bind, input)
-        if inspect.iscoroutinefunction(self._execute):
-            outcome = call(context)
-        else:
-            outcome = await run_blocking(call, self.name, context)
-        if inspect.isawaitable(outcome):
-            outcome = await outcome
+        call, is_async = partial(self._bind, input), inspect.iscoroutinefunction(self._execute)
+        outcome = await _await_outcome(call, self.name, context, is_async=is_async)
         return _read_result(outcome) or to_result(self.name, outcome)
 
 

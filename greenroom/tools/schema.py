@@ -185,11 +185,11 @@ def to_json(name: str, value: object) -> str:
     Raises:
         ToolError: JSON can't express it.
     """
-    from pydantic_core import PydanticSerializationError, to_json
+    import pydantic_core
 
     try:
-        return to_json(value).decode()
-    except (PydanticSerializationError, ValueError) as error:
+        return pydantic_core.to_json(value).decode()
+    except ValueError as error:
         raise ToolError(
             f"{name} returned {type(value).__name__}, which can't be written as JSON: {error}"
         ) from error

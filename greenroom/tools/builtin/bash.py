@@ -92,7 +92,6 @@ class OutputBuffer:
 _MAX_CHARACTERS = 1_000_000
 # Linux takes 131,072 bytes for one argument, its final NUL included.
 _MAX_ARGUMENT_BYTES = 131_071
-_ALL_KILLED = "; all it started was killed"
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,7 @@ class CommandEnd:
         )
 
     def _describe_exit(self) -> str:
-        killed = "" if self.exit.has_survivors else _ALL_KILLED
+        killed = "" if self.exit.has_survivors else "; all it started was killed"
         code = self.exit.code
         if self.exit.timed_out:
             return f"timed out after {self.seconds:g} s{killed}"
@@ -296,18 +295,18 @@ class Bash:
         ended = await run_command(
             ["bash", "--noprofile", "--norc", "-c", command],
             context,
-            cwd=await in_thread(lambda: _starting_folder(context, notes)),
+            cwd=await in_thread(lambda: _find_starting_folder(context, notes)),
             seconds=milliseconds / 1000,
             environment={**self._environment, "BASH_ENV": _STARTUP_FILE},
             sandbox=self.sandbox,
             readable=self.sandbox_files,
         )
-        await in_thread(lambda: _move(ended.exit.note, context, notes))
+        await in_thread(lambda: _follow_shell(ended.exit.note, context, notes))
         return ended.result(notes, cwd=str(context.workspace.cwd))
 
 
-def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
-    """Return the working directory, or the workspace's root if it is gone or moved outside."""
+def _find_starting_folder(context: AgentContext, notes: list[str]) -> Path:
+    """Return the working directory; if it is gone or outside, move to the workspace's root."""
     workspace = context.workspace
     cwd = Path(os.path.realpath(workspace.cwd))
     if os.path.isdir(cwd) and is_inside(cwd, context):
@@ -317,9 +316,9 @@ def _starting_folder(context: AgentContext, notes: list[str]) -> Path:
     return workspace.root
 
 
-def _move(note: bytes, context: AgentContext, notes: list[str]) -> None:
+def _follow_shell(last_folder: bytes, context: AgentContext, notes: list[str]) -> None:
     """Move to the folder in which the shell ended, if it is in the workspace."""
-    path = os.fsdecode(note.removesuffix(b"\n"))
+    path = os.fsdecode(last_folder.removesuffix(b"\n"))
     if not os.path.isabs(path) or "\0" in path:
         return
     folder = Path(os.path.realpath(path))

@@ -134,9 +134,9 @@ class Replacement:
         if old == new:
             raise ToolError("old_string and new_string are the same, so nothing would change")
         plain = content.text.replace("\r\n", "\n")
-        starts = _places(old, plain)
+        starts = _find_all(old, plain)
         if not starts:
-            raise ToolError(f"old_string is not in {label}", hint=_nearest(old, content.text))
+            raise ToolError(f"old_string is not in {label}", hint=_suggest(old, content.text))
         if len(starts) > 1 and not self.everywhere:
             lines = [plain.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
             more = ", …" if len(starts) > _LISTED_LINES else ""
@@ -146,10 +146,11 @@ class Replacement:
                 hint="add surrounding lines to make it unique, or set replace_all",
             )
         new = new.replace("\n", content.newline)
-        return _put(new, [(start, start + len(old)) for start in starts], content.text), len(starts)
+        spans = [(start, start + len(old)) for start in starts]
+        return _replace_spans(new, spans, content.text), len(starts)
 
 
-def _places(old: str, text: str) -> list[int]:
+def _find_all(old: str, text: str) -> list[int]:
     found = []
     start = text.find(old)
     while start >= 0:
@@ -158,7 +159,7 @@ def _places(old: str, text: str) -> list[int]:
     return found
 
 
-def _put(new: str, spans: list[tuple[int, int]], text: str) -> str:
+def _replace_spans(new: str, spans: list[tuple[int, int]], text: str) -> str:
     r"""Put `new` in place of spans, which count each `\r\n` of the text as one character."""
     pairs = [found.start() - count for count, found in enumerate(re.finditer("\r\n", text))]
     pieces, position = [], 0
@@ -168,8 +169,8 @@ def _put(new: str, spans: list[tuple[int, int]], text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _nearest(old: str, text: str) -> str:
-    """Point to the line that is most similar to the first line of `old`."""
+def _suggest(old: str, text: str) -> str:
+    """Point to the line that is most similar to the first line of `old`, or say what to do."""
     if _NUMBERED.match(old):
         return "leave out the line numbers that Read puts before each line"
     first = next((line.strip() for line in old.split("\n") if line.strip()), "")[:300]
@@ -211,7 +212,7 @@ def unified_diff(before: str, after: str, path: str) -> str:
         return f"{path}: too many lines to compare"
     # A final newline makes no line of its own; a missing one shows as such.
     old_end, new_end = old.pop() if not old[-1] else None, new.pop() if not new[-1] else None
-    lines = _hunks(old, new)
+    lines = _write_hunks(old, new)
     if lines:
         lines = [f"--- {path}", f"+++ {path}", *lines]
     if old_end != new_end:
@@ -221,19 +222,19 @@ def unified_diff(before: str, after: str, path: str) -> str:
     return "\n".join(line.rstrip("\r") for line in lines)
 
 
-def _hunks(old: list[str], new: list[str]) -> list[str]:
-    first = _common(old, new)
-    last = _common(old[first:][::-1], new[first:][::-1])
-    start, end = max(first - _CONTEXT, 0), max(last - _CONTEXT, 0)
+def _write_hunks(old: list[str], new: list[str]) -> list[str]:
+    above = _count_common(old, new)
+    below = _count_common(old[above:][::-1], new[above:][::-1])
+    start, end = max(above - _CONTEXT, 0), max(below - _CONTEXT, 0)
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if len(old) + len(new) > _MAX_COMPARED:
-        return _write_one_hunk(old, new, first - start, last - end, start)
+        return _write_one_hunk(old, new, above - start, below - end, start)
     lines = list(difflib.unified_diff(old, new, n=_CONTEXT, lineterm=""))[2:]
     return [_move_header(line, start) if line.startswith("@@") else line for line in lines]
 
 
-def _common(old: list[str], new: list[str]) -> int:
-    """Count the lines in common at the start."""
+def _count_common(old: list[str], new: list[str]) -> int:
+    """Count the lines at the start that both have."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
