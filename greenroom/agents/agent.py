@@ -171,15 +171,11 @@ class Agent(Runnable[DepsT, OutputT_co]):
 
 def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse invalid arguments, with a hint at what was probably meant."""
+    models = 'write "anthropic:claude-sonnet-5", or a provider'
     rules = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
-        (
-            agent.llm,
-            str | LLMProvider,
-            "a model",
-            'write "anthropic:claude-sonnet-5", or a provider',
-        ),
+        (agent.llm, str | LLMProvider, "a model", models),
         (agent.memory, Memory | None, "a memory", "write memory=SQLiteMemory('memory.db')"),
         (agent.budget, Budget | None, "a budget", "write budget=Budget(tokens=100_000)"),
         (agent.permissions, PermissionManager | None, "a PermissionManager", rules),

@@ -86,7 +86,7 @@ async def open_run(
     options: RunOptions, run: type["AgentRun[OutputT]"]
 ) -> AsyncIterator["AgentRun[OutputT]"]:
     """Spawn the agent for one run; it ends with the block, however the block is left."""
-    _check(options)
+    _check_options(options)
     async with AsyncExitStack() as stack:
         if calling_agent() is None:
             session, handle = await _spawn_root(options, stack)
@@ -105,7 +105,7 @@ async def open_run(
                 await made._finish()
 
 
-def _check(options: RunOptions) -> None:
+def _check_options(options: RunOptions) -> None:
     approve = options.approve
     if approve is not None and approve != "later" and not callable(approve):
         raise ConfigurationError(
@@ -167,12 +167,14 @@ async def _open_session(options: RunOptions, store: SessionStore | None) -> Agen
     elif given is None:
         session = AgentSession.new(options.name, store=store)
     else:
-        session = await _load(given, store, options)
+        session = await _load_or_begin(given, store, options)
     _check_session(options, session)
     return session
 
 
-async def _load(session_id: str, store: SessionStore | None, options: RunOptions) -> AgentSession:
+async def _load_or_begin(
+    session_id: str, store: SessionStore | None, options: RunOptions
+) -> AgentSession:
     try:
         return await AgentSession.load(session_id, store=store, keep_open=True)
     except SessionNotFoundError:

@@ -82,9 +82,6 @@ def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
     return models.find(llm)
 
 
-_NOT_RUN = "This call was not run: the answer was given."
-
-
 def to_json_value(value: object) -> object:
     """Convert a value to JSON's types, as pydantic or msgspec do; anything else becomes text."""
     from pydantic_core import to_json
@@ -117,6 +114,9 @@ class TextAnswer:
     def read(self, reply: Message, *, is_last: bool) -> tuple[object, Message | None]:
         """Return the text of the reply."""
         return reply.text, None
+
+
+_NOT_RUN = "This call was not run: the answer was given."
 
 
 class TypedAnswer(Generic[T]):
@@ -262,7 +262,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         tools = self.agent.tools
         if not callable(tools):
             return
-        current: tuple[object, ...] = tuple(await self._value(tools))
+        current: tuple[object, ...] = tuple(await self._resolve(tools))
         if current != self._last_tools:
             toolbox = Toolbox.of((*current, *self.handoffs.values()))
             check_tools(current, self.agent.deps_type)
@@ -275,7 +275,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         Raises:
             TypeError: the function that makes it did not return a text.
         """
-        text: object = await self._value(self.agent.instructions)
+        text: object = await self._resolve(self.agent.instructions)
         if not isinstance(text, str):
             raise TypeError(f"the instructions of {self.name} returned {text!r}, not a text")
         return text
@@ -309,7 +309,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self.toolbox = toolbox
         self.permissions = toolbox.permissions(self.agent.permissions, self._internals.context)
 
-    async def _value(self, given: "T | Callable[[RunContext[DepsT]], T | Awaitable[T]]") -> T:
+    async def _resolve(self, given: "T | Callable[[RunContext[DepsT]], T | Awaitable[T]]") -> T:
         """Return a value of the configuration, or what its function returns now."""
         if not callable(given):
             return given

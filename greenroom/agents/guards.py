@@ -40,10 +40,9 @@ from greenroom.llm import (
 from greenroom.session import AgentSession
 
 DepsT = TypeVar("DepsT", default=None)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=None)
 
 _UNSEEN = "agent.unseen"  # a record: the ids of inputs
-
-DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=None)
 
 
 @dataclass(frozen=True)
@@ -229,8 +228,8 @@ class _GuardStage(Generic[DepsT]):
 class _GuardPipeline:
     """A text on its way through several guards."""
 
-    def __init__(self, stages: "list[_GuardStage[DepsT]]") -> None:
-        self._stages: list[_GuardStage[DepsT]] = stages
+    def __init__(self, stages: list[_GuardStage[DepsT]]) -> None:
+        self._stages = stages
         self._released: list[str] = []
 
     async def feed(self, text: str) -> str:

@@ -190,7 +190,8 @@ class Judge:
         if not answer.allowed:
             return Verdict(call, call.input, tool, refusal=_deny(_explain_denial(answer)))
         paths = _find_paths(tool, approved, context)
-        return Verdict(call, approved, tool, found.digest, paths, edited, True, sandbox)
+        verdict = Verdict(call, approved, tool, found.digest, paths, sandbox=sandbox)
+        return replace(verdict, is_edited=edited, is_by_person=True)
 
     async def _request_answer(
         self,
