@@ -120,37 +120,30 @@ class Terminal(Protocol):
     @property
     def events(self) -> trio.MemoryReceiveChannel[PersonEvent]:
         """What the person does, in order."""
-        ...
 
     @property
     def colors(self) -> Colors:
         """How many colours it has."""
-        ...
 
     @property
     def size(self) -> tuple[int, int]:
         """Its columns and lines at this moment."""
-        ...
 
     @property
     def is_live(self) -> bool:
         """Whether it redraws what it shows and has a line that a program can change, and hide."""
-        ...
 
     async def show(self, frame: Frame) -> None:
         """Show a frame in place of the one before; returns once it is written.
 
         Frames appear in the order of the calls.
         """
-        ...
 
     def clear_line(self) -> None:
         """Clear the line."""
-        ...
 
     def put_back(self, text: str) -> None:
         """Put text before the text in the line; do nothing if the terminal is not live."""
-        ...
 
 
 TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]

@@ -54,7 +54,6 @@ class SupportsSchemas(Protocol):
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether a request may have this schema as its `output`."""
-        ...
 
 
 class ProviderWrapper(ABC):

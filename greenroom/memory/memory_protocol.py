@@ -93,7 +93,6 @@ class Memory(Protocol):
         Raises:
             ValueError: the text is blank or too long, or the metadata can't be kept.
         """
-        ...
 
     async def recall(
         self,
@@ -111,15 +110,12 @@ class Memory(Protocol):
             threshold: the lowest score to return.
             where: fields and metadata that an entry must have, each equal to the value given here.
         """
-        ...
 
     async def forget(self, id: str, /) -> bool:  # noqa: A002
         """Remove an entry for good; return whether it existed."""
-        ...
 
     async def clear(self, **where: MetadataValue) -> int:
         """Remove all entries with these fields and metadata, or all; return how many."""
-        ...
 
 
 @runtime_checkable
@@ -132,7 +128,6 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Names model and version: only vectors of the same name are compared."""
-        ...
 
     async def embed(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
         """Return a vector for each text, all of the same length, in the order of the texts.
@@ -142,4 +137,3 @@ class Embedder(Protocol):
                 on without that vector. `ModelContextTooLongError` means the same.
             GreenroomError: it failed; the memory goes on without vectors.
         """
-        ...

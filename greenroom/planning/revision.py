@@ -55,7 +55,6 @@ class Planner(Protocol):
         Raises:
             PlanError: no plan could be made.
         """
-        ...
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Make a plan for the remaining work.
@@ -65,7 +64,6 @@ class Planner(Protocol):
         Raises:
             PlanError: no other plan could be made.
         """
-        ...
 
 
 SubtaskDecision: TypeAlias = (
@@ -91,7 +89,6 @@ class SubtaskRecovery(Protocol):
         An `ErrorContext` is published as a chunk. Its tries begin after its `seconds` and do not
         count in `ReplanPolicy`, since its author has a limit of its own.
         """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

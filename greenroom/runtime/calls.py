@@ -43,12 +43,10 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """The provider's name."""
-        ...
 
     @property
     def model(self) -> str:
         """The model's name."""
-        ...
 
 
 class ModelCallScope:

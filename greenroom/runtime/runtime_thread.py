@@ -38,7 +38,6 @@ class _Runnable(Protocol[P, T_co]):
     @property
     def run(self) -> Callable[P, Awaitable[T_co]]:
         """The method to call."""
-        ...
 
 
 class RuntimeThread:

@@ -107,7 +107,6 @@ class SessionWriter(Protocol):
     @property
     def is_broken(self) -> bool:
         """Whether a sync failed: it is uncertain what is stored, and nothing more is written."""
-        ...
 
     async def read(self, since: Position) -> StoredSession:
         """Read the session, its history from `since` on.
@@ -116,7 +115,6 @@ class SessionWriter(Protocol):
             SessionCorruptError: the history is damaged, or what came before `since` is not there.
             SessionNotFoundError: there was a history before `since`, and it is gone.
         """
-        ...
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         """Add a line at the end, which must be at this place; durable when it returns.
@@ -127,7 +125,6 @@ class SessionWriter(Protocol):
         this place on before it writes again, and continues from what it finds. An error with
         `nothing_written` makes that unnecessary.
         """
-        ...
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace the description, all or nothing; durable when it returns.
@@ -135,25 +132,21 @@ class SessionWriter(Protocol):
         Keys written by a newer version stay, see `SessionMetadata.unknown`; `encode_metadata`
         keeps them.
         """
-        ...
 
     async def set_aside(self, at: Position) -> str:
         """Move everything after this place out of the history; return where it is kept now."""
-        ...
 
     async def delete(self) -> None:
         """Remove the session, all or nothing; durable when it returns.
 
         Readers no longer find it, its id is free, and this writer can only be released.
         """
-        ...
 
     async def release(self) -> None:
         """Give the right back, even if it raises. A session never stored leaves nothing behind.
 
         A later writer keeps its right.
         """
-        ...
 
 
 @runtime_checkable
@@ -162,7 +155,6 @@ class ThreadedStore(Protocol):
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work, which uses no store, in one of the store's threads."""
-        ...
 
 
 async def run_in_thread(store: object, work: Callable[[], T]) -> T:
@@ -189,7 +181,6 @@ class SessionStore(Protocol):
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored."""
-        ...
 
     async def read(self, session_id: str) -> StoredSession:
         """Read a session, changing nothing.
@@ -198,7 +189,6 @@ class SessionStore(Protocol):
             SessionCorruptError: the description or the middle of the history is damaged.
             SessionStorageError: it can't be read.
         """
-        ...
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
         """Read the last messages of a session, without reading what precedes them.
@@ -211,7 +201,6 @@ class SessionStore(Protocol):
                 last line.
             SessionStorageError: it can't be read.
         """
-        ...
 
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first, without reading histories.
@@ -219,7 +208,6 @@ class SessionStore(Protocol):
         Raises:
             SessionStorageError: the store can't be read.
         """
-        ...
 
     async def acquire(self, session_id: str) -> SessionWriter:
         """Become the only writer of this session, which need not exist yet.
@@ -229,11 +217,9 @@ class SessionStore(Protocol):
                 writer that died, however it died, does not count.
             SessionStorageError: the store can't be written.
         """
-        ...
 
     def folder(self, session_id: str) -> str:
         """Return a session's folder for files that belong to it, or "" if it has none."""
-        ...
 
 
 def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:

@@ -85,26 +85,21 @@ class Tool(Protocol):
     @property
     def name(self) -> str:
         """The name for the model: 1 to 64 letters, digits, `_` and `-`; dots as in `fs.read`."""
-        ...
 
     @property
     def description(self) -> str:
         """What it does and when to use it, for the model."""
-        ...
 
     @property
     def category(self) -> str:
         """The kind, for rules: `read`, `write`, `execute`, `network`, `plan` or another."""
-        ...
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """A JSON Schema (2020-12) of type `object` that each input must satisfy."""
-        ...
 
     def info(self, input: dict[str, object], /) -> ToolInfo:  # noqa: A002
         """Describe this call for the person who is asked to allow it."""
-        ...
 
     async def execute(self, input: dict[str, object], context: AgentContext, /) -> ToolResult:  # noqa: A002
         """Run the call. The input satisfies `parameters`.
@@ -112,7 +107,6 @@ class Tool(Protocol):
         Raise `ToolError` to tell the model what went wrong. Of any other exception the model gets
         the type and message, and the log the traceback.
         """
-        ...
 
 
 def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A002
@@ -129,8 +123,8 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
     return ToolInfo(f"Use {name}", details)
 
 
-# Retries and runs that go on after a kill use a tool's flags. Permission rules do not: they are the
-# tool's own word, which is not a reason to let it run.
+# Retries and runs that go on after a kill use a tool's flags. Permission rules do not: a tool's own
+# word is no reason to let it run.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,7 +117,6 @@ class SearchBackend(Protocol):
         Raise `ToolError` to tell the model what went wrong, and `NetworkError` without an answer: a
         `resilient_tool` repeats such a call.
         """
-        ...
 
 
 def web_search(backend: SearchBackend, *, timeout: float = DEFAULT_TIMEOUT) -> Tool:
