@@ -28,11 +28,6 @@ from greenroom.core.errors import ToolError
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
-_FORGOTTEN = 100
-_SHORTEST = 4  # characters of a value that is concealed where it turns up
-_BINARY = "data"  # of images and documents, in base64
-
 T = TypeVar("T")
 
 
@@ -244,7 +239,7 @@ class AgentContext:
         return self.metadata.get(key)
 
     def to_json(self) -> dict[str, object]:
-        """Return what can be serialised: identity, lineage, turn, call and metadata.
+        """Return what can be serialised: identity, parent, turn, call and metadata.
 
         Workspace, allowed paths, resources, spill folder and the runtime's hooks are left out: they
         mean nothing in another process.
@@ -260,6 +255,12 @@ class AgentContext:
             "current_tool_use_id": self.current_tool_use_id,
             "metadata": dict(self.metadata),
         }
+
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
+_FORGOTTEN = 100  # dropped values that are still concealed
+_SHORTEST = 4  # characters of a value that is concealed where it turns up
+_BINARY = "data"  # of images and documents, in base64
 
 
 class Credentials:
