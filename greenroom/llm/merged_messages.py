@@ -100,7 +100,7 @@ class MessageMerger:
         """Add the next message; if that completes a merged message, return it."""
         fields = self._wire_fields(message)
         allowed = tuple(_allow(message, self._provider))
-        blocks = tuple(map(_unsign, self._accept(allowed, message.provider)))
+        blocks = tuple(map(_escape_speakers, self._accept(allowed, message.provider)))
         if message.sender and message.role == "user":
             blocks = _sign(blocks, message.sender)
         if message.role == self._role and not fields and not self._fields:
@@ -168,14 +168,14 @@ def escape_speaker(text: str) -> str:
     return _CLAIM.sub(r"\\[from ", text) if "[from " in text else text
 
 
-def _unsign(block: ContentBlock) -> ContentBlock:
+def _escape_speakers(block: ContentBlock) -> ContentBlock:
     match block:
         case TextBlock(text):
             return _with(block, text=escape_speaker(text))
         case DocumentBlock():
             return _with(block, title=escape_speaker(block.title))
         case ToolResultBlock(content=content):
-            return _with(block, content=tuple(map(_unsign, content)))
+            return _with(block, content=tuple(map(_escape_speakers, content)))
         case _:
             return block
 

@@ -146,7 +146,7 @@ class AnthropicDecoder:
             case "content_block_start":
                 return self._block_start(data)
             case "content_block_delta":
-                return [self._block(data).add(as_dict(data.get("delta")))]
+                return [self._find_open(data).add(as_dict(data.get("delta")))]
             case "content_block_stop":
                 return [self._block_end(as_int(data.get("index")) or 0)]
             case "message_delta":
@@ -203,7 +203,7 @@ class AnthropicDecoder:
         self._next_index = max(self._next_index, index + 1)
         return index
 
-    def _block(self, data: dict[str, object]) -> _OpenBlock:
+    def _find_open(self, data: dict[str, object]) -> _OpenBlock:
         index = as_int(data.get("index")) or 0
         try:
             return self._open[index]
