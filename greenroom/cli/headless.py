@@ -97,10 +97,10 @@ class TurnRecord:
             case core.Done(status=TurnStatus.INTERRUPTED):
                 return INTERRUPTED
             case _:
-                return self._failure
+                return self._failure_code
 
     @property
-    def _failure(self) -> int:
+    def _failure_code(self) -> int:
         kind = self.error.kind if self.error else ""
         is_unusable = not self._has_begun and kind.startswith("Session")
         if kind in _CONFIGURATION or is_unusable:

@@ -125,7 +125,7 @@ class Person:
         self._screen.hint = ""
         words, questions = line.text.strip(), self._screen.questions
         if _COMMAND.fullmatch(words) and not (line.question and questions.asks_for_words):
-            self._command(words)
+            self._run_command(words)
         elif line.question:
             answer = questions.read(line)
             if isinstance(answer, PersonDecision):
@@ -137,7 +137,7 @@ class Person:
 
     async def _decide(self, decision: PersonDecision) -> None:
         if decision.value:
-            await self._give(decision)
+            await self._give_credential(decision)
         accepted = await self._handle.respond_permission(
             decision.request_id,
             decision.decision,
@@ -149,7 +149,7 @@ class Person:
             self._screen.refuse(TOO_LATE)
         await self._ask(self._screen.questions.drop(decision.request_id))
 
-    async def _give(self, decision: PersonDecision) -> None:
+    async def _give_credential(self, decision: PersonDecision) -> None:
         """Give a credential, if it is still asked for."""
         for request in await self._handle.pending():
             if request.request_id == decision.request_id:
@@ -175,7 +175,7 @@ class Person:
     def _echo(self, text: str) -> None:
         self._screen.print(render_user(text, self._screen.scheme))
 
-    def _command(self, command: str) -> None:
+    def _run_command(self, command: str) -> None:
         self._echo(command)
         match command:
             case "/help":
@@ -218,7 +218,7 @@ class Person:
             self._interrupt()
         elif key.line:
             self._screen.clear_line()
-        self._hint("Ctrl-C again leaves")
+        self._show_hint("Ctrl-C again leaves")
 
     async def _press_ctrl_d(self) -> None:
         request = self._screen.questions.current
@@ -227,9 +227,9 @@ class Person:
         elif self._is_idle or self._is_second_press():
             self._leave()
         else:
-            self._hint("Ctrl-D again leaves")
+            self._show_hint("Ctrl-D again leaves")
 
-    def _hint(self, text: str) -> None:
+    def _show_hint(self, text: str) -> None:
         self._screen.hint = text
         self._nursery.start_soon(self._clear_hint, self._pressed_at)
 

@@ -3,7 +3,7 @@
 `AgentView` follows one agent, with a view for each of its subagents. `Screen` makes the frames.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from rich.console import RenderableType
@@ -46,8 +46,8 @@ _ENDS = (core.Done, core.Exited, core.Restarted)
 class AgentView:
     """Turns the chunks of one agent into finished output, and output that may still change.
 
-    `feed` returns finished output, to be printed once; `live` returns the rest. It is pure: it
-    draws nothing and waits for nothing. If nothing can be redrawn, each step of a plan is a line.
+    `feed` returns finished output, to be printed once; `live` returns the rest. It draws nothing
+    and waits for nothing. If nothing can be redrawn, each step of a plan is a line.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class AgentView:
     def _handle(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
             case core.TextDelta():
-                return self._blocks(self._text.feed(chunk.text))
+                return self._render_blocks(self._text.feed(chunk.text))
             case core.TextComplete():
                 return self._end_text(chunk.text)
             case core.ThinkingDelta():
@@ -159,7 +159,7 @@ class AgentView:
         rendered = render_chunk(chunk, self._scheme)
         return [] if rendered is None else [rendered]
 
-    def _blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
+    def _render_blocks(self, blocks: Iterable[str]) -> list[RenderableType]:
         return [
             part for block in blocks for part in (render_markdown(block, self._scheme), Text(""))
         ]
@@ -167,7 +167,7 @@ class AgentView:
     def _end_text(self, whole: str | None = None) -> list[RenderableType]:
         rest = self._text.finish(whole)
         self._text = MarkdownStream()
-        return self._blocks(rest)
+        return self._render_blocks(rest)
 
     def _end_all(self) -> list[RenderableType]:
         """Print the unfinished thought and text."""
@@ -279,7 +279,8 @@ class Screen:
         self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
         self._asked_request: PermissionRequest | None = None
-        self._paint_question = partial(str)
+        # Terminals know a question by this function, so it stays the same while that is asked.
+        self._paint_question: Callable[[int], str] = lambda _: ""
         self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
@@ -290,11 +291,9 @@ class Screen:
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
-        match innermost(chunk):
-            case core.PermissionResponse(request_id=id_) if (
-                self._asked_request and id_ == self._asked_request.request_id
-            ):
-                self._close_question()
+        said, asked_id = innermost(chunk), self._asked_request and self._asked_request.request_id
+        if isinstance(said, core.PermissionResponse) and said.request_id == asked_id:
+            self._close_question()
         self.print(*self._view.feed(chunk))
 
     def print(self, *renderables: RenderableType) -> None:
