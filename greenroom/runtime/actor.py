@@ -285,13 +285,13 @@ class Actor:
         return self.scope.cancel_called or self.life.scope.cancel_called
 
     @property
-    def open_turn(self) -> Interruption | None:
+    def open_interruption(self) -> Interruption | None:
         """The interruption of the turn that is open."""
         turn = self.turns.current
         return turn.interruption if turn else None
 
     @property
-    def turn_in_flight(self) -> Interruption | None:
+    def interruption_in_flight(self) -> Interruption | None:
         """The interruption of the open turn, or of the one about to begin."""
         turn = self.turns.in_flight
         return turn.interruption if turn else None
@@ -534,7 +534,7 @@ class Kernel:
         self.opened_by: Actor | None = None
         """The agent that has opened this runtime, or None."""
 
-    def open_nursery(self) -> trio.Nursery:
+    def require_nursery(self) -> trio.Nursery:
         """Return the nursery, or raise `RuntimeClosedError`."""
         if self.nursery is None or not self.is_open:
             raise RuntimeClosedError(

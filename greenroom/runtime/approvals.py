@@ -313,5 +313,5 @@ class Approvals:
         """Whether a reader answers for one of these agents, or may still come to."""
         if any(each._answerers for each in chain):
             return True
-        left = any(each._was_attended for each in chain)
-        return not left and chain[-1]._agent.unattended == "ask"
+        was_attended = any(each._was_attended for each in chain)
+        return not was_attended and chain[-1]._agent.unattended == "ask"

@@ -499,6 +499,7 @@ class AgentHandle:
 
 
 def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
+    # Copies: whoever reads a request may change what is in it.
     own = (
         serde.decode(serde.encode(each), PermissionRequest)
         for each in actor.approvals.open_requests

@@ -240,11 +240,11 @@ class _Agent(Protocol):
         """Its name as part of another."""
 
     @property
-    def open_turn(self) -> Interruption | None:
+    def open_interruption(self) -> Interruption | None:
         """That of the turn that is open."""
 
     @property
-    def turn_in_flight(self) -> Interruption | None:
+    def interruption_in_flight(self) -> Interruption | None:
         """That of the open turn, or of the one about to begin."""
 
     def cleanups_below(self, of_turn: Interruption | None) -> "Iterable[Cleanups]":
@@ -274,8 +274,8 @@ class Cleanups:
     @property
     def deadline(self) -> float:
         """Until when clean-up may run here; nothing waits for it longer."""
-        turn = self._agent.turn_in_flight
-        return min(self._agent_deadline, turn.deadline if turn else float("inf"))
+        interruption = self._agent.interruption_in_flight
+        return min(self._agent_deadline, interruption.deadline if interruption else float("inf"))
 
     @property
     def _agent_deadline(self) -> float:
@@ -305,8 +305,8 @@ class Cleanups:
 
     def add_cleaned(self, what: str) -> None:
         """Report a clean-up that ran to its end to the turns that an interrupt is ending."""
-        for turn, words in self._turns(what):
-            turn.add_cleaned(words)
+        for interruption, words in self._find_interruptions(what):
+            interruption.add_cleaned(words)
 
     def abandon(self, what: str) -> None:
         """Note something of this agent, and so of those above it, that could not be stopped."""
@@ -314,19 +314,19 @@ class Cleanups:
         while each is not None:
             each.abandoned.append(what)
             each = each._above
-        for turn, words in self._turns(what):
-            turn.add_abandoned(words)
+        for interruption, words in self._find_interruptions(what):
+            interruption.add_abandoned(words)
 
-    def _turns(self, what: str) -> Iterator[tuple[Interruption, str]]:
-        """Yield each turn that this is part of, here and above, and its name there."""
-        turn = self._agent.open_turn
-        if turn is not None:
-            yield turn, what or "the turn"
+    def _find_interruptions(self, what: str) -> Iterator[tuple[Interruption, str]]:
+        """Yield that of each open turn that this is part of, here and above, and its name there."""
+        interruption = self._agent.open_interruption
+        if interruption is not None:
+            yield interruption, what or "the turn"
         each = self
         while each._above is not None:
             what = f"{what} of {each._agent.label}" if what else each._agent.label
-            turn = each._above._agent.open_turn
+            interruption = each._above._agent.open_interruption
             # A subagent that an earlier turn left behind is not part of the open one.
-            if turn is not None and turn is each._spawned_in:
-                yield turn, what
+            if interruption is not None and interruption is each._spawned_in:
+                yield interruption, what
             each = each._above

@@ -47,7 +47,7 @@ class AgentHost:
         self.kernel = kernel
         self.owner = owner
         self._life = owner.life if owner else None
-        self.nursery = kernel.open_nursery()
+        self.nursery = kernel.require_nursery()
         """Where everything of it runs."""
         if self._life is not None:
             if self._life.nursery is None:

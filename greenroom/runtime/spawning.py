@@ -59,7 +59,7 @@ def spawn_root(
     budget: Budget | None,
 ) -> AgentHandle:
     """Start an agent under the runtime; `AgentRuntime.spawn` says what may be raised."""
-    nursery = kernel.open_nursery()
+    nursery = kernel.require_nursery()
     _refuse(kernel, session, agent_fn, budget)
     _check_unattended(unattended)
     session.journal.bind(kernel.store or default_store())
@@ -88,7 +88,7 @@ def spawn_child(
     budget: Budget | None,
 ) -> AgentHandle:
     """Start an agent under another one; `AgentInternals.spawn` says what may be raised."""
-    root_nursery = parent.kernel.open_nursery()
+    root_nursery = parent.kernel.require_nursery()
     if parent.life.nursery is None:
         raise AgentNotRunningError(
             f"the agent {parent.name} has returned, and spawns no more", outcome=parent.outcome
