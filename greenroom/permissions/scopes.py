@@ -56,7 +56,7 @@ class Audience(NamedTuple):
         return cls(names, names)
 
     def below(self, spawner: "Audience", *, pass_grants: bool) -> "Audience":
-        """Add the agent above; its allowances count only if every step passes them on."""
+        """Add the agent above: all its denials, and its allowances if every step passes them on."""
         takes = self.takes_grants and pass_grants
         allow = self.allow_subjects | (spawner.allow_subjects if takes else frozenset())
         return Audience(allow, self.deny_subjects | spawner.deny_subjects, takes)
@@ -113,8 +113,9 @@ class RuleIndex:
                 self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
         elif matcher.path:
             self._paths.add(number)
-            for mark in (mark for pattern in matcher.paths for mark in pattern.marks):
-                self._marks[mark].add(number)
+            for pattern in matcher.paths:
+                for mark in pattern.marks:
+                    self._marks[mark].add(number)
         else:
             self._hosts.add(number)
 

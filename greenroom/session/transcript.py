@@ -54,6 +54,7 @@ WENT_ON = "the conversation went on without it"
 STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
 NOT_ON_RECORD = "its result is not on record"
+_OUTPUT_UNTIL_THEN = ". Its output until then:\n"
 
 
 class Transcript:
@@ -172,7 +173,7 @@ class Transcript:
         """Apply an entry, which comes after all that were applied before."""
         match entry:
             case MessageEntry(message=message):
-                self._pairs.add(self._messages, message, self._get_started)
+                self._pairs.add(self._messages, message, lambda: self.started_ids)
                 self._view = None
                 self.expenses.note_message(message)
             case ToolsStartedEntry(tool_use_ids=ids):
@@ -203,9 +204,6 @@ class Transcript:
                 return
         self.count += 1
 
-    def _get_started(self) -> Collection[str]:
-        return self.started_ids
-
     def _last_reply(self) -> int:
         for index in range(len(self._messages) - 1, -1, -1):
             if self._messages[index].role == "assistant":
@@ -234,7 +232,7 @@ class Transcript:
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
         self._messages, self._pairs, self._view, self._paired_until = [], Pairs(), None, 0
         for message in (*entry.head, *last):  # a call may have lost its result
-            self._pairs.add(self._messages, message, self._get_started)
+            self._pairs.add(self._messages, message, lambda: self.started_ids)
         self._started[self._last_reply()] = started
         self.version = max(self.version, version)
         return cut
@@ -338,7 +336,7 @@ def answer_calls(
     """Make the user message that gives each of these calls an error as its result."""
 
     def answer(id_: str) -> str:
-        output = f". Its output until then:\n{outputs[id_]}" if outputs.get(id_) else ""
+        output = _OUTPUT_UNTIL_THEN + outputs[id_] if outputs.get(id_) else ""
         return f"{reason}: {STARTED if id_ in started else _NOT_STARTED}{output}"
 
     return Message.user(
@@ -357,7 +355,7 @@ def may_have_run(result: ToolResultBlock) -> bool:
 
 
 def _ends_with(result: ToolResultBlock, *fates: str) -> bool:
-    first = result.text.partition(". Its output until then:\n")[0]
+    first = result.text.partition(_OUTPUT_UNTIL_THEN)[0]
     return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
 
 
