@@ -270,12 +270,12 @@ class DropNotices:
         found: dict[str, Counter[str]] = {}
         own = {"", self._provider}
         for message in messages:
-            if message.provider not in own and (kinds := Counter(_kinds(message))):
+            if message.provider not in own and (kinds := Counter(_name_private_parts(message))):
                 found.setdefault(message.provider, Counter()).update(kinds)
         return found
 
 
-def _kinds(message: Message) -> Iterable[str]:
+def _name_private_parts(message: Message) -> Iterable[str]:
     """Name the parts that only the message's own provider understands."""
     for block in message.content:
         match block:
@@ -315,14 +315,14 @@ class MediaLimits:
         Raises:
             ModelBadRequestError: an image or a document is too large; the message says which.
         """
-        for path, block in _media(message.content):
+        for path, block in _find_media(message.content):
             kind, most = "document", self.document
             if isinstance(block, ImageBlock):
                 kind, most = "image", self.image
             if most is not None and len(block.data) > most:
                 raise ModelBadRequestError(
                     f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path}"
-                    f" of message {place} ({_name(block)}) has {_size(len(block.data))}",
+                    f" of message {place} ({_describe_media(block)}) has {_size(len(block.data))}",
                     provider=provider,
                     hint=f"make the {kind} smaller, or pass its url; "
                     "then leave out the message that has it",
@@ -343,7 +343,7 @@ class MediaLimits:
             )
 
 
-def _media(
+def _find_media(
     blocks: Sequence[ContentBlock], before: str = ""
 ) -> Iterator[tuple[str, ImageBlock | DocumentBlock]]:
     for place, block in enumerate(blocks):
@@ -351,12 +351,12 @@ def _media(
             case ImageBlock() | DocumentBlock():
                 yield f"{before}{place}", block
             case ToolResultBlock(content=content):
-                yield from _media(content, f"{before}{place}.")
+                yield from _find_media(content, f"{before}{place}.")
             case _:
                 pass
 
 
-def _name(block: ImageBlock | DocumentBlock) -> str:
+def _describe_media(block: ImageBlock | DocumentBlock) -> str:
     title = block.title if isinstance(block, DocumentBlock) else ""
     return ", ".join(filter(None, (block.media_type, title)))
 

@@ -406,7 +406,7 @@ class _AdaptedTool:
         """Read the members of the object."""
         self.name = _text(thing, "name")
         self._execute = _find_execute(thing, self.name)
-        schema, self.parameters = _schema(thing, self.name)
+        schema, self.parameters = _find_schema(thing, self.name)
         self.description = (
             _text(thing, "description")
             or _text(schema, "description")
@@ -451,7 +451,7 @@ def _find_execute(thing: object, name: str) -> _Execute:
     return cast("_Execute", found)
 
 
-def _schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
+def _find_schema(thing: object, name: str) -> tuple[object, Mapping[str, object]]:
     """Return the schema as the object has it, and as a mapping."""
     for member in _SCHEMAS:
         found: object = getattr(thing, member, None)
@@ -503,13 +503,13 @@ def _read_result(value: object) -> ToolResult | None:
     metadata: object = getattr(value, "metadata", None)
     return ToolResult(
         (TextBlock(valid_unicode(content)),),
-        _status(value),
+        _read_status(value),
         dict(metadata) if isinstance(metadata, Mapping) else {},
         _text(value, "error_message"),
     )
 
 
-def _status(value: object) -> ToolStatus:
+def _read_status(value: object) -> ToolStatus:
     word: object = getattr(value, "status", ToolStatus.SUCCESS)
     try:
         status = ToolStatus(str(getattr(word, "value", word)).lower())

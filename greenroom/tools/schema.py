@@ -68,10 +68,10 @@ def parse_docstring(text: str) -> Docstring:
             description.append(line)
         elif section in _PARAMETERS:
             entries.append(line)
-    return Docstring("\n".join(description).strip(), _parameters(entries))
+    return Docstring("\n".join(description).strip(), _join_entries(entries))
 
 
-def _parameters(lines: list[str]) -> dict[str, str]:
+def _join_entries(lines: list[str]) -> dict[str, str]:
     """Join each entry with its continuation lines, which are indented further."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
@@ -145,7 +145,7 @@ class Arguments:
                 unusable `from_context`; the message says which.
         """
         self._name = name
-        hints = _hints(function, name)
+        hints = _read_hints(function, name)
         parameters = inspect.signature(function).parameters.values()
         makers = {p.name: _find_maker(hints.get(p.name)) for p in parameters}
         self._makers = {each: make for each, make in makers.items() if make is not None}
@@ -154,7 +154,7 @@ class Arguments:
             _check_parameter(name, parameter, hints)
         # The model's own names are f0, f1, …: a parameter may be named like a method of BaseModel.
         self._parameters = {f"f{i}": p.name for i, p in enumerate(fields)}
-        self._model, self.schema = _build(name, fields, hints, descriptions)
+        self._model, self.schema = _build_model(name, fields, hints, descriptions)
 
     def bind(self, input: dict[str, object], context: AgentContext) -> dict[str, object]:  # noqa: A002
         """Return the arguments of a call: the input, converted, and values made from the context.
@@ -195,7 +195,7 @@ def to_json(name: str, value: object) -> str:
         ) from error
 
 
-def _hints(function: Callable[P, object], name: str) -> dict[str, object]:
+def _read_hints(function: Callable[P, object], name: str) -> dict[str, object]:
     try:
         hints = get_type_hints(function, include_extras=True)
         return {parameter: portable(hint) for parameter, hint in hints.items()}
@@ -262,7 +262,7 @@ def _how_to_type(tool: str, parameter: str) -> str:
     return f"write `{parameter}: str`, or its type"
 
 
-def _build(
+def _build_model(
     name: str,
     parameters: list[inspect.Parameter],
     hints: Mapping[str, object],
@@ -272,11 +272,11 @@ def _build(
     from pydantic.errors import PydanticUserError
 
     fields = {
-        f"f{i}": (_without_texts(hints[p.name]), _field(p, hints[p.name], descriptions))
+        f"f{i}": (_without_texts(hints[p.name]), _make_field(p, hints[p.name], descriptions))
         for i, p in enumerate(parameters)
     }
     try:
-        model = _model(fields)
+        model = _make_model(fields)
         return model, _json_schema(model)
     except PydanticUserError as error:
         for parameter, definition in zip(parameters, fields.values(), strict=True):
@@ -284,7 +284,7 @@ def _build(
         raise ToolError(f"tool {name}: no schema can be made: {_first_line(error)}") from error
 
 
-def _model(fields: Mapping[str, tuple[object, "FieldInfo"]]) -> "type[BaseModel]":
+def _make_model(fields: Mapping[str, tuple[object, "FieldInfo"]]) -> "type[BaseModel]":
     from pydantic import ConfigDict, create_model
 
     model: type[BaseModel] = create_model(  # type: ignore[call-overload]  # fields known at run time
@@ -299,7 +299,7 @@ def _check_type(
     from pydantic.errors import PydanticUserError
 
     try:
-        _json_schema(_model({"f0": definition}))
+        _json_schema(_make_model({"f0": definition}))
     except PydanticUserError as error:
         raise ToolError(
             f"tool {name}: no schema can express the type of the parameter {parameter.name!r}: "
@@ -313,7 +313,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_texts(hint: object) -> object:
-    """Drop the texts of `Annotated[int, "how many"]`; `_field` makes descriptions of them."""
+    """Drop the texts of `Annotated[int, "how many"]`; `_make_field` makes descriptions of them."""
     if get_origin(hint) is not Annotated:
         return hint
     kind, *extras = get_args(hint)
@@ -321,7 +321,7 @@ def _without_texts(hint: object) -> object:
     return Annotated[(kind, *kept)] if kept else kind
 
 
-def _field(
+def _make_field(
     parameter: inspect.Parameter, hint: object, descriptions: Mapping[str, str]
 ) -> "FieldInfo":
     from pydantic import Field

@@ -198,7 +198,7 @@ class MessagesDialect:
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
             **request.options,
             **tools,
-            **_output_config(request, self.provider),
+            **_write_output_config(request, self.provider),
         }
         if self.version >= _WITHOUT_SAMPLING:
             self._check_sampling(fields)
@@ -227,8 +227,8 @@ def _without_citations(block: dict[str, object]) -> dict[str, object]:
 def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Return the fields that the request sets."""
     fields = {
-        "system": _system(request),
-        "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
+        "system": _write_system(request),
+        "tool_choice": _write_tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop_sequences": list(request.stop_sequences),
@@ -237,7 +237,7 @@ def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str,
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
-def _output_config(request: core.ModelRequest, provider: str) -> dict[str, object]:
+def _write_output_config(request: core.ModelRequest, provider: str) -> dict[str, object]:
     """Ask for the format of the output, next to what the options put into the same field."""
     if request.output is None:
         return {}
@@ -252,7 +252,7 @@ def _output_config(request: core.ModelRequest, provider: str) -> dict[str, objec
     return {"output_config": config | as_dict(request.options.get("output_config"))}
 
 
-def _system(request: core.ModelRequest) -> str | list[object]:
+def _write_system(request: core.ModelRequest) -> str | list[object]:
     if isinstance(request.system, str):
         return request.system
     return [write_block(block) for block in request.system]
@@ -268,7 +268,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     return extend(made, tool.extra)
 
 
-def _tool_choice(choice: core.ToolChoice) -> dict[str, object] | None:
+def _write_tool_choice(choice: core.ToolChoice) -> dict[str, object] | None:
     if isinstance(choice, core.NamedTool):
         return {"type": "tool", "name": core.portable_name(choice.name)}
     return None if choice == "auto" else {"type": choice}
@@ -284,11 +284,11 @@ def write_block(block: core.ContentBlock) -> dict[str, object]:
     """Write a block with its `extra`."""
     if isinstance(block, core.UnknownBlock):
         return block.raw
-    made = _fields(block)
+    made = _write_fields(block)
     return extend(made, block.extra) if block.extra else made
 
 
-def _fields(block: _Known) -> dict[str, object]:
+def _write_fields(block: _Known) -> dict[str, object]:
     match block:
         case core.TextBlock(text):
             return {"type": "text", "text": text}
@@ -299,15 +299,15 @@ def _fields(block: _Known) -> dict[str, object]:
         case core.ToolUseBlock(call_id, name, arguments):
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case core.ToolResultBlock():
-            return _tool_result(block)
+            return _write_result(block)
         case core.ImageBlock():
-            return {"type": "image", "source": _source(block)}
+            return {"type": "image", "source": _write_source(block)}
         case core.DocumentBlock():
             title = {"title": block.title} if block.title else {}
-            return {"type": "document", "source": _source(block), **title}
+            return {"type": "document", "source": _write_source(block), **title}
 
 
-def _tool_result(block: core.ToolResultBlock) -> dict[str, object]:
+def _write_result(block: core.ToolResultBlock) -> dict[str, object]:
     made: dict[str, object] = {"type": "tool_result", "tool_use_id": block.tool_use_id}
     content = [
         write_block(part)
@@ -321,15 +321,15 @@ def _tool_result(block: core.ToolResultBlock) -> dict[str, object]:
     return made
 
 
-def _source(block: core.ImageBlock | core.DocumentBlock) -> dict[str, object]:
+def _write_source(block: core.ImageBlock | core.DocumentBlock) -> dict[str, object]:
     if block.url:
         return {"type": "url", "url": block.url}
     if block.media_type.startswith("text/"):
-        return {"type": "text", "media_type": "text/plain", "data": _plain(block.data)}
+        return {"type": "text", "media_type": "text/plain", "data": _decode_text(block.data)}
     return {"type": "base64", "media_type": block.media_type, "data": block.data}
 
 
-def _plain(data: str) -> str:
+def _decode_text(data: str) -> str:
     try:
         return escape_speaker(base64.b64decode(data, validate=True).decode(errors="replace"))
     except ValueError as error:

@@ -21,9 +21,9 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
     """
     dialect = MessagesDialect(as_text(body.get("model")), 1)
     request = core.ModelRequest(
-        messages=_messages(dialect, body.get("messages")),
-        system=_system(body.get("system")),
-        tool_choice=_tool_choice(as_dict(body.get("tool_choice"))),
+        messages=_read_messages(dialect, body.get("messages")),
+        system=_read_system(body.get("system")),
+        tool_choice=_read_tool_choice(as_dict(body.get("tool_choice"))),
         max_tokens=as_int(body.get("max_tokens")),
         temperature=as_number(body.get("temperature")),
         top_p=as_number(body.get("top_p")),
@@ -31,26 +31,26 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
         thinking=as_int(as_dict(body.get("thinking")).get("budget_tokens")),
         cache=False,
     )
-    return restore_request(dialect, request, body, _tool)
+    return restore_request(dialect, request, body, _read_tool)
 
 
-def _messages(dialect: MessagesDialect, raws: object) -> list[core.Message]:
+def _read_messages(dialect: MessagesDialect, raws: object) -> list[core.Message]:
     made: list[core.Message] = []
     for raw in map(as_dict, as_list(raws)):
         role: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
-        message = core.Message(role, tuple(_blocks(raw.get("content"))))
+        message = core.Message(role, tuple(_read_blocks(raw.get("content"))))
         is_repeated = bool(made) and made[-1].role == role
         made.append(restore_message(dialect, message, raw, alone=is_repeated))
     return made
 
 
-def _system(system: object) -> str | list[core.TextBlock]:
+def _read_system(system: object) -> str | list[core.TextBlock]:
     if isinstance(system, str):
         return system
-    return [block for block in _blocks(system) if isinstance(block, core.TextBlock)]
+    return [block for block in _read_blocks(system) if isinstance(block, core.TextBlock)]
 
 
-def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
+def _read_tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     schema = raw.get("input_schema")
     if not isinstance(schema, dict) or raw.get("type") not in (None, "custom"):
         return None
@@ -58,7 +58,7 @@ def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     return restore_block(tool, write_tool, raw)
 
 
-def _tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
+def _read_tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
     match choice.get("type"):
         case "any" | "none" as kind:
             return kind
@@ -68,14 +68,14 @@ def _tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
             return "auto"
 
 
-def _blocks(content: object) -> list[core.ContentBlock]:
+def _read_blocks(content: object) -> list[core.ContentBlock]:
     if isinstance(content, str):
         return [core.TextBlock(content)] if content else []
     raws = map(as_dict, as_list(content))
-    return [restore_block(_block(raw), write_block, raw) for raw in raws]
+    return [restore_block(_read_block(raw), write_block, raw) for raw in raws]
 
 
-def _block(raw: dict[str, object]) -> core.ContentBlock:
+def _read_block(raw: dict[str, object]) -> core.ContentBlock:
     """Read the typed fields of a block; without a required one it is an unknown block."""
     match raw:
         case {"type": "text", "text": str(content)}:
@@ -87,23 +87,23 @@ def _block(raw: dict[str, object]) -> core.ContentBlock:
         case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": dict(arguments)}:
             return core.ToolUseBlock(call_id, name, arguments)
         case {"type": "tool_result", "tool_use_id": str(call_id)}:
-            return _result(call_id, raw)
+            return _read_result(call_id, raw)
         case {"type": "image"}:
-            return core.ImageBlock(*_source(as_dict(raw.get("source"))))
+            return core.ImageBlock(*_read_source(as_dict(raw.get("source"))))
         case {"type": "document"}:
-            source = _source(as_dict(raw.get("source")))
+            source = _read_source(as_dict(raw.get("source")))
             return core.DocumentBlock(*source, title=as_text(raw.get("title")))
         case _:
             return core.UnknownBlock(raw)
 
 
-def _result(call_id: str, raw: Mapping[str, object]) -> core.ContentBlock:
+def _read_result(call_id: str, raw: Mapping[str, object]) -> core.ContentBlock:
     kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
-    parts = tuple(block for block in _blocks(raw.get("content")) if isinstance(block, kinds))
+    parts = tuple(block for block in _read_blocks(raw.get("content")) if isinstance(block, kinds))
     return core.ToolResultBlock(call_id, parts, raw.get("is_error") is True)
 
 
-def _source(source: Mapping[str, object]) -> tuple[str, str, str]:
+def _read_source(source: Mapping[str, object]) -> tuple[str, str, str]:
     """Return the media type, the data and the address; a file of the provider has none of them."""
     match source:
         case {"type": "base64", "media_type": str(kind), "data": str(data)}:

@@ -234,18 +234,18 @@ class ChatDialect:
             **request.options,
             **tools,
         }
-        return fields, [*map(serde.dumps, _system(request)), *conversation.pieces()]
+        return fields, [*map(serde.dumps, _write_system(request)), *conversation.pieces()]
 
 
 def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Return the fields that the request sets."""
     fields: dict[str, object] = {
-        "tool_choice": _tool_choice(request.tool_choice) if has_tools else None,
+        "tool_choice": _write_tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop_sequences),
         "reasoning_effort": _effort(request.thinking),
-        "response_format": _response_format(request.output),
+        "response_format": _write_response_format(request.output),
     }
     return {name: value for name, value in fields.items() if value not in (None, [])}
 
@@ -258,7 +258,7 @@ def _cache_key(request: core.ModelRequest) -> dict[str, object]:
     return {"prompt_cache_key": f"greenroom-{digest.hexdigest()}"}
 
 
-def _system(request: core.ModelRequest) -> list[object]:
+def _write_system(request: core.ModelRequest) -> list[object]:
     if not request.system:
         return []
     if isinstance(request.system, str):
@@ -277,13 +277,13 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     return extend({"type": "function", "function": function}, tool.extra)
 
 
-def _tool_choice(choice: core.ToolChoice) -> object:
+def _write_tool_choice(choice: core.ToolChoice) -> object:
     if isinstance(choice, core.NamedTool):
         return {"type": "function", "function": {"name": core.portable_name(choice.name)}}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 
-def _response_format(output: core.OutputSchema | None) -> dict[str, object] | None:
+def _write_response_format(output: core.OutputSchema | None) -> dict[str, object] | None:
     """Ask for the format of the output, strictly if the strict mode can express its schema."""
     if output is None:
         return None

@@ -29,9 +29,9 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
     """
     dialect = ChatDialect(as_text(body.get("model")), host=HostProfile(name="any"))
     raws = list(map(as_dict, as_list(body.get("messages"))))
-    system = _system(raws[0]) if len(raws) > 1 else ""
+    system = _read_system(raws[0]) if len(raws) > 1 else ""
     request = core.ModelRequest(
-        messages=_messages(dialect, raws[1:] if system else raws),
+        messages=_read_messages(dialect, raws[1:] if system else raws),
         system=system,
         tool_choice=_tool_choice(body.get("tool_choice")),
         temperature=as_number(body.get("temperature")),
@@ -42,7 +42,7 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
     return restore_request(dialect, request, body, _tool)
 
 
-def _system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
+def _read_system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
     """Read the first message, if it is a system prompt and nothing else."""
     content = first.get("content")
     if first != {"role": "system", "content": content} or isinstance(content, str):
@@ -52,29 +52,29 @@ def _system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
     return texts if len(texts) == len(blocks) else ""
 
 
-def _messages(dialect: ChatDialect, raws: Sequence[dict[str, object]]) -> list[core.Message]:
+def _read_messages(dialect: ChatDialect, raws: Sequence[dict[str, object]]) -> list[core.Message]:
     made: list[core.Message] = []
     before = ""
     for raw in raws:
         role = as_text(raw.get("role"))
         is_repeated = role == before != "tool" or (role == "tool" and before == "user")
-        made.append(restore_message(dialect, _message(role, raw), raw, alone=is_repeated))
+        made.append(restore_message(dialect, _read_message(role, raw), raw, alone=is_repeated))
         before = role
     return made
 
 
-def _message(role: str, raw: dict[str, object]) -> core.Message:
+def _read_message(role: str, raw: dict[str, object]) -> core.Message:
     match role:
         case "assistant":
             return core.Message("assistant", tuple(_reply(raw)))
         case "tool":
-            result = _result(raw)
+            result = _read_result(raw)
             return core.Message("user", (restore_block(result, write_block, raw),))
         case _:
             return core.Message("user", tuple(_parts(raw.get("content"))))
 
 
-def _result(raw: Mapping[str, object]) -> core.ToolResultBlock:
+def _read_result(raw: Mapping[str, object]) -> core.ToolResultBlock:
     kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
     parts = tuple(block for block in _parts(raw.get("content")) if isinstance(block, kinds))
     return core.ToolResultBlock(as_text(raw.get("tool_call_id")), parts)
