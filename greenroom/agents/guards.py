@@ -173,7 +173,7 @@ class Guards(Generic[DepsT]):
 
         A note replaces each one that is rejected now.
         """
-        unseen = _unseen(session)
+        unseen = _read_unseen(session)
         if not unseen:
             return
         history = [
@@ -197,10 +197,10 @@ def describe_rejection(error: GuardError) -> tuple[TextBlock]:
 
 def note_unseen(session: AgentSession, message_id: str) -> None:
     """Note that an input has joined the conversation before the guards checked it."""
-    session.add_record(_UNSEEN, [*_unseen(session), message_id])
+    session.add_record(_UNSEEN, [*_read_unseen(session), message_id])
 
 
-def _unseen(session: AgentSession) -> list[str]:
+def _read_unseen(session: AgentSession) -> list[str]:
     return msgspec.convert(session.last_record(_UNSEEN) or [], list[str])
 
 
@@ -359,13 +359,16 @@ class GuardedStream(ModelStream):
             return (StreamEnd(message),)
         if is_answer and (message.text or not self._answers):
             message = await self._judge_output(message)
+        return (*self._release_texts(message), StreamEnd(message))
+
+    def _release_texts(self, message: Message) -> Iterable[StreamEvent]:
+        """Return the events of the texts that were held back for the guards on the output."""
         blocks = [block for block in message.content if isinstance(block, TextBlock)]
-        events: list[StreamEvent] = []
         # Each at an index of its own: one that another block has would be lost on a cut.
         places = (*sorted(self._blocks), len(message.content))
         for index, block in zip(places, blocks, strict=False):
-            events += [BlockDelta(index, "text", block.text), BlockEnd(index, block)]
-        return (*events, StreamEnd(message))
+            yield BlockDelta(index, "text", block.text)
+            yield BlockEnd(index, block)
 
     async def _judge_output(self, message: Message) -> Message:
         """Check the answer."""

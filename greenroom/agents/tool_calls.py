@@ -159,12 +159,6 @@ class _Gate:
         runs = [partial(self._run_within, *each) for each in self._calls]
         await run_each(runs, limit if concurrent else 1)
 
-    def _context(self, verdict: Verdict) -> AgentContext:
-        context = self._agent.context.with_tool_use_id(verdict.call.id)
-        # The context is this call's own, so a tool that changes it allows nothing to the next call.
-        context.allowed_paths = (*context.allowed_paths, *verdict.paths)
-        return context
-
     def blocks(self) -> tuple[ToolResultBlock, ...]:
         """Return the results so far, in the calls' order."""
         return tuple(
@@ -191,15 +185,15 @@ class _Gate:
     async def _run(
         self, verdict: Verdict, scope: ToolCallScope, refusal: ToolResult | None = None
     ) -> None:
-        name, arguments, context = verdict.call.name, verdict.input, self._context(verdict)
+        name, arguments, context = verdict.call.name, verdict.input, self._make_context(verdict)
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await self._judge.recheck(verdict, context)
         result = refusal or await self._tools.execute(name, arguments, context)
         if verdict.is_edited:
-            result = _after_change(result, "The user changed the arguments", arguments)
+            result = _note_change(result, "The user changed the arguments", arguments)
         elif scope.is_rewritten:
-            result = _after_change(result, "The arguments were changed", arguments)
+            result = _note_change(result, "The arguments were changed", arguments)
         if self._on_result is not None:
             result = self._on_result(verdict.call, result)
         # From here on the result is real: it is kept even if the turn is cancelled right now.
@@ -207,8 +201,14 @@ class _Gate:
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
 
+    def _make_context(self, verdict: Verdict) -> AgentContext:
+        context = self._agent.context.with_tool_use_id(verdict.call.id)
+        # The context is this call's own, so a tool that changes it allows nothing to the next call.
+        context.allowed_paths = (*context.allowed_paths, *verdict.paths)
+        return context
 
-def _after_change(
+
+def _note_change(
     result: ToolResult,
     what: str,
     input: dict[str, object],  # noqa: A002

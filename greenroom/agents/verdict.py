@@ -49,11 +49,9 @@ from greenroom.tools import RegisteredTool, ToolRegistry
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
 _REASON = 1_000  # characters
-
+_LONG = 8_000  # characters and values, which take a few tens of milliseconds to judge
 
 _T = TypeVar("_T")
-_LONG = 8_000
-"""Characters and values; judging an input of this size takes a few tens of milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +317,7 @@ async def _in_time(judge: Callable[[], _T], input: object) -> _T:  # noqa: A002
 
 
 def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
-    """Tell whether an input, with all that is nested in it, is too long to be judged at once."""
+    """Whether an input, with all that is nested in it, is too long to be judged at once."""
     waiting, length = [input], 0
     while waiting and length <= _LONG:
         value = waiting.pop()
