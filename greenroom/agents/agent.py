@@ -172,7 +172,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
 def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse invalid arguments, with a hint at what was probably meant."""
     models = 'write "anthropic:claude-sonnet-5", or a provider'
-    rules = 'write permissions=PermissionManager([PermissionRule.ask_for_tool("deploy")])'
+    rules = 'write permissions=PermissionManager([PermissionRule.allow_tool("deploy")])'
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
         (agent.llm, str | LLMProvider, "a model", models),
@@ -183,7 +183,8 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         *((each, Agent | str, "an agent or the name of one", "") for each in handoffs),
     ):
         if not isinstance(given, kind):
-            raise ConfigurationError(f"{given!r} is not {what}", hint=hint)
+            shown = f"a {type(given).__name__}" if isinstance(given, list | tuple) else repr(given)
+            raise ConfigurationError(f"{shown} is not {what}", hint=hint)
     for word in _items(agent.capabilities, "capabilities", "['refunds', 'German']"):
         if not isinstance(word, str) or not word.strip():
             raise ConfigurationError(f"a capability is a word or two, not {word!r}")

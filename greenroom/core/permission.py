@@ -31,6 +31,10 @@ class RuleDecision(StrEnum):
     DENY = "deny"
     ASK = "ask"
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ValueError(f"{value!r} is not a decision: write 'allow', 'deny' or 'ask'")
+
 
 class PermissionPart(Wire, frozen=True):
     """The verdict on one part of a call, such as one simple command or one written path.

@@ -39,7 +39,15 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import chain, product
 
-from greenroom.core import PermissionPart, RuleDecision, protected_names, visible
+from greenroom.core import (
+    PermissionPart,
+    RuleDecision,
+    clip,
+    describe_error,
+    notice,
+    protected_names,
+    visible,
+)
 from greenroom.permissions.call import Call, Fact, HostUse, find_operands, find_protected
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
@@ -229,12 +237,12 @@ def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None
     """Return what the rule decides about the fact, or None if it is about something else."""
     matcher = rule.matcher
     if rule.decision is RuleDecision.ALLOW:
-        if covers(matcher, fact, call) and meets_condition(matcher, call) is Match.YES:
+        if covers(matcher, fact, call) and meets_condition(rule, call) is Match.YES:
             return RuleDecision.ALLOW
         return None
     match = touches(matcher, fact, call)
     if match:
-        match = min(match, meets_condition(matcher, call))
+        match = min(match, meets_condition(rule, call))
     if not match:
         return None
     return rule.decision if match is Match.YES else RuleDecision.ASK
@@ -276,14 +284,21 @@ class Match(IntEnum):
     YES = 2
 
 
-def meets_condition(matcher: RuleMatcher, call: Call) -> Match:
-    """Evaluate the matcher's predicate, if it has one; MAYBE means that it raised."""
-    if matcher.predicate is None:
+def meets_condition(rule: PermissionRule, call: Call) -> Match:
+    """Evaluate the rule's predicate, if it has one; MAYBE means that it raised."""
+    predicate = rule.matcher.predicate
+    if predicate is None:
         return Match.YES
     try:
-        return Match.YES if matcher.predicate(call.tool, call.input) else Match.NO
-    except Exception:
-        _logger.exception("a condition of a permission rule failed; the call is asked about")
+        return Match.YES if predicate(call.tool, call.input) else Match.NO
+    except Exception as error:  # noqa: BLE001 (the rule is a user's function)
+        notice(
+            _logger,
+            f"the condition of the permission rule {rule.id!r} failed, so calls of {call.tool} are "
+            f"asked about unless another rule decides: {visible(clip(describe_error(error), 500))} "
+            "(a condition takes the tool's name and the input)",
+            error,
+        )
         return Match.MAYBE
 
 

@@ -125,6 +125,8 @@ class PermissionManager:
             TypeError: one of them is not a rule.
             RuleFileError: as `add_rule`.
         """
+        if isinstance(rules, PermissionRule):
+            raise TypeError(f"the rule {rules.id!r} is alone: write a list, [rule]")
         known = {rule.id: rule for rule in self._rules}
         added = list[PermissionRule]()
         for rule in rules:

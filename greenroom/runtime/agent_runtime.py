@@ -34,11 +34,11 @@ from greenroom.runtime.introspection import (
     write_dump,
 )
 from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
-from greenroom.runtime.spawning import check_store, spawn_root
+from greenroom.runtime.spawning import spawn_root
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.tasks import is_cancelled, require_loop, unwrap
 from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
-from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, SessionStore, check_store
 
 logger = logging.getLogger("greenroom.runtime")
 

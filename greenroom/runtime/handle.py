@@ -331,7 +331,14 @@ class AgentHandle:
             receipt: the input whose turn to read; by default the open turn, else the next one. A
                 turn that has ended is read as far as the ring still holds it. An input without a
                 turn, or whose turn is forgotten, gives nothing.
+
+        Raises:
+            TypeError: `receipt` is something else.
         """
+        if not isinstance(receipt, Receipt | None):
+            raise TypeError(
+                f"{receipt!r} is not a receipt: write `receipt = await handle.send_input(…)` first"
+            )
         return TurnStream(self._actor.output, self._actor.turns, receipt, self._reader_hooks())
 
     def _reader_hooks(self) -> ReaderHooks:

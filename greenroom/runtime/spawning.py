@@ -5,7 +5,6 @@ The arguments of `spawn` and of a runtime are checked here too, with hints about
 
 import functools
 import inspect
-import os
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, get_args
 
@@ -160,19 +159,6 @@ def _call(
 ) -> Awaitable[object]:
     """Call an agent function: with its first argument."""
     return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
-
-
-def check_store(store: object) -> None:
-    """Refuse a path instead of a store.
-
-    Raises:
-        TypeError: it is a path; the message says which stores there are.
-    """
-    if isinstance(store, str | os.PathLike):
-        raise TypeError(
-            f"{store!r} is a path, not a store: write store=FileStore({str(store)!r}), "
-            "or SQLiteStore for one file"
-        )
 
 
 def _check_session(session: object) -> None:

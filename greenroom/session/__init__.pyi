@@ -19,7 +19,11 @@ from greenroom.session.entries import (
     OpenQuestion as OpenQuestion,
     decode_entries as decode_entries,
 )
-from greenroom.session.file_store import FileStore as FileStore, default_store as default_store
+from greenroom.session.file_store import (
+    FileStore as FileStore,
+    check_store as check_store,
+    default_store as default_store,
+)
 from greenroom.session.history import (
     START as START,
     History as History,

@@ -21,7 +21,7 @@ from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
 from greenroom.session.entries import OpenQuestion
-from greenroom.session.file_store import default_store
+from greenroom.session.file_store import check_store, default_store
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
 from greenroom.session.store import SessionStore, unknown_error
@@ -63,6 +63,7 @@ class AgentSession:
 
     def __init__(self, record: SessionMetadata, store: SessionStore | None = None) -> None:
         """Begin with this description, without messages; see `new` and `load`."""
+        check_store(store)
         self.description = Description(record)
         self.conversation = Conversation(self.description.touch)
         self.journal = Journal(self.description, self.conversation, store)
@@ -123,6 +124,7 @@ class AgentSession:
             SessionCorruptError: it is damaged before its end.
             SessionStorageError: it can't be read.
         """
+        check_store(store)
         store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
@@ -143,6 +145,7 @@ class AgentSession:
         Raises:
             SessionStorageError: the store can't be read.
         """
+        check_store(store)
         found = await (store or default_store()).list_all()
         return [each for each in found if archived or not each.is_archived]
 

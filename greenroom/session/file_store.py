@@ -197,3 +197,16 @@ class FileStore:
 def default_store() -> FileStore:
     """Return the store used by default: the folder `sessions` in the working directory."""
     return FileStore("sessions")
+
+
+def check_store(store: object) -> None:
+    """Refuse a path instead of a store.
+
+    Raises:
+        TypeError: it is a path; the message says which stores there are.
+    """
+    if isinstance(store, str | os.PathLike):
+        raise TypeError(
+            f"{store!r} is a path, not a store: write store=FileStore({str(store)!r}), "
+            "or SQLiteStore for one file"
+        )

@@ -122,7 +122,9 @@ class ScriptedProvider:
         self.requests.append(request)
         if not self._script:
             raise core.GreenroomError(
-                f"the script of {self.name} is used up", hint="it was asked once more than written"
+                f"the script of {self.name} is used up",
+                hint=f"this was request {len(self.requests)}, and each takes a step: after the "
+                "calls of tools, a turn asks once more",
             )
         step = self._script.popleft()
         while callable(step):

@@ -583,6 +583,12 @@ async def test_what_guards_reject_is_not_looked_for(tmp_path):
     assert [message.sender for message in result.messages] == ["runtime"]
 
 
+def test_a_list_of_rules_is_refused_with_the_manager_that_takes_it():
+    rules = [PermissionRule.allow_tool("get_weather")]
+    with pytest.raises(ConfigurationError, match=r"^a list is not .*PermissionManager\(\["):
+        agent(permissions=rules)
+
+
 async def test_what_is_no_memory_is_refused():
     with pytest.raises(ConfigurationError, match="is not a memory"):
         agent(memory="memory.db")

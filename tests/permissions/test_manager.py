@@ -1,4 +1,5 @@
 import itertools
+import logging
 import os
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -174,6 +175,17 @@ def test_every_builder_equals_the_rule_written_out():
     assert build.ask_for_path("a") == rule(ASK, path=("a",))
     assert build.deny_domain("a.b") == rule(DENY, domain=("a.b",))
     assert build.deny_all() == rule(DENY, all=True)
+
+
+def test_a_condition_that_fails_is_reported_without_a_log_and_with_how_to_write_it(
+    context, capfd, monkeypatch
+):
+    monkeypatch.setattr(logging.getLogger("greenroom"), "propagate", False)
+    PermissionManager([PermissionRule.deny_if(lambda call: True)]).check("T", {}, context)
+    told = capfd.readouterr().err
+    assert "'deny * & condition' failed" in told
+    assert "takes 1 positional argument" in told
+    assert "a condition takes the tool's name and the input" in told
 
 
 def test_a_condition_that_fails_opens_nothing(context, caplog):
@@ -530,3 +542,13 @@ def test_a_text_in_place_of_a_rule_is_refused_and_no_rule_is_added():
     with pytest.raises(TypeError, match=r"'Bash\(ls\)' is not a rule: write PermissionRule"):
         manager.add_rules([PermissionRule.allow_tool("Read"), "Bash(ls)"])
     assert manager.rules == ()
+
+
+def test_a_rule_in_place_of_a_list_of_rules_is_refused_with_what_to_write():
+    with pytest.raises(TypeError, match=r"the rule 'allow Read' is alone: write a list, \[rule\]"):
+        PermissionManager(PermissionRule.allow_tool("Read"))
+
+
+def test_a_word_that_is_no_decision_is_refused_with_those_that_are():
+    with pytest.raises(ValueError, match=r"'maybe' is not a decision: write 'allow', 'deny' or"):
+        PermissionRule.parse("Read", "maybe")

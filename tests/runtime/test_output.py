@@ -594,3 +594,12 @@ async def test_a_stream_of_a_message_that_is_taken_and_in_no_turn_yet_waits_for_
     receipt = await handle.send_input("go")
     await wait_all_tasks_blocked()
     assert words([chunk async for chunk in handle.stream(receipt)]) == "here"
+
+
+async def test_what_is_no_receipt_is_refused_with_where_one_comes_from(runtime):
+    async def idle(agent):
+        await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), idle)
+    with pytest.raises(TypeError, match=r"'hi' is not a receipt: write `receipt = await handle"):
+        handle.stream("hi")

@@ -239,6 +239,15 @@ def test_a_path_in_place_of_a_store_is_refused():
             AgentRuntime(store=path)
 
 
+async def test_a_path_in_place_of_the_store_of_a_session_is_refused():
+    with pytest.raises(TypeError, match="'sessions' is a path, not a store"):
+        AgentSession.new("coder", store="sessions")
+    with pytest.raises(TypeError, match="is a path, not a store"):
+        await AgentSession.load("s-1", store="sessions")
+    with pytest.raises(TypeError, match="is a path, not a store"):
+        await AgentSession.list_all(store="sessions")
+
+
 async def test_whoever_asks_an_agent_that_has_crashed_reads_why(runtime):
     async def broken(agent):
         raise ValueError("of no use")

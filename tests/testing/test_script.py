@@ -50,7 +50,7 @@ async def test_a_script_that_is_used_up_says_so():
     model = ScriptedProvider("only", name="mine")
     await model.generate(asking())
     for _ in range(2):
-        with pytest.raises(GreenroomError, match=r"script of mine is used up.*once more"):
+        with pytest.raises(GreenroomError, match=r"script of mine is used up.*asks once more"):
             await model.generate(asking())
     assert len(model.requests) == 3
 
