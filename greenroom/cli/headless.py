@@ -124,13 +124,13 @@ class TurnRecord:
                 "cached": usage.cache_share,
             },
             "denials": self._denials,
-            "pending": [_question(request) for request in self.pending],
+            "pending": [_describe_question(request) for request in self.pending],
             "error": error and {"message": error.message, "kind": error.kind, "hint": error.hint},
             "exit_code": self.exit_code,
         }
 
 
-def _question(request: PermissionRequest) -> dict[str, object]:
+def _describe_question(request: PermissionRequest) -> dict[str, object]:
     return {
         "request_id": request.request_id,
         "tool_use_id": request.tool_use_id,

@@ -51,9 +51,8 @@ class MarkdownStream:
         """Look at one line; return where the block before it, or with it, ends, or 0."""
         if self._fence:
             if line.strip().startswith(self._fence) and not line.strip(" `~"):
-                indented = self._fence_line[:1].isspace()
                 self._fence = ""
-                return 0 if indented else end
+                return 0 if self._fence_line[:1].isspace() else end
             return 0
         if not line.strip():
             self._after_blank = True
@@ -64,9 +63,9 @@ class MarkdownStream:
             self._fence, self._fence_line = fence["mark"], line
         return cut
 
-    def _cut(self, cut: int) -> list[str]:
-        block, self._open = self._open[:cut], self._open[cut:]
-        self._position -= cut
+    def _cut(self, end: int) -> list[str]:
+        block, self._open = self._open[:end], self._open[end:]
+        self._position -= end
         self._finished_text += block
         return [block] if block.strip() else []
 

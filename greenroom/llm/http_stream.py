@@ -89,14 +89,14 @@ def not_a_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> Mo
     )
 
 
-async def _error_of(endpoint: Endpoint, response: "HttpResponse") -> ModelError:
+async def _read_error(endpoint: Endpoint, response: "HttpResponse") -> ModelError:
     """Return the error of an answer whose status is not a success."""
-    body = endpoint.conceal(await _read_error(response))
+    body = endpoint.conceal(await _read_error_body(response))
     headers = {name: endpoint.conceal_text(value) for name, value in response.headers.items()}
     return error_of_response(endpoint.provider, response.status, headers, body, hint=endpoint.hint)
 
 
-async def _read_error(response: "HttpResponse") -> bytes:
+async def _read_error_body(response: "HttpResponse") -> bytes:
     """Read the beginning of an error's body, or as much of it as arrives in time."""
     body = bytearray()
     with trio.move_on_after(_ERROR_SECONDS):
@@ -221,7 +221,7 @@ async def _post(
         except NetworkError as error:
             raise _model_error(error, endpoint, timeouts, ModelConnectionError) from error
         if response.status != 200:
-            raise await _error_of(endpoint, response)
+            raise await _read_error(endpoint, response)
         yield response
 
 

@@ -418,19 +418,19 @@ class _ResilientStream(ModelStream):
         number, most = self._attempts.number, self._retry.attempts
         text = f"{_describe(error)}; attempt {number} of {most} in {seconds:.1f} s"
         data = {"seconds": seconds, "attempt": number, "attempts": most}
-        return self._announce("model.retry", text, _error_data(error) | data)
+        return self._announce("model.retry", _error_data(error) | data, text)
 
     def _announce_fallback(self, error: Exception, previous: ModelTarget) -> Announcement:
         text = f"{_describe(error)}; {self._target.full_name} answers instead"
         data = _error_data(error) | {"instead_of": previous.full_name}
-        return self._announce("model.fallback", text, data)
+        return self._announce("model.fallback", data, text)
 
     def _announce_wait(self, seconds: float, reason: str) -> Announcement:
         duration = f"about {seconds:.1f} s " if seconds else ""
         text = f"{self._target.full_name} waits {duration}for {reason}"
-        return self._announce("model.wait", text, {"seconds": seconds, "reason": reason})
+        return self._announce("model.wait", {"seconds": seconds, "reason": reason}, text)
 
-    def _announce(self, kind: str, text: str, data: Mapping[str, object]) -> Announcement:
+    def _announce(self, kind: str, data: Mapping[str, object], text: str) -> Announcement:
         _log.info("%s", text)
         llm = self._target.llm
         return Announcement(kind, {"provider": llm.name, "model": llm.model, **data}, text)
