@@ -412,7 +412,10 @@ class AgentHandle:
             turns.waiters.pop(message.id, None)
         if waiter.result is None:
             self._actor.refuse_if_ended()
-            raise TurnError("the agent took the input, and opened no turn for it")
+            raise TurnError(
+                "the agent took the input, and opened no turn for it",
+                hint="its function answers in `async with agent.turn(message):`",
+            )
         return waiter.result
 
     async def _give_up(self, message: UserInput) -> None:

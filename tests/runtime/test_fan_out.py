@@ -146,7 +146,11 @@ async def ignores(agent):
 
 @pytest.mark.parametrize(
     ("agent_fn", "problem"),
-    [(ends, "completed"), (crashes, "ValueError: before any turn"), (ignores, "opened no turn")],
+    [
+        (ends, "completed"),
+        (crashes, "ValueError: before any turn"),
+        (ignores, "async with agent.turn"),
+    ],
 )
 async def test_an_agent_that_gives_no_answer_has_failed_and_says_why(runtime, agent_fn, problem):
     (result,) = await fan_out(runtime, agent_fn, prompts=["a"])
