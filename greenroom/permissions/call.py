@@ -198,7 +198,7 @@ class Call:
             yield from [(path, followed) for path in use.real]
 
     def is_inside(self, use: PathUse) -> bool:
-        """Tell whether a file surely lies in the workspace, as written and with links followed."""
+        """Return whether a file is surely in the workspace, as written and with links followed."""
         if self.place.lookup.is_exhausted:
             return False
         return all(
@@ -466,12 +466,12 @@ def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]
 
 
 def writes_inside(fact: PathUse, call: Call) -> bool:
-    """Tell whether a fact surely writes inside the workspace, and nothing that is protected."""
+    """Return whether a fact surely writes inside the workspace, and nothing that is protected."""
     return call.is_inside(fact) and not any(_list_protected(fact, call))
 
 
 def writes_own_rules(fact: Fact, call: Call) -> bool:
-    """Tell whether a fact writes the files that say what agents may do here."""
+    """Return whether a fact writes the files that say what agents may do here."""
     return any(is_own_file(name) for names in find_protected(fact, call).values() for name in names)
 
 

@@ -226,7 +226,7 @@ def _is_over(rule: PermissionRule) -> bool:
 
 
 def _runs_more(fact: Command) -> bool:
-    """Tell whether a word lets the program run something else, rather than just write a file."""
+    """Return whether a word lets the program run something else, rather than just write a file."""
     words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
     return fact.argv[0].text not in (".", "source") and any(
         not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
@@ -303,7 +303,7 @@ def meets_condition(rule: PermissionRule, call: Call) -> Match:
 
 
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
-    """Tell whether an allowance covers all of a fact; it has to name what is protected."""
+    """Return whether an allowance covers all of a fact; it has to name what is protected."""
     if isinstance(fact, Unknown):
         return False
     if matcher.about_calls:
@@ -362,7 +362,7 @@ def _covers_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> bool:
 
 
 def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Match:
-    """Tell whether a denial or a question may be about this fact."""
+    """Return whether a denial or a question may be about this fact."""
     if matcher.about_calls:
         return Match.YES
     if isinstance(fact, Command) and matcher.about_commands:
@@ -395,7 +395,7 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
 
 
 def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
-    """Tell whether a command begins with a prefix, or may run one that does."""
+    """Return whether a command begins with a prefix, or may run one that does."""
     found = resembles(fact.argv, prefix)
     if found or not (fact.loose and occurs_in(extract_words(fact.text), prefix)):
         return found
@@ -422,7 +422,7 @@ def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
 
 
 def begins_with(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
-    """Tell whether the first words are known and are exactly these."""
+    """Return whether the first words are known and are exactly these."""
     if len(argv) < len(prefix):
         return False
     for word, wanted in zip(argv, prefix, strict=False):
@@ -432,7 +432,7 @@ def begins_with(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
 
 
 def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Match:
-    """Tell whether a command begins with a prefix, in any spelling.
+    """Return whether a command begins with a prefix, in any spelling.
 
     The program may be named by its path or in another case; options may come before, between or
     after the words, apart or together, short or long. MAYBE means that it depends on words that
@@ -491,7 +491,7 @@ def _single_flags(flag: str) -> list[str]:
 
 
 def turns_on(word: str, option: str) -> bool:
-    """Tell whether a word turns an option on: alone, in a cluster, abbreviated or with a value."""
+    """Return whether a word turns on an option: alone, clustered, abbreviated or with a value."""
     name = word.partition("=")[0]
     for each in {option}.union(*(group for group in _SPELLINGS if option in group)):
         if each in (word, name):
@@ -506,7 +506,7 @@ def turns_on(word: str, option: str) -> bool:
 
 
 def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Tell whether a command with this prefix occurs anywhere among the words, in any spelling.
+    """Return whether a command with this prefix occurs anywhere among the words, in any spelling.
 
     If the program is named very often, the answer is yes without a closer look.
 

@@ -222,7 +222,7 @@ def _list_distinct(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_outside(fact: PathUse, call: Call) -> bool:
-    """Tell whether a file may lie outside of the workspace, as written or with links followed."""
+    """Return whether a file may lie outside of the workspace, as written or with links followed."""
     return fact.text not in _NOWHERE and not call.is_inside(fact)
 
 

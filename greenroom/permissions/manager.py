@@ -417,6 +417,6 @@ class PermissionManager:
 
 
 def _is_unruled(found: Judgement) -> bool:
-    """Tell whether a call is asked about only because no rule is about it."""
+    """Return whether a call is asked about only because no rule is about it."""
     asked = (ruling for ruling in found.rulings if ruling.decision is not RuleDecision.ALLOW)
     return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

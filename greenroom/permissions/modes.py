@@ -146,7 +146,7 @@ def _settle(
 
 
 def _is_confined(call: Call) -> bool:
-    """Tell whether the call does nothing but run commands, in a sandbox that surely holds them."""
+    """Return whether the call only runs commands, in a sandbox that surely holds them."""
     is_command = all(isinstance(effect, ShellCommand | Execute) for effect in call.effects)
     confined = call.sandbox.enforced if call.sandbox else {}
     is_whole = "files" in confined and "network" in confined
@@ -165,7 +165,7 @@ _DEEP = re.compile(r"-[rRd]|--[rd]")  # of grep
 
 
 def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
-    """Tell whether a command only reads, and only inside the workspace, so that it needs no rule.
+    """Return whether a command only reads, and only inside the workspace, so that it needs no rule.
 
     The program must be one that only reads, whatever its words are, and each word that may name a
     file must be known and lead into the workspace, both as written and with links followed. If
@@ -185,14 +185,14 @@ def reads_only(fact: Command, call: Call, *, careful: bool = False) -> bool:
 
 
 def _reads_folders(argv: Sequence[Word]) -> bool:
-    """Tell whether a program reads files that it finds in folders or in a repository's history."""
+    """Return whether a program reads files that it finds in folders or a repository's history."""
     _, program, _, parts = read_invocation(argv)
     is_deep = any(_DEEP.match(part.option) for part in parts)
     return program.name in _READ_FOLDERS or (program.name == "grep" and is_deep)
 
 
 def _is_shadowed(name: str, place: Place) -> bool:
-    """Tell whether the search path may lead to a program of this name in the workspace.
+    """Return whether the search path may lead to a program of this name in the workspace.
 
     The shims of version managers count as well, since a project's files say what they run.
     """
@@ -251,7 +251,7 @@ def _find_pattern(argv: Sequence[Word], seen: Sequence[Part]) -> int:
 
 
 def _is_inside(word: Word, place: Place, call: Call) -> bool:
-    """Tell whether all that a word may name lies in the workspace."""
+    """Return whether all that a word may name lies in the workspace."""
     if word.dynamic:
         return False
     if word.text in ("-", "/dev/null", ""):

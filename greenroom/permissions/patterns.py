@@ -118,11 +118,11 @@ class PathPattern:
         return _match_from(folded, segments(fold_path(path)), start, folder=True)
 
     def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether an absolute shell pattern may stand for a path that this pattern touches."""
+        """Return whether an absolute shell pattern may name a path that this pattern touches."""
         return self._meets(path, anchors, _meet)
 
     def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
-        """Tell whether a program that searches for a pattern is looking for such a path.
+        """Return whether a program that searches for a pattern is looking for such a path.
 
         It is if the pattern spells out at least half of a name: `.e*` looks for `.env`, while
         `*.py` does not look for `secrets.py`, though it may find it.
@@ -130,7 +130,7 @@ class PathPattern:
         return self._meets(path, anchors, _seek)
 
     def names(self, wanted: Segments) -> bool:
-        """Tell whether the pattern spells out these case-folded names, one after the other."""
+        """Return whether the pattern spells out these case-folded names, one after the other."""
         return any(
             _fold_names(each)[at : at + len(wanted)] == wanted
             for each in self.alternatives
@@ -176,7 +176,7 @@ def _match_from(
 
 
 def _meet(wanted: NamePattern, name: str) -> bool:
-    """Tell whether a name may match both; the shell's stars don't match a leading dot."""
+    """Return whether a name may match both; the shell's stars don't match a leading dot."""
     hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
     return not hidden and wanted.meets(read_pattern(name))
 
@@ -390,11 +390,11 @@ class Expression:
             raise _make_error(text, "may match in too many ways", hint)
 
     def fullmatch(self, text: str) -> bool:
-        """Tell whether the whole text matches; a text that is too long does not."""
+        """Return whether the whole text matches; a text that is too long does not."""
         return len(text) <= self.limit and self._whole.fullmatch(text) is not None
 
     def search(self, text: str) -> bool | None:
-        """Tell whether some part of a text matches; None if the text is too long to tell.
+        """Return whether some part of a text matches; None if the text is too long to tell.
 
         Line ends are tried as spaces as well, since `.` does not match them.
         """

@@ -231,7 +231,7 @@ def user_rules_path() -> Path:
 
 
 def is_trusted(path: str | Path, digest: str | None = None) -> bool:
-    """Tell whether a file is, byte for byte, what the user has agreed to. Reads files.
+    """Return whether a file is, byte for byte, what the user has agreed to. Reads files.
 
     Args:
         path: a project's rule file, or one of its texts for the model.

@@ -62,7 +62,7 @@ class Audience(NamedTuple):
         return Audience(allow, self.deny_subjects | spawner.deny_subjects, takes)
 
     def is_bound_by(self, rule: PermissionRule) -> bool:
-        """Tell whether a rule applies to this audience."""
+        """Return whether a rule applies to this audience."""
         names = self.allow_subjects if rule.decision is RuleDecision.ALLOW else self.deny_subjects
         return {("session", rule.session), ("agent", rule.agent)} <= names
 
@@ -164,7 +164,7 @@ class RuleIndex:
 
 
 def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
-    """Tell whether a matcher is about a tool."""
+    """Return whether a matcher is about a tool."""
     is_tool = not matcher.tool or tool in matcher.tool
     return is_tool and (not matcher.category or category in matcher.category)
 
@@ -181,7 +181,7 @@ def choose_rules(
 
 
 def is_flag(word: str) -> bool:
-    """Tell whether a word is an option."""
+    """Return whether a word is an option."""
     return len(word) > 1 and word.startswith("-")
 
 

@@ -320,7 +320,7 @@ def _match_table(words: Sequence[str], table: Collection[tuple[str, ...]]) -> in
 
 
 def _is_broad(name: str, others: Sequence[str]) -> bool:
-    """Tell whether even a rule for exactly these words would be too broad."""
+    """Return whether even a rule for exactly these words would be too broad."""
     if (name,) in _TABLES["interpreters"]:
         # The script comes first, with no option before it that could hold a program's text.
         return not others or others[0].startswith("-")
@@ -341,7 +341,7 @@ def _count_reading_words(fact: Command) -> int:
 
 
 def _activates(fact: Command, call: Call) -> bool:
-    """Tell whether a command only activates a virtual environment of the workspace."""
+    """Return whether a command only activates a virtual environment of the workspace."""
     words = [word.text for word in fact.argv]
     is_source = fact.known and len(words) == 2 and words[0] in (".", "source")
     is_ours = is_source and _own_program(words[1], fact, call) == "activate"
@@ -367,7 +367,7 @@ def _holds_programs(folder: str) -> bool:
 
 
 def _may_set(setting: str, fact: Command, call: Call) -> bool:
-    """Tell whether a rule may name this setting, since it does not change what programs run."""
+    """Return whether a rule may name this setting, since it does not change what programs run."""
     name, _, value = setting.partition("=")
     if name in ("PYTHONPATH", "NODE_PATH"):
         return all(_list_inside(each, fact, call) for each in value.split(":"))
@@ -376,7 +376,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 
 
 def _stays_inside(word: Word, fact: Command, call: Call) -> bool:
-    """Tell whether a word names something inside the workspace; all of it only to copy into."""
+    """Return whether a word names something inside the workspace; all of it only to copy into."""
     fills = word.text == "." and fact.argv[0].text in ("cp", "mv")
     uses = find_files(word, fact.place, call)
     is_inside = all(writes_inside(use, call) for use in uses)

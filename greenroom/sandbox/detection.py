@@ -244,7 +244,7 @@ def _lock_probes() -> trio.Lock:
 
 
 def _may_be_load(way: Mechanisms, held: frozenset[SandboxPart] | str) -> bool:
-    """Tell whether a probe may have failed because of the load of the machine."""
+    """Return whether a probe may have failed because of the load of the machine."""
     if isinstance(held, str):
         return held.startswith(_TOO_LONG)
     return _find_missing(way, held) == {"processes"}

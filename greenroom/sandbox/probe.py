@@ -33,7 +33,7 @@ Questions = dict[str, str]
 
 
 def is_refused(*attempts: Callable[[], object]) -> bool:
-    """Tell whether the system refuses every one of these attempts."""
+    """Return whether the system refuses every one of these attempts."""
     for attempt in attempts:
         try:
             attempt()
@@ -82,7 +82,7 @@ def trace() -> None:
 
 
 def is_apart(kind: str, outside: str) -> bool:
-    """Tell whether this process is in a namespace of its own."""
+    """Return whether this process is in a namespace of its own."""
     with contextlib.suppress(OSError):
         return bool(outside) and os.readlink(f"/proc/self/ns/{kind}") != outside
     return False
@@ -102,7 +102,7 @@ def fork() -> None:
 
 
 def bomb(most: int) -> bool:
-    """Tell whether the system refuses too many processes; the caller has to end them."""
+    """Return whether the system refuses too many processes; the caller has to end them."""
     for started in range(3 * most):
         try:
             child = os.fork()
@@ -115,7 +115,7 @@ def bomb(most: int) -> bool:
 
 
 def is_open_to_us(path: str, right: int) -> bool:
-    """Tell whether modes and owners allow this user something, whatever a sandbox refuses."""
+    """Return whether modes and owners allow this user something, whatever a sandbox refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     right |= os.X_OK if os.path.isdir(path) else 0
     # EROFS, for a read-only mount, comes only after all other checks have passed.
@@ -131,7 +131,7 @@ def check_paths(questions: Questions) -> None:
 
 
 def is_limited(which: int, value: int, attempt: Callable[[], object]) -> bool:
-    """Tell whether a limit of this process makes the system refuse an attempt."""
+    """Return whether a limit of this process makes the system refuse an attempt."""
     before = resource.getrlimit(which)
     resource.setrlimit(which, (value, before[1]))
     try:

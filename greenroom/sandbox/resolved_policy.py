@@ -146,7 +146,7 @@ class PolicyPaths:
 
 
 def _is_linked(name: str) -> bool:
-    """Tell whether a path is a link or leads through one; its writable folder is a real path.
+    """Return whether a path is a link or leads through one; its writable folder is a real path.
 
     A command may have replaced a folder by a link after a repository was found in it.
     """
@@ -206,7 +206,7 @@ def _list_between(protected: Sequence[str], writable: Sequence[str]) -> Iterator
 
 
 def _is_home(folder: str) -> bool:
-    """Tell whether a folder is our home, or that of its owner."""
+    """Return whether a folder is our home, or that of its owner."""
     homes = [os.path.expanduser("~")]
     with suppress(KeyError):
         homes.append(pwd.getpwuid(os.stat(folder).st_uid).pw_dir)
@@ -222,7 +222,7 @@ def _list_instructions(folder: str) -> Iterator[str]:
 
 
 def is_below(path: str, folders: tuple[str, ...]) -> bool:
-    """Tell whether a path is in one of these folders, or is one itself."""
+    """Return whether a path is in one of these folders, or is one itself."""
     return any(Path(path).is_relative_to(folder) for folder in folders)
 
 

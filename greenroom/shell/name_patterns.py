@@ -40,14 +40,14 @@ class NamePattern:
         self.head, self.tail = literals[0], literals[-1]
 
     def fits(self, name: str) -> bool:
-        """Tell whether the pattern matches a name, without backtracking."""
+        """Return whether the pattern matches a name, without backtracking."""
         if self.plain:
             return name == self.text
         literal = name.startswith(self.head) and name.endswith(self.tail)
         return literal and self._expression.match(name) is not None
 
     def meets(self, other: "NamePattern") -> bool:
-        """Tell whether some name may match both, by what comes before and after their stars."""
+        """Return whether some name may match both, by what comes before and after their stars."""
         if self.plain or other.plain:
             return self.fits(other.head) if other.plain else other.fits(self.head)
         begins = self.head.startswith(other.head) or other.head.startswith(self.head)

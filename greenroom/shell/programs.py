@@ -68,7 +68,7 @@ class Program:
 
 
 def abbreviates(option: str, wanted: str) -> bool:
-    """Tell whether an option is the wanted one, or an abbreviation of it if it is long."""
+    """Return whether an option is the wanted one, or an abbreviation of it if it is long."""
     return option == wanted or (
         len(option) > 2 and option.startswith("--") and wanted.startswith(option)
     )
@@ -186,7 +186,7 @@ def _find_program(argv: Sequence[Word]) -> tuple[Program, int]:
 
 
 def is_known(invocation: Invocation) -> bool:
-    """Tell whether the table says what the program does with its words."""
+    """Return whether the table says what the program does with its words."""
     known, has_verb = invocation.program, invocation.start < len(invocation.argv)
     is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
     return basename(invocation.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
@@ -266,7 +266,7 @@ def find_extent(invocation: Invocation) -> Extent:
 
 
 def _is_listing(invocation: Invocation) -> bool:
-    """Tell whether a command only lists; true for programs that can do nothing else."""
+    """Return whether a command only lists; true for programs that can do nothing else."""
     if "$" not in invocation.program.kinds:
         return True
     options = [part for part in invocation.parts if part.option]
@@ -331,7 +331,7 @@ def _find_file_text(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
 
 
 def is_transparent(invocation: Invocation) -> bool:
-    """Tell whether a command only runs another one, so that a rule for that one is enough."""
+    """Return whether a command only runs another one, so that a rule for that one is enough."""
     argv, start = invocation.argv, invocation.inner
     if start is None or start >= len(argv) or "/" in argv[0].text:
         return False
@@ -356,6 +356,6 @@ def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
 
 
 def _ends_action(argv: Sequence[Word], at: int) -> bool:
-    """Tell whether an action of find ends here: at `;`, or at a `+` after `{}`."""
+    """Return whether an action of find ends here: at `;`, or at a `+` after `{}`."""
     text = argv[at].text
     return text == ";" or (text == "+" and argv[at - 1].text == "{}")

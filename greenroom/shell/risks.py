@@ -45,13 +45,13 @@ _KEYWORDS = re.compile(r"[-+]\w*k")  # any word that looks like a setting become
 
 
 def is_display_setting(setting: str) -> bool:
-    """Tell whether a setting such as "LANG=C" only changes how output looks."""
+    """Return whether a setting such as "LANG=C" only changes how output looks."""
     name, _, value = setting.partition("=")
     return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
 
 
 def changes_programs(name: str) -> bool:
-    """Tell whether the shell or a program reads this variable to find what it runs.
+    """Return whether the shell or a program reads this variable to find what it runs.
 
     Example:
         >>> changes_programs("GIT_PAGER"), changes_programs("PATH"), changes_programs("MESSAGE")
@@ -61,7 +61,7 @@ def changes_programs(name: str) -> bool:
 
 
 def concerns_variables(node: Finding) -> bool:
-    """Tell whether a finding may set variables or change what words mean; most don't."""
+    """Return whether a finding may set variables or change what words mean; most don't."""
     if isinstance(node, SimpleCommand):
         return bool(node.assignments) or _builtin(node) in _CONCERNED
     return isinstance(node, Assignment)
@@ -83,7 +83,7 @@ def list_variable_effects(node: SimpleCommand | Assignment) -> Iterator[ShellEff
 
 
 def redefines(node: SimpleCommand) -> bool:
-    """Tell whether a builtin changes what later words mean, or runs a command in a subscript."""
+    """Return whether a builtin changes what later words mean, or runs a command in a subscript."""
     program, texts = _builtin(node), [word.text for word in node.words[1:]]
     if program == "set" and any(text == "keyword" or _KEYWORDS.match(text) for text in texts):
         return True
@@ -105,7 +105,7 @@ def _takes_name(option: Word) -> bool:
 
 
 def sets(node: Finding, names: frozenset[str]) -> bool:
-    """Tell whether a finding may set one of these variables."""
+    """Return whether a finding may set one of these variables."""
     if isinstance(node, Assignment):
         return node.name in names
     if not isinstance(node, SimpleCommand):
@@ -118,7 +118,7 @@ def sets(node: Finding, names: frozenset[str]) -> bool:
 
 
 def computes(node: Finding) -> bool:
-    """Tell whether a finding is a builtin that evaluates its words as arithmetic."""
+    """Return whether a finding is a builtin that evaluates its words as arithmetic."""
     if not isinstance(node, SimpleCommand):
         return False
     program = _builtin(node)
@@ -135,7 +135,7 @@ def _tested_names(node: SimpleCommand) -> Iterator[Word]:
 
 
 def may_hold_code(node: Finding) -> bool:
-    """Tell whether a finding sets a variable to a value that arithmetic may run as a command."""
+    """Return whether a finding sets a variable to a value that arithmetic may run as a command."""
     if isinstance(node, Assignment):
         return not _is_plain(node.value)
     if not isinstance(node, SimpleCommand):
@@ -156,7 +156,7 @@ def _builtin(node: SimpleCommand) -> str:
 
 
 def _is_plain(value: Word) -> bool:
-    """Tell whether a value is surely not code; the name of a file may be."""
+    """Return whether a value is surely not code; the name of a file may be."""
     return value.number or (not value.pattern and _NO_CODE.fullmatch(value.text) is not None)
 
 
@@ -241,7 +241,7 @@ def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
 
 
 def _is_message(words: Sequence[Word], at: int) -> bool:
-    """Tell whether a word is a commit message, whose text does not matter."""
+    """Return whether a word is a commit message, whose text does not matter."""
     before = words[at - 1].text
     return words[0].text == "git" and before in ("-m", "--message") and not words[at].split
 
@@ -346,7 +346,7 @@ def _check_values(invocation: Invocation) -> Risks:
 
 
 def sed_only_prints(script: str) -> bool:
-    r"""Tell whether a sed script only reads and prints: it writes no file and runs nothing.
+    r"""Return whether a sed script only reads and prints: it writes no file and runs nothing.
 
     Example:
         >>> sed_only_prints("1,5p"), sed_only_prints("s/a/b/w out"), sed_only_prints("1e ls")
@@ -356,7 +356,7 @@ def sed_only_prints(script: str) -> bool:
 
 
 def awk_only_prints(script: str) -> bool:
-    """Tell whether an awk script surely only reads and prints.
+    """Return whether an awk script surely only reads and prints.
 
     Without a `print` before it, `>` compares. Strings are searched as well, since what looks like
     one may begin inside a regular expression.

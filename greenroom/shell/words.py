@@ -202,7 +202,7 @@ def _is_plain(piece: Piece) -> bool:
 
 
 def holds_word(pieces: Sequence[Piece]) -> bool:
-    """Tell whether pieces make a word at all, which an empty unquoted text does not."""
+    """Return whether pieces make a word at all, which an empty unquoted text does not."""
     return any(piece.text or not _is_plain(piece) for piece in pieces)
 
 
@@ -243,7 +243,7 @@ def _write_out_folder(pieces: Sequence[Piece]) -> Sequence[Piece]:
 
 
 def _is_pattern(pieces: Sequence[Piece]) -> bool:
-    """Tell whether the shell would match file names, which a lone bracket does not do."""
+    """Return whether the shell would match file names, which a lone bracket does not do."""
     shown = "".join([p.text if _is_plain(p) else _SPECIAL.sub("", p.text) for p in pieces])
     return _STAR.search(shown) is not None or "]" in shown.partition("[")[2]
 
@@ -371,7 +371,7 @@ def find_value(
 
 
 def _is_taken_apart(value: Piece) -> bool:
-    """Tell whether the shell would change a value outside of quotes.
+    """Return whether the shell would change a value outside of quotes.
 
     The names that a pattern matches are not examined.
     """

@@ -379,7 +379,7 @@ class Write:
         "type": "object",
         "properties": {
             "file_path": FILE_PATH,
-            "content": {"type": "string", "description": "All that the file shall hold."},
+            "content": {"type": "string", "description": "The whole content of the file."},
         },
         "required": ["file_path", "content"],
         "additionalProperties": False,
