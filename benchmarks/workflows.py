@@ -1,8 +1,9 @@
 """Workflows of 1,000 nodes: one after the other, side by side, over a list, and as agents.
 
-A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most 1.3
-times the event-loop passes and the CPU of one that is spawned by hand, although that it begins and
-what it comes to is saved. Exits with 1 where it takes more.
+A function takes at most 2 ms of CPU per node, with each step on disk. An agent takes at most 1.4
+times the event-loop passes and the CPU of one that is spawned by hand, although its beginning,
+which it saves itself once it has started, and its result are saved. Exits with 1 if either takes
+more.
 
 python benchmarks/workflows.py
 """
@@ -29,7 +30,7 @@ AGENTS = 200
 ROUNDS = 5
 PAIRS = 15
 MAX_MS = 2.0
-MAX_RATIO = 1.3
+MAX_RATIO = 1.4
 
 
 class Passes(trio.abc.Instrument):

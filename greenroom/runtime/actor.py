@@ -293,7 +293,7 @@ class Actor:
     @property
     def interruption_in_flight(self) -> Interruption | None:
         """The interruption of the open turn, or of the one about to begin."""
-        turn = self.turns.in_flight
+        turn = self.turns.current or self.turns.in_flight  # by far the usual case first
         return turn.interruption if turn else None
 
     def is_open(self, turn: object) -> bool:
