@@ -231,9 +231,9 @@ def _looks_latin(character: str) -> bool:
 # handler they go to standard error.
 
 
-def notice(logger: logging.Logger, text: str, error: BaseException | None = None) -> None:
-    """Log a warning, or an error with its traceback; write it to stderr if no handler takes it."""
-    logger.log(logging.ERROR if error else logging.WARNING, "%s", text, exc_info=error)
+def notice(logger: logging.Logger, text: str) -> None:
+    """Log a warning; if no handler takes it, write it to standard error."""
+    logger.warning("%s", text)
     if not _is_handled(logger):
         write_to_stderr(text)
 

@@ -37,6 +37,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import lru_cache
 from itertools import chain, product
 
 from greenroom.core import (
@@ -291,15 +292,20 @@ def meets_condition(rule: PermissionRule, call: Call) -> Match:
         return Match.YES
     try:
         return Match.YES if predicate(call.tool, call.input) else Match.NO
-    except Exception as error:  # noqa: BLE001 (the rule is a user's function)
-        notice(
-            _logger,
+    except Exception as error:
+        _logger.exception("the condition of the permission rule %r failed", rule.id)
+        _warn_once(
             f"the condition of the permission rule {rule.id!r} failed, so calls of {call.tool} are "
             f"asked about unless another rule decides: {visible(clip(describe_error(error), 500))} "
-            "(a condition takes the tool's name and the input)",
-            error,
+            "(a condition takes the tool's name and the input)"
         )
         return Match.MAYBE
+
+
+@lru_cache(maxsize=100)
+def _warn_once(text: str) -> None:
+    """Report a failed condition once: it is evaluated for every part of every call."""
+    notice(_logger, text)
 
 
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
