@@ -34,6 +34,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
     Usage,
+    serde,
 )
 from greenroom.resilience import Budget
 from greenroom.runtime import (
@@ -206,7 +207,7 @@ def _collect_answers(session: AgentSession, given: Answers) -> dict[str, Answer]
     answer. So a run that got an answer may end at the next question, with no call started.
     """
     open_ids = {question.request_id for question in session.open_questions}
-    stored = msgspec.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
+    stored = serde.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
     answers = {id_: answer for id_, answer in stored.items() if id_ in open_ids}
     if given:
         answers |= {id_: as_answer(answer) for id_, answer in given.items()}

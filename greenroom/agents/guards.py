@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
@@ -201,7 +200,7 @@ def note_unseen(session: AgentSession, message_id: str) -> None:
 
 
 def _read_unseen(session: AgentSession) -> list[str]:
-    return msgspec.convert(session.last_record(_UNSEEN) or [], list[str])
+    return serde.convert(session.last_record(_UNSEEN) or [], list[str])
 
 
 class _GuardStage(Generic[DepsT]):

@@ -8,11 +8,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import msgspec
-
 from greenroom.agents.configuration import AgentConfiguration
 from greenroom.agents.run_context import fits, type_name
-from greenroom.core import AgentContext, ConfigurationError, HandoffLimitError, ToolInfo, ToolResult
+from greenroom.core import (
+    AgentContext,
+    ConfigurationError,
+    HandoffLimitError,
+    ToolInfo,
+    ToolResult,
+    serde,
+)
 from greenroom.session import AgentSession
 
 MAX_SWITCHES = 5
@@ -106,7 +111,7 @@ def transfer_name(target: str) -> str:
 def find_holder(session: AgentSession) -> str | None:
     """Return the name of the agent that got the conversation last, or None without a handoff."""
     last = session.last_record(_RECORD)
-    return msgspec.convert(last, dict[str, str])["to"] if last else None
+    return serde.convert(last, dict[str, str])["to"] if last else None
 
 
 DepsT = TypeVar("DepsT")

@@ -1,8 +1,9 @@
 """JSON in and out, in one place: msgspec for our own structs, orjson for plain values."""
 
 import re
-from collections.abc import Sequence
-from typing import TypeAlias, TypeVar, cast
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
 import orjson
@@ -12,6 +13,9 @@ from greenroom.core.errors import (
     InvalidJSONError as InvalidJSONError,  # noqa: PLC0414 (callers catch serde.InvalidJSONError)
 )
 from greenroom.core.untrusted import valid_unicode
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A plain JSON value."""
@@ -54,6 +58,62 @@ def decode(data: bytes | str, kind: type[T]) -> T:
         return _decoder(kind).decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidJSONError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+def convert(value: object, kind: "TypeForm[T]", *, from_attributes: bool = False) -> T:
+    """Convert plain values into the type `kind`, checking every field.
+
+    Args:
+        value: what JSON has: lists, dicts, texts, numbers; times as texts or as they are.
+        kind: a type of the code: what is known of it is kept.
+        from_attributes: whether an object with the fields as attributes will do, too.
+
+    Raises:
+        msgspec.ValidationError: it does not fit; it says where.
+    """
+    _decoder(kind)
+    kind = cast("type[T]", kind)
+    return msgspec.convert(value, kind, from_attributes=from_attributes)
+
+
+# msgspec stores what it knows of a class in that class before it is complete, then looks at the
+# fields, whose annotations are Python code that lets other threads run. A thread that used the
+# class meanwhile would crash the process. So types are built under this lock, and used without
+# it. An annotation may itself build a type, so its thread may take the lock again.
+_building = threading.RLock()
+
+_decoders: dict[object, msgspec.json.Decoder[object]] = {}
+
+
+def _decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
+    """Keep one decoder for each type; there are as many as the code has types, no more."""
+    if kind not in _decoders:
+        _decoders[kind] = cast("msgspec.json.Decoder[object]", make_decoder(kind))
+    return cast("msgspec.json.Decoder[T]", _decoders[kind])
+
+
+def make_decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
+    """Make a decoder for a type; unlike those of `decode`, it is not kept here.
+
+    Raises:
+        TypeError: JSON can't express the type.
+        NameError: an annotation names something that does not exist.
+    """
+    with _building:
+        return msgspec.json.Decoder(cast("type[T]", kind))
+
+
+def make_schema(
+    kind: object, hook: Callable[[object], dict[str, object]] | None = None
+) -> dict[str, object]:
+    """Make the JSON Schema of a type; `hook` makes those of types that msgspec does not know.
+
+    Raises:
+        TypeError: JSON can't express the type.
+        NameError: an annotation names something that does not exist.
+    """
+    with _building:
+        return msgspec.json.schema(kind, schema_hook=hook)
 
 
 def dumps(value: object, *, pretty: bool = False) -> bytes:
@@ -119,7 +179,7 @@ def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     if not data.strip():
         return {}
     # Only the standard library's decoder shows every pair before they are merged.
-    import json  # noqa: TID251
+    import json
 
     try:
         value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -235,16 +295,6 @@ def _mend(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_mend(item) for item in value]
     return value
-
-
-_decoders: dict[object, msgspec.json.Decoder[object]] = {}
-
-
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Keep one decoder for each type; there are as many as the code has types, no more."""
-    if kind not in _decoders:
-        _decoders[kind] = msgspec.json.Decoder(kind)
-    return cast("msgspec.json.Decoder[T]", _decoders[kind])
 
 
 class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

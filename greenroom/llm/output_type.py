@@ -240,10 +240,10 @@ def _has_struct(hint: object) -> bool:
 
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
-        schema = msgspec.json.schema(kind, schema_hook=_make_object_schema)
+        schema = serde.make_schema(kind, _make_object_schema)
         for part in (schema, *as_dict(schema.get("$defs")).values()):
             _shorten_description(part)
-        decoder = msgspec.json.Decoder(cast("type[T]", kind))
+        decoder = serde.make_decoder(kind)
     except (TypeError, NameError) as error:
         raise _unfit_error(kind, error) from error
 

@@ -42,7 +42,7 @@ def make_about(metadata: Mapping[str, MetadataValue]) -> About:
     values = _check_metadata(metadata)
     fields: dict[str, object] = {name: values.pop(name) for name in FIELDS & values.keys()}
     try:
-        about = msgspec.convert(fields | {"metadata": values}, About)
+        about = serde.convert(fields | {"metadata": values}, About)
     except msgspec.ValidationError as error:
         raise ValueError(f"this can't be stored with an entry: {error}") from error
     if about.turn < 0 or len(serde.encode(about)) > _MAX_METADATA:
@@ -195,7 +195,7 @@ def read_totals(connection: sqlite3.Connection) -> Totals:
 def _read_totals(connection: sqlite3.Connection) -> Totals | None:
     found = dict(connection.execute("SELECT name, value FROM totals").fetchall())
     try:
-        return msgspec.convert(found, Totals)
+        return serde.convert(found, Totals)
     except msgspec.ValidationError:
         return None
 

@@ -228,7 +228,7 @@ class PlanRun(Wire, frozen=True):
             ('a',)
         """
         try:
-            read = msgspec.convert(step, PlanStep)
+            read = serde.convert(step, PlanStep)
         except msgspec.ValidationError as error:
             raise PlanError(f"a step of the plan can't be read: {error}") from None
         if isinstance(read, PlanBegin):

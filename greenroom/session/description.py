@@ -69,7 +69,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     def forked_from(self) -> Origin | None:
         """Where this session was forked from another, or None; also None if unreadable."""
         try:
-            return msgspec.convert(self.metadata.get(FORKED_FROM), Origin | None)
+            return serde.convert(self.metadata.get(FORKED_FROM), Origin | None)
         except msgspec.ValidationError:  # the values are the user's
             return None
 

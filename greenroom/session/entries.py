@@ -5,7 +5,7 @@ file, where a newer version finds it again.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -25,6 +25,9 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 FORMAT = 3
 """The newest version of the format. It rises only when an older reader would misread the file."""
@@ -261,9 +264,9 @@ def _result_content(raw: object) -> object:
     return raw if _fits(raw, ResultContent) else TextBlock("", extra={"unknown": raw})
 
 
-def _fits(raw: object, kind: object) -> bool:
+def _fits(raw: object, kind: "TypeForm[object]") -> bool:
     try:
-        msgspec.convert(raw, kind)
+        serde.convert(raw, kind)
     except msgspec.ValidationError:
         return False
     return True
@@ -342,7 +345,7 @@ def find_open_questions(
 def _read(record: JSON) -> OpenQuestion | None:
     """Read a question; one that can't be read, such as a newer version's, is asked anew."""
     try:
-        return msgspec.convert(record, OpenQuestion)
+        return serde.convert(record, OpenQuestion)
     except msgspec.ValidationError:
         return None
 
@@ -370,7 +373,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
         return entry, serde.encode(entry)
     if not _is_short(entry):
         try:
-            valid: Entry = msgspec.convert(_plain(msgspec.to_builtins(entry)), Entry)
+            valid: Entry = serde.convert(_plain(msgspec.to_builtins(entry)), Entry)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise InvalidJSONError(f"this value can't be written as JSON: {error}") from error
         except RecursionError:

@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import get_type_hints
+from typing import TYPE_CHECKING, get_type_hints
 
 import msgspec
 
@@ -42,6 +42,9 @@ from greenroom.session.history import (
     read_lines,
 )
 from greenroom.session.transcript import Transcript
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 _HEAD = re.compile(rb'\{"n":(\d{1,18}),(?:"u":\d+,)?"e":\[')
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -264,10 +267,10 @@ def restore_description(
     derived = _derive_fields(session_id, entries, relatives, changed)
     both = {**derived, **read, "session_id": session_id}
     try:
-        found = in_utc(msgspec.convert(both, SessionMetadata))
+        found = in_utc(serde.convert(both, SessionMetadata))
     except InvalidJSONError:  # a time that some time zone can't express
         both |= {"created_at": changed, "updated_at": changed}
-        found, lost = msgspec.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
+        found, lost = serde.convert(both, SessionMetadata), (*lost, "created_at", "updated_at")
     return msgspec.structs.replace(found, unknown=unknown), lost
 
 
@@ -279,9 +282,9 @@ def _read_fields(data: bytes) -> dict[str, object]:
         return {}
 
 
-def _fits_type(value: object, kind: object) -> bool:
+def _fits_type(value: object, kind: "TypeForm[object]") -> bool:
     try:
-        msgspec.convert(value, kind)
+        serde.convert(value, kind)
     except msgspec.ValidationError:
         return False
     return True

@@ -84,7 +84,7 @@ class Blackboard:
         self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
         self._stale_writes = 0
         for record in session.records(_KIND) if session else ():
-            stored = msgspec.convert(record, _StoredEntry)
+            stored = serde.convert(record, _StoredEntry)
             if stored.board == name:
                 self._entries[stored.entry.key] = stored.entry
 

@@ -76,7 +76,7 @@ class AgentAnswer(Wire, frozen=True):
             True
         """
         try:
-            opinion = msgspec.convert(value, Opinion)
+            opinion = serde.convert(value, Opinion)
         except msgspec.ValidationError:
             return cls(agent, value)
         return cls(agent, opinion.answer, opinion.confidence, opinion.reason)

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from greenroom.agents import (
     Runnable,
     RunReport,
@@ -291,7 +289,7 @@ async def _synthesise(
 
 def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
     """Return the stints of a run, oldest first, each by its last record."""
-    stints = (msgspec.convert(record, Stint) for record in session.records(WORK))
+    stints = (serde.convert(record, Stint) for record in session.records(WORK))
     return tuple({each.session_id: each for each in stints if each.run == number}.values())
 
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip
+from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip, serde
 from greenroom.session import AgentSession
 from greenroom.teams.workflow_state import START, Changes, StateSchema, Values
 
@@ -115,7 +115,7 @@ def last_entry(session: AgentSession) -> _Entry | None:
     """
     record = session.last_record(WORKFLOW_STEP)
     with _convert_errors(session):
-        found: _Entry | None = msgspec.convert(record, _Entry | None)
+        found: _Entry | None = serde.convert(record, _Entry | None)
     return found
 
 
@@ -154,8 +154,8 @@ class WorkflowProgress(Generic[StateT]):
             WorkflowError: it does not fit the workflow.
         """
         with _convert_errors(session):
-            entries = msgspec.convert(session.records(WORKFLOW_STEP), list[_Entry])
-            nodes = msgspec.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
+            entries = serde.convert(session.records(WORKFLOW_STEP), list[_Entry])
+            nodes = serde.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
         begins = [each for each in entries if isinstance(each, WorkflowBegin)]
         if not begins:
             return None

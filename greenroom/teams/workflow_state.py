@@ -7,6 +7,7 @@ values that the earlier run saw.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Generic,
     NotRequired,
@@ -22,6 +23,9 @@ from typing import (
 import msgspec
 
 from greenroom.core import JSON, InvalidJSONError, Message, WorkflowError, serde
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 StateT = TypeVar("StateT")
 
@@ -67,15 +71,16 @@ class _Field:
     """One field of a state, and its reducer if it has one."""
 
     name: str
-    decoder: msgspec.json.Decoder[object]
+    decode: Callable[[bytes], object]
     reducer: Callable[[object, object], object] | None
 
     @classmethod
-    def of(cls, name: str, hint: object) -> "_Field":
+    def of(cls, name: str, hint: "TypeForm[object]") -> "_Field":
         if get_origin(hint) in (Required, NotRequired):
             (hint,) = get_args(hint)
         marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-        return cls(name, msgspec.json.Decoder(hint), next(filter(callable, marks), None))
+        decode = serde.make_decoder(hint).decode
+        return cls(name, decode, next(filter(callable, marks), None))
 
     def encode(self, who: str, value: object) -> bytes:
         """Return a value as JSON of the field's type.
@@ -89,7 +94,7 @@ class _Field:
         as_list = [b"[%b]" % raw] if self.reducer is not None else []
         for each in (raw, *as_list, *([value.encode()] if isinstance(value, str) else [])):
             try:
-                self.decoder.decode(each)
+                self.decode(each)
             except msgspec.DecodeError as error:
                 problem = problem or error
             else:
@@ -101,7 +106,7 @@ class _Field:
         if self.reducer is None or old is None:
             return update
         try:
-            joined = self.reducer(self.decoder.decode(old), self.decoder.decode(update))
+            joined = self.reducer(self.decode(old), self.decode(update))
         except Exception as error:
             error.add_note(f"in the reducer of {self.name}, with the update of {who}")
             raise
@@ -210,7 +215,7 @@ class StateSchema(Generic[StateT]):
         Raises:
             WorkflowError: the field has no value.
         """
-        return self._fields[name].decoder.decode(_raw(values, name))
+        return self._fields[name].decode(_raw(values, name))
 
     def plain(self, values: Values, name: str = "") -> JSON:
         """Return one field, or all of them, as JSON.

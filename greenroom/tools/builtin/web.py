@@ -15,6 +15,7 @@ from greenroom.core import (
     ToolResult,
     Wire,
     clip,
+    serde,
     usual_effects,
 )
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
@@ -212,8 +213,7 @@ def _read(given: object, limit: int) -> list[SearchResult]:
         raise ToolError(f"the search gave {type(given).__name__}, which is not a list of results")
     try:
         found = [
-            msgspec.convert(each, SearchResult, from_attributes=True)
-            for each in islice(given, limit)
+            serde.convert(each, SearchResult, from_attributes=True) for each in islice(given, limit)
         ]
     except msgspec.ValidationError as error:
         raise ToolError(
