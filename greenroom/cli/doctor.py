@@ -13,11 +13,12 @@ import trio
 
 from greenroom import core
 from greenroom.cli.arguments import Options
-from greenroom.cli.formatting import quantity
+from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
 from greenroom.cli.settings import Settings, read_settings, user_settings_path
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
+from greenroom.cli.tool_names import find_unknown_names
 from greenroom.core import serde
 from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions import read_rules, user_rules_path
@@ -167,11 +168,17 @@ def _rules(about: str, path: Path) -> Finding:
     if not path.exists():
         return Finding(about, "ok", f"none ({path})")
     try:
-        count = len(read_rules(path))
+        rules = read_rules(path)
     except core.RuleFileError as error:
         detail = f"{error.message}; until that is fixed, every call is asked about, or denied"
         return Finding(about, "problem", detail, error.hint)
-    return Finding(about, "ok", f"{count} in {path}")
+    detail = f"{len(rules)} in {path}"
+    for rule in rules:
+        for fault in find_unknown_names(rule):
+            detail += f"; the rule {one_line(repr(rule.id))}: {fault}"
+            fix = 'name what exists, or with "agent": "…" the agent of your own that has the tool'
+            return Finding(about, "problem", detail, fix)
+    return Finding(about, "ok", detail)
 
 
 def _project_rules(path: Path) -> Finding:

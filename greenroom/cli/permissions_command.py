@@ -18,6 +18,7 @@ from greenroom.cli.formatting import one_line, quantity, shorten_home
 from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
+from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_known_names
 from greenroom.core import serde, visible
 from greenroom.permissions import (
     Explanation,
@@ -51,6 +52,7 @@ async def explain_call(options: PermissionsOptions) -> int:
     workspace = working_folder()
     rules = await load_run_rules(options, workspace)
     tell(*rules.warnings, *rules.notes)
+    tell(*find_unknown_tool(options.tool))
     tool = ToolRegistry(builtin_tools()).get(options.tool) or options.tool
     context = core.AgentContext(
         session_id="explained", agent_type=_AGENT, workspace=core.Workspace(workspace)
@@ -139,7 +141,7 @@ async def list_rules(options: PermissionsOptions) -> int:
     if options.json:
         await page.line(serde.dumps(_rules_as_json(rules)))
         return 0
-    live = [rule for rule in rules.manager.rules if not rule.is_expired]
+    live = _find_live(rules)
     await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
     if left_out := _find_ignored(rules):
         await page.text("\nThese don't count:")
@@ -166,10 +168,21 @@ _MODES = {
 }
 
 
+def _find_live(rules: RunRules) -> list[PermissionRule]:
+    return [rule for rule in rules.manager.rules if not _find_reason(rule)]
+
+
 def _find_ignored(rules: RunRules) -> list[tuple[PermissionRule, str]]:
     """Return the ignored rules, each with the reason."""
-    expired = [(rule, _EXPIRED) for rule in rules.manager.rules if rule.is_expired]
-    return [*((rule, _IGNORED) for rule in rules.ignored), *expired]
+    reasons = ((rule, _find_reason(rule)) for rule in rules.manager.rules)
+    return [*((rule, _IGNORED) for rule in rules.ignored), *(each for each in reasons if each[1])]
+
+
+def _find_reason(rule: PermissionRule) -> str:
+    """Return why a rule is about no call; empty if it is about some."""
+    if rule.is_expired:
+        return _EXPIRED
+    return "" if has_known_names(rule) else "; ".join(find_unknown_names(rule))
 
 
 def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
@@ -185,11 +198,10 @@ def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
 
 
 def _rules_as_json(rules: RunRules) -> dict[str, object]:
-    live = [rule for rule in rules.manager.rules if not rule.is_expired]
     return {
         "mode": rules.manager.mode,
         "read_only": read_only_commands() if rules.manager.read_only else (),
-        "rules": [_rule_as_json(rule) for rule in live],
+        "rules": [_rule_as_json(rule) for rule in _find_live(rules)],
         "ignored": [{**_rule_as_json(rule), "why": why} for rule, why in _find_ignored(rules)],
     }
 

@@ -21,6 +21,7 @@ from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
+from greenroom.cli.tool_names import warn_of_unknown_names
 from greenroom.core import RuleDecision, serde
 from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
 
@@ -142,6 +143,7 @@ async def _test_rules(text: str, options: PermissionsOptions, page: OutputWriter
         result = {"rules": 0, "examples": 0, "failed": [failure]}
         await page.result(str(error), result, as_json=options.json)
         return FAILED
+    tell(*warn_of_unknown_names(rules))
     examples = sum(len(rule.match) + len(rule.not_match) for rule in rules)
     text = f"{quantity(len(rules), 'rule')} can be used; {quantity(examples, 'example')} tried"
     result = {"rules": len(rules), "examples": examples, "failed": []}

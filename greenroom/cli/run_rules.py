@@ -10,6 +10,7 @@ import trio
 
 from greenroom import permissions
 from greenroom.cli.arguments import Options
+from greenroom.cli.tool_names import check_names, warn_of_unknown_names
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
@@ -27,7 +28,8 @@ class RunRules:
     Attributes:
         manager: the manager.
         notes: what the user should know, a line each.
-        warnings: what the user must know: a file that can't be used, a mode that asks nothing.
+        warnings: what the user must know: a file that can't be used, a rule about a tool that does
+            not exist, a mode that asks nothing.
         ignored: the rules that allow but don't count, since the project is not trusted.
     """
 
@@ -58,7 +60,8 @@ def load_rules(
     that the other rules don't deny is asked about, and a warning names the file.
 
     Raises:
-        RuleFileError: a rule of the command line can't be used.
+        RuleFileError: a rule of the command line can't be used, or names a tool that does not
+            exist.
         ConfigurationError: there is no such mode.
     """
     permissions.check_mode(mode)
@@ -73,6 +76,7 @@ def load_rules(
         *(_parse(text, RuleDecision.ALLOW, permissions.RuleScope.GLOBAL) for text in allow),
         *(_parse(text, RuleDecision.DENY, permissions.RuleScope.USER) for text in deny),
     ]
+    about_names = warn_of_unknown_names(rules)
     if faults:
         mode = mode if mode in _STRICT else "default"
         manager = permissions.PermissionManager(
@@ -80,7 +84,7 @@ def load_rules(
             mode=cast("permissions.PermissionMode", mode),
             read_only=False,
         )
-        return RunRules(manager, warnings=tuple(map(_describe_fault, faults)))
+        return RunRules(manager, warnings=(*map(_describe_fault, faults), *about_names))
     manager = permissions.PermissionManager(
         rules,
         mode=cast("permissions.PermissionMode", mode),
@@ -89,7 +93,8 @@ def load_rules(
     )
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
-    return RunRules(manager, notes, (_BYPASS,) if mode == "bypass" else (), ignored)
+    about_mode = (_BYPASS,) if mode == "bypass" else ()
+    return RunRules(manager, notes, (*about_mode, *about_names), ignored)
 
 
 async def load_run_rules(options: Options, workspace: Path) -> RunRules:
@@ -169,7 +174,8 @@ def _describe_fault(error: RuleFileError) -> str:
 def _parse(text: str, decision: RuleDecision, scope: permissions.RuleScope) -> PermissionRule:
     option = "--allow" if decision is RuleDecision.ALLOW else "--deny"
     try:
-        return replace(PermissionRule.parse(text, decision, scope=scope), source=option)
+        rule = check_names(PermissionRule.parse(text, decision, scope=scope))
+        return replace(rule, source=option)
     except RuleFileError as error:
         raise RuleFileError(f"{option}: {error.message}", hint=error.hint) from error
 
