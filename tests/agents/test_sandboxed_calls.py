@@ -183,17 +183,20 @@ async def test_an_interrupt_ends_a_sandboxed_command_and_the_agent_goes_on(tmp_p
             assert (await handle.ask("still there?")).text == "I am still here."
 
 
-async def held_sandbox(workspace):
+@pytest.fixture
+def held_sandbox(tmp_path):
     """A sandbox that holds files and network here."""
     sandbox = Sandbox()
-    report = await examine_sandbox(sandbox, Workspace(workspace))
+    report = trio.run(examine_sandbox, sandbox, Workspace(tmp_path))
     if not {"files", "network"} <= report.enforced.keys():
         pytest.skip("no sandbox here that holds files and network")
     return sandbox
 
 
-async def test_a_command_that_a_sandbox_holds_is_not_asked_about_if_that_is_wanted(tmp_path):
-    bash = Bash(sandbox=await held_sandbox(tmp_path))
+async def test_a_command_that_a_sandbox_holds_is_not_asked_about_if_that_is_wanted(
+    tmp_path, held_sandbox
+):
+    bash = Bash(sandbox=held_sandbox)
     for sandboxed, asked in (("allow", 0), ("ask", 1)):
         seen = await chunks_of(ToolRegistry([bash]), tmp_path, answer="allow", sandboxed=sandboxed)
         assert len([chunk for chunk in seen if isinstance(chunk, PermissionRequest)]) == asked

@@ -14,6 +14,7 @@ from greenroom.cli import completion as command
 from greenroom.cli.arguments import SHELLS
 from greenroom.cli.completion import split_line
 from greenroom.llm import MODELS, VENDORS
+from tests.programs import explain_absence
 from tests.terminal_program import TerminalProgram
 
 
@@ -194,8 +195,8 @@ def shell(project, env):
     programs = []
 
     def shell(*words, load):
-        if shutil.which(words[0]) is None:
-            pytest.skip(f"there is no {words[0]} here")
+        if absence := explain_absence(words[0]):
+            pytest.skip(absence)
         variables = {**env, "PATH": path, "TERM": "xterm-256color", "PS1": "$ "}
         program = TerminalProgram([shutil.which(words[0]), *words[1:]], project, variables)
         programs.append(program)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import greenroom
+from tests import programs
 
 ROOT = Path(greenroom.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -239,3 +240,10 @@ def test_documented_attributes_and_arguments_exist():
                 names = set(documented_members(docstring)) - known
                 gone += [f"{module.relative_to(ROOT)}: {node.name}: {name}" for name in names]
     assert gone == []
+
+
+def test_what_tests_need_is_installed_before_all_of_them_must_run():
+    script = (ROOT.parent / ".ci" / "run").read_text()
+    installed = re.search(r"for pair in (.*); do", script)[1].split()
+    packages = {package for _, _, package in (pair.partition(":") for pair in installed)}
+    assert {*programs.PACKAGES.values()} <= packages

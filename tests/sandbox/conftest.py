@@ -11,7 +11,7 @@ from greenroom.core import AgentContext, Workspace
 from greenroom.sandbox import detection
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
-from tests.sandbox.held import Held, in_turns
+from tests.sandbox.held import Held, in_turns, skip_where_refused
 
 examined: dict[str, list[Mechanisms]] = {}
 
@@ -43,10 +43,21 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return leave
 
 
+@pytest.fixture
+def bubblewrap() -> None:
+    skip_where_refused("bubblewrap")
+
+
+@pytest.fixture
+def landlock() -> None:
+    skip_where_refused("landlock")
+
+
 @pytest.fixture(params=in_turns("held", "bubblewrap", "landlock", "limits"))
 def held(
     request: pytest.FixtureRequest, only: Callable[[str], None], root: Path, outside: Path
 ) -> Held:
+    skip_where_refused(request.param)
     only(request.param)
     context = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(root))
     return Held(request.param, context, outside)

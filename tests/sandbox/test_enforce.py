@@ -12,9 +12,10 @@ import pytest
 
 from greenroom.sandbox import enforce
 from greenroom.sandbox.seccomp import seccomp_filter
+from tests.sandbox.held import REFUSED
 
 LANDLOCK = pytest.mark.skipif(
-    enforce.landlock_version() < 3, reason="no Landlock here, or an old one"
+    enforce.landlock_version() < 3, reason=f"{REFUSED} Landlock, or has an old one"
 )
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ import pytest
 import trio
 
 from greenroom.sandbox import process_tree as launcher
+from tests.programs import needs
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 
@@ -73,17 +73,15 @@ async def test_a_command_that_is_not_there_exits_as_a_shell_says() -> None:
     assert report[1] == b"127"
 
 
+@needs("ps")
 async def test_the_dead_that_were_left_to_the_launcher_are_collected() -> None:
     script = "for i in 1 2 3; do (setsid true &); done; sleep 0.2; ps -o stat= --ppid $PPID"
-    if not shutil.which("ps"):
-        pytest.skip("ps (procps) is not installed")
     output, _ = await launch("bash", "-c", script)
     assert b"Z" not in output
 
 
+@needs("ps")
 def test_both_ways_to_list_processes_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not shutil.which("ps"):
-        pytest.skip("ps (procps) is not installed")
     direct = launcher.list_processes()
     monkeypatch.setattr(os.path, "exists", lambda _: False)
     by_ps = launcher.list_processes()
@@ -200,11 +198,10 @@ async def test_a_caller_that_listens_no_more_changes_nothing() -> None:
             assert await process.wait() == 0
 
 
+@needs("ps")
 async def test_where_there_is_no_subreaper_the_group_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not shutil.which("ps"):
-        pytest.skip("ps (procps) is not installed")
     # The launcher as it runs on a system that is not Linux and has no /proc.
     (tmp_path / "elsewhere.py").write_text(
         "import os, sys; sys.platform = 'darwin'\n"

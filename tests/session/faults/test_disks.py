@@ -21,6 +21,7 @@ from greenroom.session import (
     read_last,
     sqlite_store,
 )
+from tests.programs import needs
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
 ROOT = Path(__file__).parents[3]
@@ -379,6 +380,7 @@ def run_on_a_small_disk(folder, script, kind):
 
 
 @linux
+@needs("unshare")
 @pytest.mark.parametrize("kind", ["files", "database"])
 def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_path, kind):
     told = run_on_a_small_disk(tmp_path, FILL, kind)
@@ -386,6 +388,7 @@ def test_a_disk_that_is_really_full_loses_nothing_and_works_again_with_room(tmp_
 
 
 @linux
+@needs("unshare")
 @pytest.mark.parametrize("kind", ["files", "database"])
 def test_a_disk_that_is_really_read_only_is_a_typed_error_until_it_is_no_more(tmp_path, kind):
     run_on_a_small_disk(tmp_path, READ_ONLY, kind)

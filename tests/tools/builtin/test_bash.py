@@ -13,6 +13,7 @@ import trio
 
 from greenroom.core import AgentContext, ShellCommand, ToolError, ToolStatus
 from greenroom.tools.builtin.bash import Bash
+from tests.programs import needs
 
 USR_BIN = Path("/usr/bin").resolve()
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
@@ -278,6 +279,7 @@ async def test_the_time_out_kills_and_keeps_the_output(context: AgentContext) ->
 
 
 @LINUX
+@needs("pgrep")
 @pytest.mark.parametrize("survivor", SURVIVORS.values(), ids=SURVIVORS)
 async def test_nothing_survives_the_end_of_a_command(context: AgentContext, survivor: str) -> None:
     duration = marker()

@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,13 +15,10 @@ from greenroom.tools.builtin.file_tree import (
     list_alternatives,
     walk_files,
 )
+from tests.programs import needs
 
 ENGINES = [
-    pytest.param(
-        True,
-        id="ripgrep",
-        marks=pytest.mark.skipif(not shutil.which("rg"), reason="rg (ripgrep) is not installed"),
-    ),
+    pytest.param(True, id="ripgrep", marks=needs("rg")),
     pytest.param(False, id="python"),
 ]
 
@@ -245,7 +241,7 @@ def test_a_negated_class_that_is_not_closed_ignores_nothing_else():
     assert IgnoreRules.parse(["[^]]"]).ignores("x")
 
 
-@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+@needs("git")
 def test_ignore_rules_agree_with_git(root: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     (root / ".gitignore").write_text(IGNORES)

@@ -1,5 +1,4 @@
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ from greenroom.tools import Glob, Grep
 from greenroom.tools.builtin import grep as grep_module, searcher
 from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter
 from greenroom.tools.builtin.grep import GrepRows
+from tests.programs import needs
 
-RIPGREP = pytest.mark.skipif(not shutil.which("rg"), reason="rg (ripgrep) is not installed")
+RIPGREP = needs("rg")
 FILES = {
     "a.py": b"import os\nimport sys\n\ndef f():\n    return os.name\n",
     "sub/b.py": b"x = 1\nIMPORT = 2\nimport os.path\r\n",
