@@ -295,7 +295,7 @@ SandboxPart: TypeAlias = Literal[
 - hidden: hidden files and folders are not read.
 - network: no address is reached.
 - services: no program outside is asked over a Unix socket to do it instead.
-- signals: no process outside is signalled.
+- signals: no process outside is signalled, slowed down or limited.
 - syscalls: system calls that are known to break sandboxes are refused.
 - memory, cpu, file_size, processes: the limits.
 - disk: the sum of all that is written is bounded.

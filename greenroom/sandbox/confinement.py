@@ -195,11 +195,12 @@ class _Maker:
         if self.user:
             self.environment.update(self.user.environment(folder))
 
-    def _make_filter(self, families: tuple[int, ...]) -> str:
+    def _make_filter(self, families: tuple[int, ...], *, guards_processes: bool = False) -> str:
         """Return the filter in hexadecimal; without network, it allows only these families."""
         if not self.mechanisms.has_filter:
             return ""
-        return (seccomp_filter(USUAL_FAMILIES if self._has_network else families) or b"").hex()
+        allowed = USUAL_FAMILIES if self._has_network else families
+        return (seccomp_filter(allowed, guards_processes=guards_processes) or b"").hex()
 
     def _wrap_in_bubblewrap(self, paths: PolicyPaths, temporary: str) -> _Wrapping:
         unreadable = os.path.join(temporary, "unreadable")
@@ -233,5 +234,6 @@ class _Maker:
             "lists": not paths.hidden,
             "scopes": self.mechanisms.scopes,
             "drops_capabilities": True,
-            "filter": self._make_filter(()),
+            # Landlock keeps signals inside, and nothing else that a process can do to another one.
+            "filter": self._make_filter((), guards_processes=self.mechanisms.scopes),
         }

@@ -81,6 +81,23 @@ def trace() -> None:
         raise PermissionError(errno.EPERM, "ptrace")
 
 
+def disturb(pid: int) -> "list[Callable[[], object]]":
+    """List ways to change a process, each of which leaves it as it is."""
+    ways: list[Callable[[], object]] = [
+        partial(os.kill, pid, 0),
+        lambda: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid)),
+    ]
+    if sys.platform.startswith("linux"):
+        ways += [
+            lambda: os.sched_setaffinity(pid, os.sched_getaffinity(pid)),
+            lambda: os.sched_setscheduler(pid, os.sched_getscheduler(pid), os.sched_getparam(pid)),
+            lambda: resource.prlimit(
+                pid, resource.RLIMIT_NOFILE, resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            ),
+        ]
+    return ways
+
+
 def is_apart(kind: str, outside: str) -> bool:
     """Return whether this process is in a namespace of its own."""
     with contextlib.suppress(OSError):
@@ -167,7 +184,7 @@ def try_all(questions: Questions) -> "dict[str, bool]":
         "network": is_apart("net", questions["net"]) or is_refused(reach, offer),
         "services": is_refused(partial(connect, questions["socket"])),
         "signals": is_apart("pid", questions["pid_namespace"])
-        or is_refused(partial(os.kill, int(questions["pid"]), 0)),
+        or is_refused(*disturb(int(questions["pid"]))),
         "syscalls": is_refused(trace),
         "memory": is_limited(resource.RLIMIT_AS, 256 * _MEGABYTE, partial(fill, 512)),
         "cpu": resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY,

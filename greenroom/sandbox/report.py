@@ -34,7 +34,11 @@ _BY: dict[SandboxTier, dict[SandboxPart, str]] = {
         "network": "network namespace",
         "signals": "process namespace",
     },
-    "landlock": {"files": "Landlock", "hidden": "Landlock", "signals": "Landlock", **_SECCOMP},
+    "landlock": {
+        **dict.fromkeys(("files", "hidden"), "Landlock"),
+        **_SECCOMP,
+        "signals": "Landlock and seccomp",
+    },
     "seatbelt": dict.fromkeys(
         ("files", "attributes", "protected", "hidden", "network", "services", "signals"), "Seatbelt"
     ),

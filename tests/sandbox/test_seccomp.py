@@ -47,6 +47,9 @@ CALLS = {
     "fsopen": (430, 430),
     "mount_setattr": (442, 442),
     "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "kcmp": (312, 272),
 }
 HARMLESS = ("read", "execve", "openat", "socketpair", "exit_group", "kill", "memfd_create")
 SOCKET, IOCTL, CLONE, UNSHARE = (41, 198), (16, 29), (56, 220), (272, 97)
@@ -140,6 +143,41 @@ def test_no_namespace_of_users_is_made_and_threads_are() -> None:
         assert judged(program, audit, UNSHARE[index], user | 0x20000) == EPERM
         assert judged(program, audit, UNSHARE[index], 0x200) == ALLOWED
         assert judged(program, audit, CLONE3) == ENOSYS
+
+
+CHANGES = {
+    # name: (x86_64, aarch64), what may be changed, what may not
+    "setpriority": ((141, 140), [(0, 0), (1, 0)], [(0, 7), (1, 7), (2, 0), (2, 7), (0, -1)]),
+    "ioprio_set": ((251, 30), [(1, 0), (2, 0)], [(1, 7), (2, 7), (3, 0), (3, 7), (0, 0)]),
+    "sched_setparam": ((142, 118), [(0,)], [(7,), (-1,)]),
+    "sched_setscheduler": ((144, 119), [(0,)], [(7,), (-1,)]),
+    "sched_setaffinity": ((203, 122), [(0,), (1 << 32,)], [(7,), (1 << 32 | 7,)]),
+    "sched_setattr": ((314, 274), [(0,)], [(7,)]),
+    "migrate_pages": ((256, 238), [(0,)], [(7,)]),
+    "move_pages": ((279, 239), [(0,)], [(7,)]),
+    "prlimit64": (
+        (302, 261),
+        [(0, 0, 0), (0, 0, 0x7FFF_0000_0000), (7, 0, 0)],
+        [(7, 0, 0x1000), (7, 0, 0x7FFF_0000_0000), (-1, 0, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_only_the_caller_is_changed_where_others_have_to_be_guarded(name: str) -> None:
+    numbers, ours, others = CHANGES[name]
+    for index, (machine, audit) in enumerate(MACHINES):
+        program = seccomp_filter((), machine, guards_processes=True)
+        free = seccomp_filter((), machine)
+        assert program is not None
+        assert free is not None
+
+        def judge(program: bytes, given: tuple[int, ...], audit=audit, number=numbers[index]):
+            return judged(program, audit, number, *(each % (1 << 64) for each in given))
+
+        assert {judge(program, given) for given in ours} == {ALLOWED}
+        assert {judge(program, given) for given in others} == {EPERM}
+        assert {judge(free, given) for given in (*ours, *others)} == {ALLOWED}
 
 
 def test_a_processor_that_is_not_known_has_no_filter() -> None:
